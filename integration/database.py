@@ -1,0 +1,350 @@
+"""One SQLite file with one writer thread; every other connection is read-only.
+
+inbox.db, mirror.db and house.db are each a `Database`. Its writer alone writes *and* checkpoints: SQLite
+before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection
+(design.md §4). Jobs that queue up while a transaction is being synced share the next one (group commit);
+each runs in a savepoint of its own, so that one that fails takes nothing else with it. A caller gets its
+result only after COMMIT, and changes are announced only then.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from integration import clock
+from integration.errors import StorageBroken, StorageBusy, StorageError, StorageFull
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+BUSY_SECONDS = 3.0
+"""How long a write waits for a lock that another program holds, before it is answered StorageBusy."""
+
+WAL_LIMIT = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit changed: `number` rises by commit and is never used twice within one `epoch`."""
+
+    number: int
+    topic: str
+    key: str
+    data: dict[str, Any]
+
+
+class Transaction:
+    """What a write job works with: the writer's connection, and a way to announce what it changed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.changes: list[Change] = []
+        self._after: list[Callable[[], None]] = []
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        return self.connection.execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:
+        return self.connection.executemany(sql, parameters)
+
+    def announce(self, topic: str, key: object, data: dict[str, Any] | None = None) -> int:
+        """Note a change in `_changes`, to be told to listeners after COMMIT. Returns its number.
+
+        Only for a database that was opened with `keeps_changes`.
+        """
+        body = data or {}
+        cursor = self.connection.execute(
+            "INSERT INTO _changes (at, topic, key, data) VALUES (?, ?, ?, ?)",
+            (clock.stamp(), topic, str(key), json.dumps(body, separators=(",", ":"))),
+        )
+        number = int(cursor.lastrowid or 0)
+        self.changes.append(Change(number, topic, str(key), body))
+        return number
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Run `action` on the writer thread once this is durable. It must be quick and must not write."""
+        self._after.append(action)
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[Transaction], Any]
+    future: Future[Any]
+
+
+class Database:
+    """A single-writer SQLite file.
+
+    `prepare(connection)` creates or migrates the schema, once, on the writer's connection, before the
+    first job. `synchronous` is FULL for what nothing can rebuild, NORMAL for what can be fetched again.
+    `on_commit(changes)` is called on the writer thread after each commit that announced something.
+    `on_broken(error)` is called once when the disk failed below us: the process must start afresh, since
+    a handle whose sync failed can't be trusted again (promise P18).
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        prepare: Callable[[sqlite3.Connection], None],
+        synchronous: str = "NORMAL",
+        group: int = 64,
+        functions: Callable[[sqlite3.Connection], None] | None = None,
+        on_commit: Callable[[list[Change]], None] | None = None,
+        on_broken: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        if synchronous not in ("NORMAL", "FULL"):
+            raise ValueError(f"synchronous {synchronous!r}")
+        self.path = path
+        self.name = path.name
+        self.on_commit = on_commit
+        self.on_broken = on_broken
+        self._functions = functions
+        self._group = group
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._closed = threading.Event()
+        self._broken: BaseException | None = None
+        self._writer = self._open_writer(synchronous, prepare)
+        self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
+        self._thread.start()
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
+        """Queue `work` for the writer. The future is done after COMMIT, or carries the error.
+
+        Raises: nothing; a closed or broken database fails the future with StorageError.
+        """
+        future: Future[T] = Future()
+        if self._closed.is_set() or self._broken is not None:
+            future.set_exception(self._broken_error())
+        else:
+            self._jobs.put(_Job(work, future))
+        return future
+
+    def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
+        """Run `work` in the writer's next transaction; returns its result once that is durable.
+
+        Must not be called from within a write job (it would wait for itself). Raises StorageBusy,
+        StorageFull, StorageBroken, TimeoutError (the work may still happen), and whatever `work` raises.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("write() called from a write job: use the Transaction you were given")
+        return self.submit(work).result(timeout)
+
+    @property
+    def healthy(self) -> bool:
+        """False once the writer is gone: what was asked of it can't become durable."""
+        return self._broken is None and self._thread.is_alive()
+
+    def close(self) -> None:
+        """Finish what is queued, then close every connection. Safe to call twice."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._jobs.put(None)
+        self._thread.join()
+        while True:
+            try:
+                self._readers.get_nowait().close()
+            except queue.Empty:
+                return
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+        """A read-only connection with one consistent view of the database while the block runs.
+
+        Rows are `sqlite3.Row`. A statement running longer than `seconds` (since the block began) is cut
+        with sqlite3.OperationalError 'interrupted'.
+        """
+        connection = self._reader()
+        try:
+            if seconds is not None:
+                deadline = clock.monotonic() + seconds
+                connection.set_progress_handler(lambda: int(clock.monotonic() > deadline), 10_000)
+            connection.execute("BEGIN")
+            yield connection
+        finally:
+            if seconds is not None:
+                connection.set_progress_handler(None, 0)
+            if connection.in_transaction:
+                connection.rollback()
+            if self._closed.is_set():
+                connection.close()
+            else:
+                self._readers.put(connection)
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _reader(self) -> sqlite3.Connection:
+        try:
+            return self._readers.get_nowait()
+        except queue.Empty:
+            pass
+        connection = sqlite3.connect(
+            f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False, isolation_level=None
+        )
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("PRAGMA busy_timeout=5000")
+        connection.execute("PRAGMA mmap_size=268435456")
+        if self._functions:
+            self._functions(connection)
+        return connection
+
+    def _open_writer(
+        self, synchronous: str, prepare: Callable[[sqlite3.Connection], None]
+    ) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+            connection.row_factory = sqlite3.Row
+            connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={synchronous}")
+            connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
+            connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            if self._functions:
+                self._functions(connection)
+            prepare(connection)
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
+        return connection
+
+    def _broken_error(self) -> StorageError:
+        if self._broken is not None:
+            return StorageBroken(f"{self.name}: the disk failed ({self._broken}); restart Switchroom")
+        return StorageError(f"{self.name} is closed")
+
+    def _run(self) -> None:
+        while True:
+            jobs = self._take()
+            if jobs is None:
+                break
+            self._commit(jobs)
+            if self._broken is not None:
+                self._refuse_rest()
+                return
+        self._writer.close()
+
+    def _take(self) -> list[_Job] | None:
+        """The next group of jobs, oldest first; None when closed and nothing is left."""
+        first = self._jobs.get()
+        if first is None:
+            return None
+        jobs = [first]
+        while len(jobs) < self._group:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                self._jobs.put(None)
+                break
+            jobs.append(job)
+        return jobs
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        """Run `jobs` in one transaction and answer each after COMMIT."""
+        results: list[tuple[_Job, Any, BaseException | None]] = []
+        transaction = Transaction(self._writer)
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                results.append((job, *self._try(job, transaction)))
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            failure = translate(error, self.path)
+            if isinstance(failure, StorageBroken):
+                self._break(error)
+            for job in jobs:
+                job.future.set_exception(failure)
+            return
+        for action in transaction._after:
+            self._tell(action)
+        if transaction.changes and self.on_commit is not None:
+            listener, changes = self.on_commit, transaction.changes
+            self._tell(lambda: listener(changes))
+        for job, result, problem in results:
+            if problem is None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(problem)
+
+    def _try(self, job: _Job, transaction: Transaction) -> tuple[Any, BaseException | None]:
+        """One job inside its savepoint. Errors of the job are its own; errors of the disk are everyone's."""
+        self._writer.execute("SAVEPOINT job")
+        changes, after = len(transaction.changes), len(transaction._after)
+        try:
+            result = job.work(transaction)
+        except BaseException as problem:
+            if isinstance(problem, sqlite3.Error):
+                translated = translate(problem, self.path)
+                if isinstance(translated, StorageFull | StorageBroken | StorageBusy):
+                    raise
+            self._writer.execute("ROLLBACK TO job")
+            self._writer.execute("RELEASE job")
+            del transaction.changes[changes:], transaction._after[after:]
+            return None, problem
+        self._writer.execute("RELEASE job")
+        return result, None
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception:
+            # The work is durable already; a listener's mistake must not unmake the answer.
+            log.exception("%s: a listener failed after commit", self.name)
+
+    def _undo(self) -> None:
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        self._broken = error
+        log.critical("%s: the disk failed: %s", self.name, error)
+        if self.on_broken is not None:
+            self.on_broken(error)
+
+    def _refuse_rest(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None:
+                job.future.set_exception(self._broken_error())
+
+
+def translate(error: sqlite3.Error, path: Path) -> StorageError:
+    """SQLite's error as one of ours, with what to do about it."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StorageBusy(f"{path.name}: another program holds the write lock; try again in a moment")
+    if primary == sqlite3.SQLITE_FULL:
+        return StorageFull(f"{path.name}: the disk is full; make room in {path.parent}")
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return StorageError(f"{path}: can't be opened; does the folder exist, and may this user write there?")
+    if primary == sqlite3.SQLITE_READONLY:
+        return StorageError(f"{path}: can't be written; check its owner and permissions")
+    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StorageBroken(f"{path.name}: {error}; run `switchroom verify`, restore a backup if it fails")
+    return StorageError(f"{path.name}: {error}")
