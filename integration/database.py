@@ -14,7 +14,7 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,13 +43,20 @@ class Change:
     data: dict[str, Any]
 
 
-class Transaction:
-    """What a write job works with: the writer's connection, and a way to announce what it changed."""
+Hook = Callable[["Transaction", Any], None]
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+
+class Transaction:
+    """What a write job works with: the writer's connection, and a way to announce what it changed.
+
+    `hooks` are what the database was given to run in the same transaction after rows of a table changed.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, hooks: Mapping[str, Sequence[Hook]]) -> None:
         self.connection = connection
+        self.hooks = hooks
         self.changes: list[Change] = []
-        self._after: list[Callable[[], None]] = []
+        self._after: dict[Callable[[], None], None] = {}
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         return self.connection.execute(sql, parameters)
@@ -72,8 +79,11 @@ class Transaction:
         return number
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Run `action` on the writer thread once this is durable. It must be quick and must not write."""
-        self._after.append(action)
+        """Run `action` on the writer thread once this is durable; once, however many jobs of the group ask.
+
+        It must be quick and must not write.
+        """
+        self._after[action] = None
 
 
 @dataclass(slots=True)
@@ -109,6 +119,7 @@ class Database:
         self.name = path.name
         self.on_commit = on_commit
         self.on_broken = on_broken
+        self.hooks: dict[str, list[Hook]] = {}
         self._functions = functions
         self._group = group
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -260,7 +271,7 @@ class Database:
     def _commit(self, jobs: list[_Job]) -> None:
         """Run `jobs` in one transaction and answer each after COMMIT."""
         results: list[tuple[_Job, Any, BaseException | None]] = []
-        transaction = Transaction(self._writer)
+        transaction = Transaction(self._writer, self.hooks)
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             for job in jobs:
@@ -288,7 +299,7 @@ class Database:
     def _try(self, job: _Job, transaction: Transaction) -> tuple[Any, BaseException | None]:
         """One job inside its savepoint. Errors of the job are its own; errors of the disk are everyone's."""
         self._writer.execute("SAVEPOINT job")
-        changes, after = len(transaction.changes), len(transaction._after)
+        changes, after = len(transaction.changes), dict(transaction._after)
         try:
             result = job.work(transaction)
         except BaseException as problem:
@@ -298,7 +309,8 @@ class Database:
                     raise
             self._writer.execute("ROLLBACK TO job")
             self._writer.execute("RELEASE job")
-            del transaction.changes[changes:], transaction._after[after:]
+            del transaction.changes[changes:]
+            transaction._after = after
             return None, problem
         self._writer.execute("RELEASE job")
         return result, None
