@@ -1,0 +1,45 @@
+"""What routes, jobs and commands work with: the parts of one running product, made by `factory.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flask import current_app
+
+from integration.database import Database
+from integration.settings import Settings
+
+if TYPE_CHECKING:
+    from integration.health import Health
+    from integration.inbox.store import Inbox
+    from integration.live.hub import Hub
+    from integration.mirror.calls.store import CallStore
+    from integration.mirror.numbers import Numbers
+    from integration.platform_api.client import Platform
+    from integration.sync.schedule import Clockwork
+
+EXTENSION = "switchroom"
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts by name. `mirror`, `house` are databases; `inbox` wraps the third."""
+
+    settings: Settings
+    health: Health
+    mirror: Database
+    house: Database
+    inbox: Inbox
+    platform: Platform
+    clockwork: Clockwork
+    calls: CallStore
+    numbers: Numbers
+    hub: Hub
+
+
+def this_house() -> House:
+    """The parts behind the application that serves the present request."""
+    house = current_app.extensions[EXTENSION]
+    assert isinstance(house, House)
+    return house

@@ -1,0 +1,121 @@
+"""mirror.db: a table for every collection of the catalogue, and our own tables beside them.
+
+Collection tables are STRICT with columns of type ANY, which keeps every value as it came: with inference or
+INTEGER affinity `+442079460001` becomes a number and loses its plus (design.md §4). sqlite-utils can open
+and query all of them; it has no word for ANY, so the tables are created by plain SQL.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlite_utils import Database as SqliteUtils
+
+from integration.catalogue import RESOURCES
+from integration.catalogue.shapes import Resource
+from integration.database import Change, Database
+from integration.mirror import history, lookups, media, messages, query, walks
+from integration.mirror.calls import store as calls
+from integration.mirror.migrations import MIRROR_STEPS, migrate, run_script
+
+CORE = """
+CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS _changes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
+    topic TEXT NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS _applied (seq INTEGER PRIMARY KEY, result TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS _flagged (
+    id INTEGER PRIMARY KEY, table_name TEXT NOT NULL, at TEXT NOT NULL,
+    reason TEXT NOT NULL, doc TEXT NOT NULL,
+    UNIQUE (table_name, doc)
+) STRICT;
+"""
+
+OWN_TABLES = (
+    CORE,
+    calls.TABLES,
+    lookups.TABLES,
+    media.TABLES,
+    walks.TABLES,
+    history.TABLES,
+    messages.TABLES,
+    query.INDEXES,
+)
+
+BOOKKEEPING = (
+    "_doc TEXT NOT NULL, _item TEXT, _first_seen TEXT NOT NULL, _last_seen TEXT NOT NULL, "
+    "_source TEXT NOT NULL, _missing_since TEXT"
+)
+
+
+def mirrored() -> list[Resource]:
+    """The collections that have a table: those that a GET without parameters lists, and `/me`."""
+    return [resource for resource in RESOURCES if resource.listed]
+
+
+def quote(identifier: str) -> str:
+    """A column or table name of the catalogue, quoted. Names come from the catalogue only."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def open_mirror(
+    path: Path,
+    *,
+    on_commit: Callable[[list[Change]], None] | None = None,
+    on_broken: Callable[[BaseException], None] | None = None,
+) -> Database:
+    """Open (create, bring up to date) mirror.db. Raises StorageError, NewerDatabase."""
+    return Database(path, prepare=prepare, functions=query.register, on_commit=on_commit, on_broken=on_broken)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Create what is missing, in one transaction, after the recorded steps."""
+    migrate(connection, MIRROR_STEPS, "mirror.db")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for resource in mirrored():
+            _create(connection, resource)
+        for script in OWN_TABLES:
+            run_script(connection, script)
+        connection.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def epoch(connection: sqlite3.Connection) -> str:
+    """What tells this mirror.db's change numbers from those of one rebuilt later."""
+    return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
+
+
+def _create(connection: sqlite3.Connection, resource: Resource) -> None:
+    """The table of `resource`; a field that the catalogue has learnt since becomes a new column."""
+    table = SqliteUtils(connection)[resource.table]
+    if not table.exists():
+        columns = [_key_column(resource)]
+        columns += [f"{quote(field.name)} ANY" for field in resource.fields if field.name != resource.key]
+        connection.execute(
+            f"CREATE TABLE {quote(resource.table)} ({', '.join(columns)}, {BOOKKEEPING}) STRICT"
+        )
+        return
+    present = {column.name for column in table.columns}
+    for field in resource.fields:
+        if field.name not in present:
+            connection.execute(f"ALTER TABLE {quote(resource.table)} ADD COLUMN {quote(field.name)} ANY")
+
+
+def _key_column(resource: Resource) -> str:
+    if resource.key is None:
+        return "_n INTEGER PRIMARY KEY"
+    return f"{quote(resource.key)} {key_type(resource)} PRIMARY KEY NOT NULL"
+
+
+def key_type(resource: Resource) -> str:
+    """TEXT where the specification types the key as a string, else INTEGER (64 bits)."""
+    field = resource.field(resource.key or "")
+    return "TEXT" if field is not None and field.type == "string" else "INTEGER"

@@ -1,0 +1,215 @@
+"""The one door for rows of collection tables, whatever their source.
+
+Older loses: a record asked for before the row was last seen changes nothing. What else depends on a row
+(calls on CDRs, threads on SMS) is brought up to date by the database's hooks, in the same transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal
+
+from integration.catalogue.shapes import Resource
+from integration.database import Transaction
+from integration.documents import Document, column_value, read_object
+from integration.mirror.schema import key_type, quote
+
+Source = Literal["webhook", "sync", "write", "read"]
+Key = int | str
+
+CHUNK = 1000
+
+
+@dataclass(slots=True)
+class Upserted:
+    """What an upsert did. `changed` holds the documents behind `inserted` and `updated`."""
+
+    inserted: list[Key] = field(default_factory=list)
+    updated: list[Key] = field(default_factory=list)
+    unchanged: int = 0
+    outdated: int = 0
+    flagged: int = 0
+    changed: list[Document] = field(default_factory=list)
+
+
+def upsert(
+    tx: Transaction,
+    resource: Resource,
+    documents: Iterable[Document],
+    *,
+    source: Source,
+    asked_at: str,
+) -> Upserted:
+    """Store `documents` of `resource`, as read by a request begun at `asked_at` (UTC text).
+
+    A record without a usable key is kept in `_flagged`, never dropped (interface.md §6, Mirror). Of two
+    records with one key the later in `documents` counts.
+    """
+    outcome = Upserted()
+    iterator = iter(documents)
+    while chunk := list(islice(iterator, CHUNK)):
+        _upsert_chunk(tx, resource, chunk, source, asked_at, outcome)
+    if outcome.changed:
+        for hook in tx.hooks.get(resource.table, ()):
+            hook(tx, outcome)
+    return outcome
+
+
+def replace_all(
+    tx: Transaction, resource: Resource, documents: Sequence[Document], *, source: Source, asked_at: str
+) -> None:
+    """Store a collection whose records have no key: the complete answer takes the place of the last."""
+    tx.execute(f"DELETE FROM {quote(resource.table)}")
+    tx.executemany(
+        _insert_sql(resource), [_row(resource, document, source, asked_at) for document in documents]
+    )
+
+
+def put_item(
+    tx: Transaction, resource: Resource, document: Document, *, source: Source, asked_at: str
+) -> None:
+    """Keep the form in which the record's own path answers, beside the one its collection lists."""
+    document = without_secrets(resource, document)
+    key = usable_key(resource, document)
+    if key is None:
+        _flag(tx, resource, document, asked_at, "no usable key")
+        return
+    known = tx.execute(
+        f"SELECT 1 FROM {quote(resource.table)} WHERE {quote(resource.key or '')} = ?", (key,)
+    ).fetchone()
+    if known is None:
+        upsert(tx, resource, [document], source=source, asked_at=asked_at)
+    tx.execute(
+        f"UPDATE {quote(resource.table)} SET _item = ? WHERE {quote(resource.key or '')} = ?",
+        (document.text, key),
+    )
+
+
+def delete_rows(tx: Transaction, resource: Resource, keys: Iterable[Key]) -> None:
+    """Take rows out of a table: ended live calls, and what a write deleted on the platform."""
+    tx.executemany(
+        f"DELETE FROM {quote(resource.table)} WHERE {quote(resource.key or '')} = ?", [(key,) for key in keys]
+    )
+
+
+def usable_key(resource: Resource, document: Document) -> Key | None:
+    """The record's key in its column's type; None where it has none that names exactly one row."""
+    value = document.values.get(resource.key or "")
+    if value is None or isinstance(value, bool | list | dict):
+        return None
+    if key_type(resource) == "TEXT":
+        return str(column_value(value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and value == str(int(value)):
+        value = int(value)
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+
+
+def without_secrets(resource: Resource, document: Document) -> Document:
+    """`/me` without its SIP credentials, which are never stored (interface.md §6, Mirror)."""
+    if resource.table != "me":
+        return document
+    kept = {name: value for name, value in document.values.items() if not name.startswith("sip_")}
+    if len(kept) == len(document.values):
+        return document
+    return Document(json.dumps(kept, separators=(",", ":"), ensure_ascii=False), kept)
+
+
+def _upsert_chunk(
+    tx: Transaction,
+    resource: Resource,
+    chunk: list[Document],
+    source: Source,
+    asked_at: str,
+    outcome: Upserted,
+) -> None:
+    keyed: dict[Key, Document] = {}
+    for document in chunk:
+        document = without_secrets(resource, document)
+        key = usable_key(resource, document)
+        if key is None:
+            _flag(tx, resource, document, asked_at, "no usable key")
+            outcome.flagged += 1
+        else:
+            keyed[key] = document
+    stored = _stored(tx, resource, list(keyed))
+    fresh: list[tuple[Any, ...]] = []
+    same: list[Key] = []
+    for key, document in keyed.items():
+        before = stored.get(key)
+        if before is not None and before[1] > asked_at:
+            outcome.outdated += 1
+        elif before is not None and before[0] == document.text:
+            same.append(key)
+        else:
+            (outcome.inserted if before is None else outcome.updated).append(key)
+            outcome.changed.append(document)
+            fresh.append(_row(resource, document, source, asked_at, key))
+    outcome.unchanged += len(same)
+    if fresh:
+        tx.executemany(_upsert_sql(resource), fresh)
+    if same:
+        tx.execute(
+            f"UPDATE {quote(resource.table)} SET _last_seen = ?, _missing_since = NULL "
+            f"WHERE {quote(resource.key or '')} IN (SELECT value FROM json_each(?))",
+            (asked_at, json.dumps(same)),
+        )
+
+
+def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, tuple[str, str]]:
+    key = quote(resource.key or "")
+    rows = tx.execute(
+        f"SELECT {key}, _doc, _last_seen FROM {quote(resource.table)} "
+        f"WHERE {key} IN (SELECT value FROM json_each(?))",
+        (json.dumps(keys),),
+    )
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def _row(
+    resource: Resource, document: Document, source: Source, asked_at: str, key: Key | None = None
+) -> tuple[Any, ...]:
+    values = document.values
+    row = [key if f.name == resource.key else column_value(values.get(f.name)) for f in resource.fields]
+    return (*row, _storable(document.text), asked_at, asked_at, source)
+
+
+def _storable(text: str) -> str:
+    """Lone surrogates can't be UTF-8; escaped they are the same JSON."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(read_object(text).values, separators=(",", ":"))
+    return text
+
+
+def _columns(resource: Resource) -> Iterator[str]:
+    for f in resource.fields:
+        yield f.name
+    yield from ("_doc", "_first_seen", "_last_seen", "_source")
+
+
+def _insert_sql(resource: Resource) -> str:
+    names = list(_columns(resource))
+    marks = ", ".join("?" * len(names))
+    return f"INSERT INTO {quote(resource.table)} ({', '.join(map(quote, names))}) VALUES ({marks})"
+
+
+def _upsert_sql(resource: Resource) -> str:
+    changing = [name for name in _columns(resource) if name not in (resource.key, "_first_seen")]
+    assignments = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in changing)
+    return (
+        f"{_insert_sql(resource)} ON CONFLICT ({quote(resource.key or '')}) DO UPDATE SET {assignments}, "
+        "_missing_since = NULL"
+    )
+
+
+def _flag(tx: Transaction, resource: Resource, document: Document, at: str, reason: str) -> None:
+    tx.execute(
+        "INSERT OR IGNORE INTO _flagged (table_name, at, reason, doc) VALUES (?, ?, ?, ?)",
+        (resource.table, at, reason, _storable(document.text)),
+    )
