@@ -1,0 +1,175 @@
+"""The single-writer database: what is answered is durable, what is announced is committed."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from integration import clock, database
+from integration.database import Change, Database, Transaction
+from integration.errors import StorageBusy, StorageError
+
+CHANGES = "CREATE TABLE IF NOT EXISTS _changes (id INTEGER PRIMARY KEY AUTOINCREMENT, at, topic, key, data)"
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE IF NOT EXISTS notes (text TEXT NOT NULL)")
+    connection.execute(CHANGES)
+
+
+@pytest.fixture
+def db(tmp_path):
+    database = Database(tmp_path / "test.db", prepare=prepare, synchronous="FULL")
+    yield database
+    database.close()
+
+
+def add(text):
+    return lambda tx: tx.execute("INSERT INTO notes VALUES (?)", (text,))
+
+
+def notes(path):
+    with sqlite3.connect(path) as connection:
+        return [row[0] for row in connection.execute("SELECT text FROM notes ORDER BY rowid")]
+
+
+def test_a_write_is_seen_by_other_connections_when_it_returns(db):
+    db.write(add("kept"))
+    assert notes(db.path) == ["kept"]
+
+
+def test_one_failing_job_takes_no_other_of_its_group_with_it(db):
+    hold = threading.Event()
+    first = db.submit(lambda tx: hold.wait(10))
+    good, bad, also_good = db.submit(add("a")), db.submit(add(None)), db.submit(add("b"))
+    hold.set()
+    first.result(10)
+    good.result(10)
+    also_good.result(10)
+    with pytest.raises(sqlite3.IntegrityError):
+        bad.result(10)
+    assert notes(db.path) == ["a", "b"]
+
+
+def test_many_writers_share_commits(db):
+    transactions = set()
+
+    def job(tx: Transaction):
+        transactions.add(id(tx))
+        tx.execute("INSERT INTO notes VALUES ('x')")
+
+    hold = threading.Event()
+    db.submit(lambda tx: hold.wait(10))
+    futures = [db.submit(job) for _ in range(60)]
+    hold.set()
+    for future in futures:
+        future.result(10)
+    assert len(notes(db.path)) == 60
+    assert len(transactions) <= 3
+
+
+def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
+    heard: list[tuple[Change, list[str]]] = []
+    db.on_commit = lambda changes: heard.extend((change, notes(db.path)) for change in changes)
+
+    def announce(tx: Transaction):
+        tx.execute("INSERT INTO notes VALUES ('told')")
+        return tx.announce("call", 7, {"state": "ringing"})
+
+    def announce_and_fail(tx: Transaction):
+        tx.announce("call", 8)
+        raise ValueError("no")
+
+    hold = threading.Event()
+    db.submit(lambda tx: hold.wait(10))
+    good, bad = db.submit(announce), db.submit(announce_and_fail)
+    hold.set()
+    assert good.result(10) == 1
+    with pytest.raises(ValueError):
+        bad.result(10)
+    assert [(change.number, change.key, seen) for change, seen in heard] == [(1, "7", ["told"])]
+
+
+def test_a_listener_that_fails_does_not_unmake_the_answer(db, caplog):
+    def listener(changes):
+        raise RuntimeError("listener")
+
+    db.on_commit = listener
+    assert db.write(lambda tx: tx.announce("call", 1)) == 1
+    assert "listener failed" in caplog.text
+
+
+def test_readers_can_not_write_and_see_one_moment(db):
+    db.write(add("before"))
+    with db.read() as connection:
+        assert [row[0] for row in connection.execute("SELECT text FROM notes")] == ["before"]
+        db.write(add("meanwhile"))
+        assert [row[0] for row in connection.execute("SELECT text FROM notes")] == ["before"]
+        with pytest.raises(sqlite3.OperationalError):
+            connection.execute("INSERT INTO notes VALUES ('no')")
+
+
+def test_a_long_query_is_cut(db, monkeypatch):
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with db.read(seconds=0.05) as connection, pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        connection.execute(endless)
+    with db.read() as connection:
+        assert connection.execute("SELECT 1").fetchone()[0] == 1
+
+
+def test_an_outsider_holding_the_lock_makes_it_busy_and_nothing_is_half_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    db = Database(tmp_path / "test.db", prepare=prepare)
+    outsider = sqlite3.connect(db.path, isolation_level=None)
+    outsider.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageBusy):
+        db.write(add("refused"))
+    outsider.execute("ROLLBACK")
+    outsider.close()
+    db.write(add("accepted"))
+    assert notes(db.path) == ["accepted"]
+    db.close()
+
+
+def test_writing_from_within_a_job_is_refused_instead_of_waiting_for_itself(db):
+    with pytest.raises(RuntimeError, match="write job"):
+        db.write(lambda tx: db.write(add("never")))
+
+
+def test_a_closed_database_says_so(tmp_path):
+    closed = Database(tmp_path / "closed.db", prepare=prepare)
+    queued = [closed.submit(add(str(number))) for number in range(50)]
+    closed.close()
+    for future in queued:
+        future.result(1)
+    with pytest.raises(StorageError, match="closed"):
+        closed.write(add("late"))
+    assert len(notes(closed.path)) == 50
+
+
+def test_a_folder_that_is_not_there_gives_one_clear_line(tmp_path):
+    with pytest.raises(StorageError, match="can't be opened"):
+        Database(tmp_path / "nowhere" / "x.db", prepare=prepare)
+
+
+def test_threads_can_read_and_write_at_once(db):
+    def work(number: int) -> int:
+        db.write(add(str(number)))
+        with db.read() as connection:
+            return int(
+                connection.execute("SELECT count(*) FROM notes WHERE text = ?", (str(number),)).fetchone()[0]
+            )
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(work, range(200))) == [1] * 200
+
+
+def test_the_clock_reads_and_writes_the_platforms_form():
+    assert clock.stamp(1788252353) == "2026-09-01 08:45:53"
+    assert clock.stamp(clock.parse_stamp("2026-09-02 08:45:55")) == "2026-09-02 08:45:55"
+    assert clock.parse_stamp("2026-09-02").hour == 0
+    assert clock.parse_stamp("tomorrow") is None
+    assert clock.parse_stamp(5) is None

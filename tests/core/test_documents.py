@@ -1,0 +1,97 @@
+"""Records keep their keys, order and values, however odd."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integration.documents import column_value, read_item, read_object, read_page
+from integration.errors import PlatformBroken
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=8), json_values, max_size=5), max_size=4))
+def test_every_record_comes_back_with_the_same_keys_order_and_values(records):
+    body = json.dumps({"data": records, "total": len(records)}).encode()
+    page = read_page(body)
+    assert page.total == len(records)
+    assert [list(json.loads(d.text).items()) for d in page.documents] == [list(r.items()) for r in records]
+    assert [list(d.values) for d in page.documents] == [list(r) for r in records]
+
+
+def test_numbers_beyond_64_bits_and_beyond_a_double_stay_exact():
+    page = read_page(
+        b'{"data":[{"id":7,"big":123456789012345678901234567890,"fine":0.12345678901234567890}],"total":1}'
+    )
+    (document,) = page.documents
+    assert "123456789012345678901234567890" in document.text
+    assert "0.12345678901234567890" in document.text
+    assert column_value(document.values["big"]) == "123456789012345678901234567890"
+    assert document.values["id"] == 7
+
+
+def test_a_lone_surrogate_is_kept_escaped():
+    (document,) = read_page(b'{"data":[{"id":1,"name":"a\\ud800b"}],"total":1}').documents
+    assert "\\ud800" in document.text
+    column_value(document.values["name"]).encode()
+
+
+def test_absurd_depth_is_kept():
+    depth = 100_000
+    body = b'{"data":[{"id":1,"deep":' + b"[" * depth + b"]" * depth + b'}],"total":1}'
+    (document,) = read_page(body).documents
+    assert document.values["id"] == 1
+    assert len(document.text) == len('{"id":1,"deep":}') + 2 * depth
+
+
+def test_totals_written_as_text_are_numbers_and_others_are_unknown():
+    assert read_page(b'{"data":[],"total":"3"}').total == 3
+    assert read_page(b'{"data":[],"total":true}').total is None
+    assert read_page(b'{"data":[]}').total is None
+
+
+def test_an_item_is_read_wrapped_or_flat():
+    assert read_item(b'{"data":{"id":1},"links":{}}').values == {"id": 1}
+    assert read_item(b'{"message":"Login success","user_id":1000001}').values["user_id"] == 1000001
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>busy</html>",
+        b"[]",
+        b'{"data":[{"id":1}',
+        b'{"data":[{"id":1}],"total":1',
+        b'{"total":1}',
+        b'{"data":"x"}',
+        b'{"data":[1,2],"total":2}',
+        b'{"data":[{"a" 1}]}',
+        b'{"data":[{"id":12345678901234567890123}}',
+        b"\xff\xfe{",
+    ],
+)
+def test_what_is_no_page_is_broken_and_says_so(body):
+    with pytest.raises(PlatformBroken):
+        read_page(body)
+
+
+def test_nested_values_become_json_text_in_columns():
+    assert column_value([1, 2]) == "[1,2]"
+    assert column_value({"a": None}) == '{"a":null}'
+    assert column_value(True) == 1
+    assert column_value("+442079460001") == "+442079460001"
+    assert column_value("0044") == "0044"
+    assert read_object('{"a":[1, 2]}').values == {"a": [1, 2]}
