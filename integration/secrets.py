@@ -1,0 +1,103 @@
+"""What `data_dir` keeps for itself: the webhook secret that was made here, and whose account it belongs to.
+
+Both are small files of mode 0600, written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+from integration.errors import ConfigurationError, SwitchroomError
+from integration.settings import Settings
+
+SECRET_FILE = "webhook-secret"
+ACCOUNT_FILE = "account.json"
+
+
+def webhook_secrets(settings: Settings) -> list[str]:
+    """The secrets the receiver accepts, the current one first: configured, else the one kept in `data_dir`.
+
+    The first call without a configured one makes it: 32 random bytes as 43 URL-safe characters.
+    Raises SwitchroomError where the file can't be read or written.
+    """
+    if settings.webhooks.secret is not None:
+        return list(settings.webhooks.secret)
+    path = settings.storage.data_dir / SECRET_FILE
+    kept = _read(path)
+    if kept is None:
+        _create(path, secrets.token_urlsafe(32) + "\n")
+        kept = _read(path)
+    if not kept or not kept.strip():
+        raise SwitchroomError(f"{path}: is empty; remove it to have a new one made, or set webhooks.secret")
+    return [kept.strip()]
+
+
+def claim_data_dir(settings: Settings) -> None:
+    """Remember in `data_dir` whose account it holds; another account on it is refused.
+
+    The account is the base URL (its version segment apart) with the user id or login e-mail.
+    Raises ConfigurationError (exit status 2) for another account, SwitchroomError for an unreadable file.
+    """
+    platform = settings.platform
+    mine = {"base_url": _service(platform.base_url), "account": platform.user_id or platform.email}
+    path = settings.storage.data_dir / ACCOUNT_FILE
+    text = _read(path)
+    if text is None:
+        _create(path, json.dumps(mine) + "\n")
+        text = _read(path) or ""
+    try:
+        kept = json.loads(text)
+        theirs = {key: kept[key] for key in mine}
+    except (ValueError, KeyError, TypeError):
+        raise SwitchroomError(f"{path}: is damaged; it should say {json.dumps(mine)}") from None
+    if theirs != mine:
+        raise ConfigurationError(
+            [
+                f"storage.data_dir: {settings.storage.data_dir} holds account {theirs['account']} of"
+                f" {theirs['base_url']}, not {mine['account']} of {mine['base_url']};"
+                f" give each account a data_dir of its own (if it is the same account, change {path})"
+            ]
+        )
+
+
+def _service(base_url: str) -> str:
+    """The base URL without its version segment: /v1.1 and /v1.2 are the same account."""
+    head, _, tail = base_url.rpartition("/")
+    return head if tail[:1] == "v" and tail[1:].replace(".", "").isdigit() else base_url
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SwitchroomError(f"{path}: can't be read: {error}") from error
+
+
+def _create(path: Path, text: str) -> None:
+    """Create `path` whole, or leave the one that another process created first."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink()
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error

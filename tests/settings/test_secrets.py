@@ -1,0 +1,58 @@
+"""What data_dir keeps: the webhook secret made at the first start, and whose account it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.errors import ConfigurationError, SwitchroomError
+from integration.secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
+from integration.settings import Settings
+
+
+def settings(
+    folder: Path, base_url: str = "https://api.example.com/v1.2", user: str = "100001", **more: Any
+) -> Settings:
+    platform = {"base_url": base_url, "user_id": user, "api_key": "k"}
+    return Settings.model_validate({"platform": platform, "storage": {"data_dir": folder}, **more})
+
+
+def test_a_secret_is_made_once_and_kept_for_its_owner_only(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (secret,) = webhook_secrets(settings(folder))
+    assert len(secret) >= 43
+    assert webhook_secrets(settings(folder)) == [secret]
+    assert (folder / SECRET_FILE).stat().st_mode & 0o777 == 0o600
+    assert webhook_secrets(settings(tmp_path / "other")) != [secret]
+
+
+def test_configured_secrets_go_before_it(tmp_path: Path) -> None:
+    assert webhook_secrets(settings(tmp_path, webhooks={"secret": ["new", "old"]})) == ["new", "old"]
+    assert not (tmp_path / SECRET_FILE).exists()
+
+
+def test_an_emptied_secret_file_is_told_and_not_accepted(tmp_path: Path) -> None:
+    (tmp_path / SECRET_FILE).write_text("\n")
+    with pytest.raises(SwitchroomError, match="is empty"):
+        webhook_secrets(settings(tmp_path))
+
+
+def test_a_data_dir_belongs_to_one_account(tmp_path: Path) -> None:
+    claim_data_dir(settings(tmp_path))
+    claim_data_dir(settings(tmp_path))
+    claim_data_dir(settings(tmp_path, base_url="https://api.example.com/v1.1"))
+    assert (tmp_path / ACCOUNT_FILE).stat().st_mode & 0o777 == 0o600
+    for other in (
+        settings(tmp_path, user="200002"),
+        settings(tmp_path, base_url="https://api.example.org/v1.2"),
+    ):
+        with pytest.raises(ConfigurationError, match=r"storage\.data_dir: .* holds account 100001"):
+            claim_data_dir(other)
+
+
+def test_a_damaged_account_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / ACCOUNT_FILE).write_text("{")
+    with pytest.raises(SwitchroomError, match="is damaged"):
+        claim_data_dir(settings(tmp_path))
