@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration import clock
+from integration.database import Database
+from integration.house.database import open_house
+
+
+class Clock:
+    """Time that tests move: `clock.unix` and all that is made of it."""
+
+    def __init__(self, start: float) -> None:
+        self.at = start
+
+    def __call__(self) -> float:
+        return self.at
+
+    def forward(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@pytest.fixture
+def moving(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moving = Clock(1_790_000_000.0)
+    monkeypatch.setattr(clock, "unix", moving)
+    return moving
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Database]:
+    database = open_house(tmp_path / "house.db")
+    yield database
+    database.close()
