@@ -1,0 +1,124 @@
+"""The platform's webhooks: names and fields, in the specification's words and in those observed.md found.
+
+Not here because nobody has seen its name or payload: the post-call panel of a queue (observed.md §1.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from integration.catalogue.rows import fields
+from integration.catalogue.shapes import Field
+
+Kind = Literal["call", "sms", "recording"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One kind of webhook. `name` stands in the body under `name_field`; `documented` is False where only
+    observed.md knows it."""
+
+    name: str
+    kind: Kind
+    about: str
+    fields: tuple[Field, ...]
+    name_field: str = "event_name"
+    documented: bool = True
+
+    def field(self, name: str) -> Field | None:
+        return next((field for field in self.fields if field.name == name), None)
+
+
+NAME_FIELDS = ("event_name", "nome_do_evento")
+"""Where an event's name stands, English dialect first (observed.md §1.4)."""
+
+CALL_STATES = ("INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "ON_HOLD", "HANGUP")
+"""States of a call the specification names, in the order of its table."""
+
+OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
+"""States only observed.md §1.2 knows. The set is open."""
+
+_ID = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
+_TIME = Field("event_time", "timestamp", "UTC")
+
+_CALL = (
+    _ID,
+    _TIME,
+    Field("event_name", "string"),
+    Field("call_id", "integer", "the leg: live id of /calls, live_id of CDRs and monitors; beyond 32 bits"),
+    Field("state", "string", "open set"),
+    Field("connected_at", "timestamp", "null when not connected"),
+    Field("start_time", "timestamp"),
+    Field("context", "string", "call context, e.g. RG-<id>, LOCAL_USER, PSTN_CALL; open set"),
+    Field("destination", "string", "in or out"),
+    Field("duration", "integer", "seconds"),
+    Field("t_cause", "string", "termination cause"),
+    Field("src", "string", "source number, digits without plus; empty when withheld"),
+    Field("src_id", "integer", "source id, 0 for an outside party", observed="string"),
+    Field("src_name", "string", "may hold quotes, angle brackets, a prefix"),
+    Field("dst", "string", "destination number"),
+    Field("dst_id", "integer", "destination id, 0 for an outside party", observed="string"),
+    Field("dst_name", "string"),
+    Field("src_hash", "string", "40 hexadecimal digits", documented=False),
+    Field("terminated_by", "string", "caller seen; open set", documented=False),
+    Field("root_call_id", "integer", "groups the legs of one call", documented=False),
+)
+_MISSED = (
+    *_CALL,
+    Field("final", "boolean", "false: this leg gave up; true: the whole call is over", documented=False),
+)
+_DTMF = (
+    *_CALL,
+    Field("dtmf_tag", "string", documented=False),
+    Field("dtmf_target", "string", "like U:1000002", documented=False),
+)
+_SMS = (
+    _ID,
+    _TIME,
+    Field("customer_id", "integer", "account that received the SMS"),
+    Field("user_id", "integer", "user that received the SMS; null or absent where none"),
+    Field("from_no", "string", "sender"),
+    Field("to_no", "string", "number that received the SMS"),
+)
+_RECORDING = (
+    *(Field(field.name, field.type, field.about, documented=False) for field in (_ID, _TIME)),
+    *fields("string", "event_name", documented=False),
+    *fields("integer", "monitor_id call_id customer_id user_id", documented=False),
+    *fields("string", "src_id src src_name dst_id dst dst_name context", documented=False),
+    Field("duration", "integer", "seconds", documented=False),
+    Field("size", "integer", "bytes of the MP3", documented=False),
+)
+
+EVENTS: tuple[Event, ...] = (
+    Event("call.initial", "call", "An invitation has been sent to the phone.", _CALL),
+    Event("call.ringing", "call", "The phone is ringing.", _CALL),
+    Event("call.missed", "call", "A leg gave up, or a whole call was missed.", _MISSED),
+    Event("call.connected", "call", "The phone was answered.", _CALL),
+    Event("call.hangup", "call", "The leg ended.", _CALL),
+    Event("call.hold", "call", "The leg was paused.", _CALL),
+    Event("call.unhold", "call", "The leg goes on after a pause.", _CALL),
+    Event("call.dtmf", "call", "A key was pressed; never sets the leg's state.", _DTMF, documented=False),
+    Event(
+        "sms.recebido",
+        "sms",
+        "An SMS was received, in the dialect of the Portuguese page (observed.md §1.4).",
+        (*_SMS, Field("nome_do_evento", "string"), Field("texto", "string", "body of the message")),
+        name_field="nome_do_evento",
+    ),
+    Event(
+        "sms.received",
+        "sms",
+        "An SMS was received, in the dialect of the English page.",
+        (*_SMS, *fields("string", "event_name text", documented=False)),
+        documented=False,
+    ),
+    Event("monitor.audio_ready", "recording", "A recording can be fetched.", _RECORDING, documented=False),
+)
+
+_BY_NAME = {event.name: event for event in EVENTS}
+
+
+def event(name: str) -> Event | None:
+    """The event of that name; None for a name nobody has described."""
+    return _BY_NAME.get(name)

@@ -1,0 +1,33 @@
+"""Shorthand for the rows: many fields of one type in one line, and the query every collection takes."""
+
+from __future__ import annotations
+
+from integration.catalogue.shapes import Field, Type
+
+
+def fields(
+    type: Type,
+    names: str,
+    *,
+    observed: Type | None = None,
+    documented: bool = True,
+    item_only: bool = False,
+    secret: bool = False,
+) -> tuple[Field, ...]:
+    """One Field for each name of a blank-separated list, in its order, as the specification writes
+    'id, user_id: int'."""
+    return tuple(
+        Field(name, type, observed=observed, documented=documented, item_only=item_only, secret=secret)
+        for name in names.split()
+    )
+
+
+COLLECTION_QUERY = (
+    Field("page", "integer", "page number, from 1"),
+    Field("limit", "integer", "records per page, at most 5000"),
+    Field("filter", "array", "JSON text: [{property, operator, value}], all must match; [] is no filter"),
+    Field("group_by", "string", "a property of the resource"),
+    Field("sort", "string", "a property of the resource (observed.md §3)", documented=False),
+    Field("dir", "string", "ASC or DESC (observed.md §3)", documented=False),
+)
+"""What every GET of a collection takes: pager, filter, grouping and, as observed, sorting."""
