@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from flask import Blueprint, Response, jsonify, request
-from werkzeug.exceptions import ClientDisconnected
 
 from integration.errors import StorageError, error_body
 from integration.inbox.store import Inbox
@@ -83,10 +82,7 @@ def _body() -> bytes | None:
     if length is not None and length > BODY_LIMIT:
         return None
     request.max_content_length = None
-    try:
-        body = request.stream.read(BODY_LIMIT + 1)
-    except ClientDisconnected:
-        raise
+    body = request.stream.read(BODY_LIMIT + 1)
     return None if len(body) > BODY_LIMIT else body
 
 
