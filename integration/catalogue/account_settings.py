@@ -27,7 +27,7 @@ RESOURCES = (
         title="Call tracking campaign",
         fields=fields("integer", "id"),
         item=False,
-        about="Its examples show another resource; id is known as the campaign_id of PATCH /calltracking/ddis. "
+        about="Its examples show another resource; id is known as campaign_id of PATCH /calltracking/ddis. "
         "Kept as received.",
     ),
     Resource(
@@ -298,7 +298,7 @@ OPERATIONS = (
         "Groups and labels many contacts.",
         "contact",
         errors=(400, 401, 403, 404),
-        body=(Field("id", "integer", required=True), Field("group_name", "string"), Field("labels", "array")),
+        body=(Field("id", "integer"), Field("group_name", "string"), Field("labels", "array")),
         bulk=True,
     ),
     Operation("settings", "GET", "/contacts/{id}", "item", "One contact.", "contact", errors=(401, 403, 404)),

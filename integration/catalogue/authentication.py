@@ -24,8 +24,8 @@ OPERATIONS = (
         "platform answers 202 with a flat nonce instead (observed.md §2).",
         errors=(400,),
         body=(
-            Field("email", "string", required=True),
-            Field("password", "string", required=True, secret=True),
+            Field("email", "string"),
+            Field("password", "string", secret=True),
             Field("remember_me", "boolean"),
             Field("device_fingerprint", "string", secret=True),
         ),
@@ -39,8 +39,8 @@ OPERATIONS = (
         "Completes a login with the code sent by e-mail: message, user_token and user_id, flat.",
         errors=(400,),
         body=(
-            Field("code", "string", required=True, secret=True),
-            Field("nonce", "string", required=True, secret=True),
+            Field("code", "string", secret=True),
+            Field("nonce", "string", secret=True),
             Field("add_device", "boolean"),
             Field("remember_me", "boolean"),
         ),
@@ -64,7 +64,7 @@ OPERATIONS = (
         "unknown",
         "Sends the confirmation e-mail again.",
         errors=(400,),
-        body=(Field("email", "string", required=True),),
+        body=(Field("email", "string"),),
         public=True,
     ),
     Operation(
@@ -74,7 +74,7 @@ OPERATIONS = (
         "unknown",
         "Starts a password reset.",
         errors=(400,),
-        body=(Field("email", "string", required=True),),
+        body=(Field("email", "string"),),
         public=True,
     ),
     Operation(
@@ -85,8 +85,8 @@ OPERATIONS = (
         "Sets a new password with the token from the reset e-mail.",
         errors=(400,),
         body=(
-            Field("token", "string", required=True, secret=True),
-            Field("password", "string", "the new one", required=True, secret=True),
+            Field("token", "string", secret=True),
+            Field("password", "string", "the new one", secret=True),
         ),
         public=True,
     ),

@@ -146,7 +146,7 @@ OPERATIONS = (
         success=(201,),
         errors=(400, 401),
         body=(
-            Field("caller_id", "string"),
+            Field("caller_id", "string", required=True),
             Field("to", "string", "E.164 or extension"),
             Field("tts", "string"),
         ),

@@ -204,7 +204,7 @@ OPERATIONS = (
         "user",
         errors=(400, 401, 403, 404),
         body=(
-            Field("id", "integer", required=True),
+            Field("id", "integer"),
             Field("location_id", "integer"),
             Field("groups", "array"),
         ),

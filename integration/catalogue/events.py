@@ -40,7 +40,7 @@ OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
 """States only observed.md §1.2 knows. The set is open."""
 
 _ID = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
-_TIME = Field("event_time", "timestamp", "UTC")
+_TIME = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
 
 _CALL = (
     _ID,
@@ -48,8 +48,8 @@ _CALL = (
     Field("event_name", "string"),
     Field("call_id", "integer", "the leg: live id of /calls, live_id of CDRs and monitors; beyond 32 bits"),
     Field("state", "string", "open set"),
-    Field("connected_at", "timestamp", "null when not connected"),
-    Field("start_time", "timestamp"),
+    Field("connected_at", "string", "UTC; null when not connected"),
+    Field("start_time", "string", "UTC"),
     Field("context", "string", "call context, e.g. RG-<id>, LOCAL_USER, PSTN_CALL; open set"),
     Field("destination", "string", "in or out"),
     Field("duration", "integer", "seconds"),

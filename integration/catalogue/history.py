@@ -300,7 +300,7 @@ OPERATIONS = (
         "Moves many voice messages.",
         "voicemessage",
         errors=(400, 401, 403, 404),
-        body=(Field("id", "integer", required=True), Field("folder", "string")),
+        body=(Field("id", "integer"), Field("folder", "string")),
         bulk=True,
     ),
     Operation(
