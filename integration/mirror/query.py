@@ -1,0 +1,231 @@
+"""Filter, sort, page and group_by of a collection as SQL over its mirrored table (interface.md §4, §6).
+
+The same code answers the facade, the dashboard's lists and the exports. A page is the join of the records'
+stored texts: nothing is parsed and nothing is written anew.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from integration.catalogue.shapes import Resource
+from integration.errors import QueryError
+from integration.mirror.filters import Binder, Condition, parse_filter, register
+
+__all__ = ["INDEXES", "MAX_LIMIT", "Condition", "Query", "parse", "register"]
+
+MAX_LIMIT = 5000
+"""Records per page, the most and the default (specification, Limits)."""
+
+INDEXES = """
+-- serves the default order, deep pages of it and the count of what is present
+CREATE INDEX IF NOT EXISTS cdrs_present ON cdrs (id) WHERE _missing_since IS NULL;
+CREATE INDEX IF NOT EXISTS monitors_present ON monitors (id) WHERE _missing_since IS NULL;
+CREATE INDEX IF NOT EXISTS sms_present ON sms (id) WHERE _missing_since IS NULL;
+CREATE INDEX IF NOT EXISTS voicemessages_present ON voicemessages (id) WHERE _missing_since IS NULL;
+-- serves the total of a collection without a filter (all rows less these)
+CREATE INDEX IF NOT EXISTS cdrs_missing ON cdrs (_missing_since) WHERE _missing_since IS NOT NULL;
+CREATE INDEX IF NOT EXISTS monitors_missing ON monitors (_missing_since) WHERE _missing_since IS NOT NULL;
+CREATE INDEX IF NOT EXISTS sms_missing ON sms (_missing_since) WHERE _missing_since IS NOT NULL;
+CREATE INDEX IF NOT EXISTS voicemessages_missing ON voicemessages (_missing_since)
+    WHERE _missing_since IS NOT NULL;
+-- serves time windows, sort by time and their totals (_missing_since makes the index cover the count)
+CREATE INDEX IF NOT EXISTS cdrs_calldate ON cdrs (calldate, _missing_since);
+CREATE INDEX IF NOT EXISTS monitors_timestamp ON monitors ("timestamp", _missing_since);
+CREATE INDEX IF NOT EXISTS sms_created_at ON sms (created_at, _missing_since);
+CREATE INDEX IF NOT EXISTS voicemessages_origtime ON voicemessages (origtime, _missing_since);
+-- serves the look-up of a call's records by its live id
+CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id, _missing_since);
+CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id, _missing_since);
+CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id, _missing_since);
+-- serves filter by user, keys narrowed to one user, /users/{id}/cdrs.csv
+CREATE INDEX IF NOT EXISTS cdrs_user_id ON cdrs (user_id, _missing_since);
+CREATE INDEX IF NOT EXISTS monitors_user_id ON monitors (user_id, _missing_since);
+CREATE INDEX IF NOT EXISTS sms_user_id ON sms (user_id, _missing_since);
+-- serves keys narrowed to one user's voicemail
+CREATE INDEX IF NOT EXISTS voicemessages_extension_id ON voicemessages (extension_id, _missing_since);
+"""
+"""SQL script of the indexes that queries need, run by mirror/schema.py after the tables exist."""
+
+_FIELDS = re.compile(r"fields\[([^\[\]]{1,64})\]")
+_DIGITS = re.compile(r"[0-9]{1,400}")
+_FAR = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question about a collection. `page` counts from 1.
+
+    `missing` includes records that are no longer on the platform (the facade never does); `hidden` are fields
+    that this caller may not use. Every method raises QueryError for a property no record has and for a value
+    the property can't have; sqlite3.OperationalError 'interrupted' when the connection's deadline passes.
+    """
+
+    resource: Resource
+    conditions: tuple[Condition, ...] = ()
+    sort: str | None = None
+    descending: bool = False
+    page: int = 1
+    limit: int = MAX_LIMIT
+    group_by: str | None = None
+    include: tuple[str, ...] = ()
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: bool = False
+    hidden: frozenset[str] = frozenset()
+
+    def also(self, *conditions: Condition) -> Query:
+        """The same question, narrowed further."""
+        return replace(self, conditions=(*self.conditions, *conditions))
+
+    def where(self, binder: Binder) -> str:
+        """SQL of what matches, for queries that other modules build around it."""
+        parts = [] if self.missing else ["_missing_since IS NULL"]
+        parts += [binder.condition(condition) for condition in self.conditions]
+        return " AND ".join(parts) or "1"
+
+    def binder(self, connection: sqlite3.Connection) -> Binder:
+        return Binder(self.resource, connection, self.hidden)
+
+    def total(self, connection: sqlite3.Connection) -> int:
+        """How many records match, or how many groups there are."""
+        table = f'"{self.resource.table}"'
+        binder = self.binder(connection)
+        if self.group_by is not None:
+            group = binder.expression(self.group_by, "group_by")
+            sql = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {self.where(binder)} GROUP BY {group})"
+        elif self.conditions or self.missing:
+            sql = f"SELECT count(*) FROM {table} WHERE {self.where(binder)}"
+        else:
+            # count(*) without WHERE only adds up page headers: under 1 ms at 1 M rows, 40 ms otherwise.
+            sql = (
+                f"SELECT (SELECT count(*) FROM {table})"
+                f" - (SELECT count(*) FROM {table} WHERE _missing_since IS NOT NULL)"
+            )
+        return int(connection.execute(sql, binder.values).fetchone()[0])
+
+    def rows(self, connection: sqlite3.Connection) -> list[sqlite3.Row]:
+        """This page's table rows, all columns; with group_by also `_count`."""
+        return connection.execute(*self._page(connection, "t.*")).fetchall()
+
+    def texts(self, connection: sqlite3.Connection, column: str = "_doc") -> list[bytes]:
+        """This page's records as stored (`column` is `_doc` or `_item`), each one JSON object."""
+        assert column in ("_doc", "_item")
+        cursor = connection.cursor()
+        # A Row object for each record would cost as much as reading it.
+        cursor.row_factory = None
+        # A blob spares decoding the text and encoding it again.
+        cursor.execute(*self._page(connection, f"CAST(t.{column} AS BLOB)"))
+        if self.group_by is None:
+            return [row[0] for row in cursor]
+        return [_counted(text, count) for text, count in cursor]
+
+    def documents(self, connection: sqlite3.Connection) -> bytes:
+        """This page's records, comma-separated: the inside of the envelope's `data`."""
+        return b",".join(self.texts(connection))
+
+    def _page(self, connection: sqlite3.Connection, columns: str) -> tuple[str, dict[str, object]]:
+        """SQL and its values. Keys are found, sorted and skipped first; only this page's records are read."""
+        binder = self.binder(connection)
+        table = f'"{self.resource.table}"'
+        key = f'"{self.resource.key}"' if self.resource.key else "rowid"
+        by_key = self.sort is None or self.sort == self.resource.key
+        if by_key:
+            order = f"{key} DESC" if self.sort is not None and self.descending else key
+        else:
+            direction = "DESC" if self.descending else "ASC"
+            order = f"{binder.expression(self.sort or '', 'sort')} {direction}, {key}"
+        limit = binder.bind(self.limit)
+        offset = (self.page - 1) * self.limit
+        skip = binder.bind(min(offset, _FAR))
+        where = self.where(binder)
+        windowed = by_key and binder.windowed(self.conditions)
+        if windowed:
+            # Without the plus SQLite walks the keys from the oldest record on, to spare itself the sort.
+            order = f"+{order}"
+        if self.group_by is not None:
+            keys, columns = self._groups(binder, key, where), f"{columns}, k._members AS _count"
+            keys = f"SELECT _r, _members FROM ({keys}) AS g JOIN {table} ON {table}.{key} = g._r"
+            keys += f" ORDER BY {order} LIMIT {limit} OFFSET {skip}"
+        elif offset == 0 and by_key and not windowed:
+            sql = f"SELECT {columns} FROM {table} AS t WHERE {where} ORDER BY {order} LIMIT {limit}"
+            return sql, binder.values
+        else:
+            keys = (
+                f"SELECT {key} AS _r FROM {table} WHERE {where} ORDER BY {order} LIMIT {limit} OFFSET {skip}"
+            )
+        # CROSS JOIN makes SQLite take the keys in their order and look each record up.
+        return f"SELECT {columns} FROM ({keys}) AS k CROSS JOIN {table} AS t ON t.{key} = k._r", binder.values
+
+    def _groups(self, binder: Binder, key: str, where: str) -> str:
+        group = binder.expression(self.group_by or "", "group_by")
+        newest = f"{key} DESC"
+        if self.resource.date is not None:
+            newest = f'"{self.resource.date}" DESC, {newest}'
+        return (
+            "SELECT _r, _members FROM ("
+            f"SELECT {key} AS _r, count(*) OVER (PARTITION BY {group}) AS _members,"
+            f" row_number() OVER (PARTITION BY {group} ORDER BY {newest}) AS _place"
+            f' FROM "{self.resource.table}" WHERE {where}) WHERE _place = 1'
+        )
+
+
+def parse(
+    resource: Resource,
+    args: Mapping[str, str],
+    *,
+    max_limit: int = MAX_LIMIT,
+    missing: bool = False,
+    hidden: frozenset[str] = frozenset(),
+) -> Query:
+    """The question that the query parameters `args` ask of `resource`.
+
+    Parameters: filter, sort, dir, page, limit, group_by, include, fields[<relation>]; others are ignored, as
+    the platform does. Raises QueryError. Property names are checked when the query runs, since a mirrored
+    record may have fields that nobody documented.
+    """
+    sort = args.get("sort") or None
+    direction = (args.get("dir") or "").upper()
+    if direction not in ("", "ASC", "DESC"):
+        raise QueryError("dir must be ASC or DESC")
+    descending = direction == "DESC"
+    if sort is not None and sort.startswith("-") and not direction:
+        # One real client writes sort=-calldate (observed.md §3).
+        sort, descending = sort[1:], True
+    return Query(
+        resource=resource,
+        conditions=parse_filter(args.get("filter", "")),
+        sort=sort,
+        descending=descending,
+        page=_counting(args, "page", 1),
+        limit=min(_counting(args, "limit", max_limit), max_limit),
+        group_by=args.get("group_by") or None,
+        include=_names(args.get("include", "")),
+        fields={match[1]: _names(args[name]) for name in args if (match := _FIELDS.fullmatch(name))},
+        missing=missing,
+        hidden=hidden,
+    )
+
+
+def _counting(args: Mapping[str, str], name: str, default: int) -> int:
+    text = args.get(name)
+    if text is None:
+        return default
+    if not _DIGITS.fullmatch(text) or int(text) < 1:
+        raise QueryError(f"{name} must be a whole number from 1")
+    return int(text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def _counted(text: bytes, count: int) -> bytes:
+    """The record `text` with an integer `count` added."""
+    if b'"count"' in text:
+        return orjson.dumps({**orjson.loads(text), "count": count})
+    return text[:-1] + (b"" if text == b"{}" else b",") + b'"count":%d}' % count

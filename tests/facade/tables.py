@@ -1,0 +1,54 @@
+"""A mirrored collection made by hand: a real SQLite file with the columns interface.md §5 gives it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from integration.catalogue.shapes import Resource
+from integration.mirror import query
+
+
+def text_of(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def stored(value: Any) -> Any:
+    """A JSON value as its column holds it."""
+    if isinstance(value, bool):
+        return int(value)
+    return text_of(value) if isinstance(value, list | dict) else value
+
+
+def collection_at(
+    path: Path | str, resource: Resource, records: Iterable[dict[str, Any]] = ()
+) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    query.register(connection)
+    columns = ", ".join(f'"{field.name}" ANY' for field in resource.fields if field.name != resource.key)
+    connection.execute(
+        f'CREATE TABLE "{resource.table}" ("{resource.key}" INTEGER PRIMARY KEY, {columns},'
+        " _doc TEXT NOT NULL, _item TEXT, _first_seen TEXT, _last_seen TEXT, _source TEXT,"
+        " _missing_since TEXT) STRICT"
+    )
+    for record in records:
+        insert(connection, resource, record)
+    return connection
+
+
+def insert(
+    connection: sqlite3.Connection,
+    resource: Resource,
+    record: dict[str, Any],
+    *,
+    missing_since: str | None = None,
+) -> None:
+    names = [field.name for field in resource.fields if field.name in record]
+    columns = ", ".join(f'"{name}"' for name in [*names, "_doc", "_missing_since"])
+    marks = ", ".join("?" * (len(names) + 2))
+    values = [*(stored(record[name]) for name in names), text_of(record), missing_since]
+    connection.execute(f'INSERT INTO "{resource.table}" ({columns}) VALUES ({marks})', values)
