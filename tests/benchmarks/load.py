@@ -1,0 +1,95 @@
+"""A load of webhooks over kept-alive connections: one thread, raw sockets, so that it costs little itself."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from dataclasses import dataclass
+
+BODY = (
+    b'{"id":"uk003.6a97e243%05x3.%08d","event_time":"2026-09-02 08:45:55",'
+    b'"event_name":"call.dtmf","call_id":%d,'
+    b'"state":"DTMF_RECEIVED","connected_at":"2026-09-02 08:46:02","start_time":"2026-09-02 08:45:55",'
+    b'"context":"LOCAL_USER","destination":"in","duration":5,"src":"447700900101","src_id":"0",'
+    b'"src_name":"Test Caller","dst":"442079460002","dst_id":"10002","dst_name":"Ann Example",'
+    b'"dtmf_tag":"*","dtmf_target":"U:1000002"}'
+)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a load saw: answers of 200 per second, latencies in seconds."""
+
+    per_second: float
+    p50: float
+    p99: float
+    failures: int
+
+
+class _Connection:
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = b""
+        self.sent_at = 0.0
+
+    def send(self, path: bytes, number: int) -> None:
+        body = BODY % (number % 0xFFFFF, number, 4_278_000_000 + number % 500)
+        self.sent_at = time.perf_counter()
+        self.socket.sendall(
+            b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (path, len(body), body)
+        )
+
+    def answer(self) -> int | None:
+        """The status once the whole answer is here; None while it is not."""
+        self.buffer += self.socket.recv(65536)
+        head, found, rest = self.buffer.partition(b"\r\n\r\n")
+        if not found:
+            return None
+        length = next(
+            int(line.split(b":")[1])
+            for line in head.lower().split(b"\r\n")
+            if line.startswith(b"content-length:")
+        )
+        if len(rest) < length:
+            return None
+        self.buffer = rest[length:]
+        return int(head.split(b" ", 2)[1])
+
+
+def run(port: int, path: str, *, requests: int, connections: int, first: int = 0) -> Load:
+    """Post `requests` different events, as many at once as there are `connections`."""
+    selector = selectors.DefaultSelector()
+    target = path.encode()
+    number, done, failures = first, 0, 0
+    latencies: list[float] = []
+    began = time.perf_counter()
+    for _ in range(connections):
+        connection = _Connection(port)
+        selector.register(connection.socket, selectors.EVENT_READ, connection)
+        connection.send(target, number)
+        number += 1
+    while done < requests:
+        for key, _ in selector.select(10):
+            connection = key.data
+            status = connection.answer()
+            if status is None:
+                continue
+            latencies.append(time.perf_counter() - connection.sent_at)
+            done += 1
+            failures += status != 200
+            if number < first + requests:
+                connection.send(target, number)
+                number += 1
+    seconds = time.perf_counter() - began
+    for key in list(selector.get_map().values()):
+        key.data.socket.close()
+    latencies.sort()
+    return Load(
+        (done - failures) / seconds,
+        latencies[len(latencies) // 2],
+        latencies[int(len(latencies) * 0.99)],
+        failures,
+    )

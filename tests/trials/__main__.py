@@ -1,0 +1,34 @@
+"""The trials of what the product promises: `python -m tests.trials [--short] [NAME …]`.
+
+    crash   kill -9 of worker, supervisor and both under load; a planted bug must be found
+
+A name alone with its own options runs that trial in full: `python -m tests.trials crash --kills 500`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.trials import crash
+
+TRIALS = {"crash": crash.main}
+SHORT = (
+    ("crash", ["--kills", "8"]),
+    ("crash", ["--kills", "4", "--seed-bug"]),
+)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--short"]:
+        results = [TRIALS[name](options) for name, options in SHORT]
+        failed = sum(1 for result in results if result)
+        print(f"trials: {len(results) - failed} passed, {failed} failed")
+        return 1 if failed else 0
+    if arguments and arguments[0] in TRIALS:
+        return TRIALS[arguments[0]](arguments[1:])
+    print(__doc__, file=sys.stderr)
+    return 0 if arguments in (["-h"], ["--help"]) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""Promise P1: no acknowledged event is lost, whatever is killed at whatever moment.
+
+Senders post unique events over 32 connections while worker, supervisor or both are killed with SIGKILL at
+random moments and started again. Afterwards every acknowledged event must stand in inbox.db, once, and be
+applied. `--seed-bug` runs a receiver that acknowledges before the commit: the trial must find it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.harness import Product, alive, wait_for
+
+SENDERS = 32
+READY_SECONDS = 5.0
+
+
+@dataclass
+class Tally:
+    """What the senders and the killer saw."""
+
+    acknowledged: set[str] = field(default_factory=set)
+    refused: int = 0
+    kills: dict[str, int] = field(default_factory=lambda: {"worker": 0, "supervisor": 0, "both": 0})
+    recoveries: list[float] = field(default_factory=list)
+
+
+def event(identifier: str, number: int) -> bytes:
+    return json.dumps(
+        {
+            "id": identifier,
+            "event_time": "2026-09-02 08:45:55",
+            "event_name": "call.dtmf",
+            "call_id": 4_278_000_000 + number % 50,
+            "state": "DTMF_RECEIVED",
+            "src": "447700900101",
+            "dst": "442079460002",
+        }
+    ).encode()
+
+
+def send(port: int, path: str, name: str, stop: threading.Event, tally: Tally) -> None:
+    """Post events one after another over one connection, opened again whenever it breaks."""
+    connection = None
+    number = 0
+    while not stop.is_set():
+        number += 1
+        identifier = f"{name}-{number}"
+        try:
+            if connection is None:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            connection.request("POST", path, event(identifier, number))
+            answer = connection.getresponse()
+            answer.read()
+            if answer.status == 200:
+                tally.acknowledged.add(identifier)
+            else:
+                tally.refused += 1
+        except (OSError, http.client.HTTPException):
+            connection = None
+            stop.wait(0.01)
+
+
+def kill(product: Product, what: str) -> None:
+    worker = product.worker
+    victims = {"worker": [worker], "supervisor": [product.pid], "both": [product.pid, worker]}[what]
+    for victim in victims:
+        if victim is not None:
+            os.kill(victim, signal.SIGKILL)
+
+
+def await_new_worker(product: Product, old: int | None) -> None:
+    wait_for(lambda: product.worker not in (None, old), "a new worker", 10)
+    product.ready()
+
+
+def run(kills: int, seed: int, program: tuple[str, ...], folder: Path) -> tuple[Tally, list[str]]:
+    """The trial. Returns what was seen and a list of complaints, empty when the promise was kept."""
+    random_source = random.Random(seed)
+    tally, complaints = Tally(), []
+    product = Product(folder, program=program)
+    port, path = product.port, product.webhook_path
+    stop = threading.Event()
+    senders = [
+        threading.Thread(target=send, args=(port, path, f"s{number}", stop, tally), daemon=True)
+        for number in range(SENDERS)
+    ]
+    for sender in senders:
+        sender.start()
+    pause = threading.Event()
+    for _ in range(kills):
+        before = len(tally.acknowledged)
+        wait_for(lambda before=before: len(tally.acknowledged) > before + 50, "acknowledgements", 30)
+        pause.wait(random_source.uniform(0, 0.2))
+        what = random_source.choice(["worker", "worker", "supervisor", "both"])
+        worker = product.worker
+        kill(product, what)
+        tally.kills[what] += 1
+        began = time.monotonic()
+        if what != "worker":
+            product.popen.wait(10)
+            if worker is not None:
+                wait_for(lambda worker=worker: not alive(worker), "the orphaned worker's end", 10)
+            product = Product(folder, port=port, program=program)
+        else:
+            await_new_worker(product, worker)
+        tally.recoveries.append(time.monotonic() - began)
+    stop.set()
+    for sender in senders:
+        sender.join(15)
+    wait_for(lambda: not unapplied(folder), "every stored event to be applied", 60)
+    if (status := product.stop()) != 0:
+        complaints.append(f"serve ended with {status} instead of 0")
+    complaints += audit(folder, tally)
+    return tally, complaints
+
+
+def unapplied(folder: Path) -> int:
+    connection = sqlite3.connect(f"file:{folder / 'inbox.db'}?mode=ro", uri=True)
+    try:
+        connection.execute("ATTACH ? AS mirror", (f"file:{folder / 'mirror.db'}?mode=ro",))
+        return int(
+            connection.execute(
+                "SELECT count(*) FROM inbox WHERE seq NOT IN (SELECT seq FROM mirror._applied)"
+            ).fetchone()[0]
+        )
+    finally:
+        connection.close()
+
+
+def audit(folder: Path, tally: Tally) -> list[str]:
+    """Compare what was acknowledged with what is on disk."""
+    complaints = []
+    connection = sqlite3.connect(f"file:{folder / 'inbox.db'}?mode=ro", uri=True)
+    stored = [row[0] for row in connection.execute("SELECT event_id FROM inbox")]
+    lost = tally.acknowledged - set(stored)
+    if lost:
+        complaints.append(f"{len(lost)} acknowledged events are lost, e.g. {min(lost)}")
+    if len(stored) != len(set(stored)):
+        complaints.append(f"{len(stored) - len(set(stored))} events are stored twice")
+    failed = connection.execute("SELECT count(*) FROM inbox WHERE status NOT IN ('done', 'new')").fetchone()[
+        0
+    ]
+    if failed:
+        complaints.append(f"{failed} events were not applied")
+    connection.close()
+    for name in ("inbox.db", "mirror.db", "house.db"):
+        with sqlite3.connect(folder / name) as connection:
+            verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+            if verdict != "ok":
+                complaints.append(f"{name}: {verdict}")
+    slow = [seconds for seconds in tally.recoveries if seconds > READY_SECONDS]
+    if slow:
+        complaints.append(f"{len(slow)} of {len(tally.recoveries)} restarts took over {READY_SECONDS} s")
+    return complaints
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.trials crash", description=__doc__)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed-bug", action="store_true", help="acknowledge before the commit")
+    options = parser.parse_args(arguments)
+    program = ("-m", "tests.trials.seeded_bug") if options.seed_bug else ("app.py",)
+    with tempfile.TemporaryDirectory(prefix="switchroom-crash-") as folder:
+        tally, complaints = run(options.kills, options.seed, program, Path(folder) / "data")
+    print(
+        f"crash: {sum(tally.kills.values())} kills {tally.kills}, {len(tally.acknowledged)} acknowledged, "
+        f"{tally.refused} refused, slowest restart {max(tally.recoveries, default=0):.1f} s"
+    )
+    for complaint in complaints:
+        print(f"crash: {complaint}")
+    if options.seed_bug:
+        found = any("lost" in complaint for complaint in complaints)
+        print("crash: the seeded bug was " + ("found" if found else "NOT found"))
+        return 0 if found else 1
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""The product with one bug planted: the receiver acknowledges before the commit. For the crash trial only."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+from integration.cli import main
+from integration.inbox import store
+
+durable = store.Inbox.receive
+
+
+def too_early(inbox: store.Inbox, body: bytes) -> Future[store.Receipt]:
+    """Answers at once; the commit follows a moment later."""
+    later = threading.Timer(0.05, durable, (inbox, body))
+    later.daemon = True
+    later.start()
+    answer: Future[store.Receipt] = Future()
+    answer.set_result(store.Receipt("stored", 0))
+    return answer
+
+
+store.Inbox.receive = too_early  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    main()
