@@ -1,0 +1,124 @@
+"""From a path to its operation."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration import catalogue
+
+EXAMPLES = {
+    "id": "42",
+    "ids": "1,2,3",
+    "e164": "442079460002",
+    "from": "442079460002",
+    "to": "447700900101",
+    "hash": "0f3a-x",
+    "areacode": "20",
+}
+
+
+@pytest.mark.parametrize("row", catalogue.OPERATIONS, ids=lambda row: row.name)
+def test_every_operation_is_found_at_its_own_path(row):
+    parameters = {name: EXAMPLES[name] for name in row.parameters}
+    path = row.path
+    for name, value in parameters.items():
+        path = path.replace(f"{{{name}}}", value)
+    assert catalogue.match(row.method, path) == (row, parameters)
+    assert row.method in catalogue.methods_for(path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found", "parameters"),
+    [
+        ("GET", "/sms/dictionaries", "GET /sms/dictionaries", {}),
+        ("GET", "/sms/cannedresponses", "GET /sms/cannedresponses", {}),
+        ("GET", "/sms/cannedresponses/7", "GET /sms/cannedresponses/{id}", {"id": "7"}),
+        ("GET", "/ddis/dictionaries", "GET /ddis/dictionaries", {}),
+        ("GET", "/ddis/calltracking", "GET /ddis/calltracking", {}),
+        ("GET", "/ddis/+442079460002", "GET /ddis/{e164}", {"e164": "+442079460002"}),
+        ("GET", "/ddis/0002", "GET /ddis/{e164}", {"e164": "0002"}),
+        ("GET", "/cdrs/calltracking", "GET /cdrs/calltracking", {}),
+        ("GET", "/cdrs/4278000101", "GET /cdrs/{id}", {"id": "4278000101"}),
+        ("GET", "/cdrs/7.trace", "GET /cdrs/{id}.trace", {"id": "7"}),
+        ("GET", "/cdrs/7.pcap", "GET /cdrs/{id}.pcap", {"id": "7"}),
+        ("GET", "/monitors/7.mp3", "GET /monitors/{id}.mp3", {"id": "7"}),
+        ("GET", "/users/7/cdrs", "GET /users/{id}/cdrs", {"id": "7"}),
+        ("GET", "/users/7/cdrs.csv", "GET /users/{id}/cdrs.csv", {"id": "7"}),
+        ("GET", "/calls/7/trace", "GET /calls/{id}/trace", {"id": "7"}),
+        ("DELETE", "/monitors/7", "DELETE /monitors/{ids}", {"ids": "7"}),
+        ("DELETE", "/monitors/7,8", "DELETE /monitors/{ids}", {"ids": "7,8"}),
+        (
+            "GET",
+            "/users/7/sms/threads/+442079460002/Example Shop",
+            "GET /users/{id}/sms/threads/{from}/{to}",
+            {"id": "7", "from": "+442079460002", "to": "Example Shop"},
+        ),
+        (
+            "GET",
+            "/registrations/ab.c/numbers/020",
+            "GET /registrations/{hash}/numbers/{areacode}",
+            {"hash": "ab.c", "areacode": "020"},
+        ),
+    ],
+)
+def test_it_finds_the_right_one_on_near_paths(method, path, found, parameters):
+    match = catalogue.match(method, path)
+    assert match is not None
+    assert (match[0].name, match[1]) == (found, parameters)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""),
+        ("GET", "/"),
+        ("GET", "cdrs"),
+        ("GET", "/cdrs/"),
+        ("GET", "//cdrs"),
+        ("GET", "/CDRS"),
+        ("GET", "/cdrs/7/"),
+        ("GET", "/cdrs/-7"),
+        ("GET", "/cdrs/+7"),
+        ("GET", "/cdrs/7.5"),
+        ("GET", "/cdrs/7\n"),
+        ("GET", "/cdrs/٧"),
+        ("GET", "/cdrs/" + "7" * 5000),
+        ("GET", "/cdrs/7,8"),
+        ("GET", "/cdrs/7.mp3"),
+        ("GET", "/cdrs/7xtrace"),
+        ("GET", "/cdrs.csv"),
+        ("GET", "/monitors/.mp3"),
+        ("GET", "/monitors/calltracking.mp3"),
+        ("DELETE", "/monitors/7,"),
+        ("DELETE", "/monitors/7,,8"),
+        ("DELETE", "/monitors/7, 8"),
+        ("GET", "/ddis/++44"),
+        ("GET", "/ddis/alice"),
+        ("GET", "/users/7/smsthreads/1"),
+        ("GET", "/apitokens"),
+        ("GET", "/faxes/7"),
+        ("PUT", "/cdrs"),
+        ("get", "/cdrs"),
+        ("DELETE", "/sms/dictionaries"),
+        ("PATCH", "/queues/7"),
+    ],
+)
+def test_it_finds_nothing_where_there_is_nothing(method, path):
+    assert catalogue.match(method, path) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/cdrs", ("GET", "PATCH", "DELETE")),
+        ("/contacts/7", ("GET", "PATCH", "DELETE")),
+        ("/contacts/7,8", ("DELETE",)),
+        ("/sms/dictionaries", ("GET",)),
+        ("/login", ("POST",)),
+        ("/queues/7", ("GET",)),
+        ("/apitokens", ()),
+        ("/cdrs/x", ()),
+    ],
+)
+def test_it_tells_which_methods_a_path_takes(path, methods):
+    assert catalogue.methods_for(path) == methods

@@ -1,0 +1,207 @@
+"""The catalogue's resources against the text of the specification."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from integration import catalogue
+from tests.catalogue import specification
+
+OTHERS = specification.other_resources()
+NAMES = {
+    "Live call": ["call"],
+    "Webcall": ["webcall"],
+    "Media session": ["media_session"],
+    "SMS": ["sms"],
+    "Fax": ["fax"],
+    "Voicemail announcement": ["vm_announcement"],
+    "DDI (telephone number)": ["ddi"],
+    "Contact": ["contact"],
+    "Conference": ["conference"],
+    "Queue": ["queue"],
+    "Ring group": ["ring_group"],
+    "Pickup group": ["pickup_group"],
+    "Routing rule": ["routing_rule"],
+    "IVR": ["ivr"],
+    "Queue group": ["queue_group"],
+    "User group / user group policy": ["user_group", "user_group_policy"],
+    "ACL role": ["acl_role"],
+    "Current-user metadata (/me)": ["me"],
+    "Chat": ["chat"],
+    "Monitor (call recording)": ["monitor"],
+    "Msdr (media session detail record)": ["msdr"],
+    "Voicemessage": ["voicemessage"],
+    "Call-me-back setting": ["callmeback_setting"],
+    "Report schedule": ["report_schedule"],
+}
+NOT_SHOWN = {
+    "call_label": ["id"],
+    "sms_canned_response": ["id"],
+    "calltracking_ddi": [],
+    "calltracking_campaign": ["id"],
+    "tracked_ddi": [],
+    "tracked_cdr": [],
+    "calltracking_cdr": [],
+    "callmeback_website": [],
+    "callmeback_cdr": [],
+    "callmeback_visitor": [],
+    "callmeback_button": ["id"],
+}
+
+
+def documented(name: str) -> list[tuple[str, str]]:
+    return [(field.name, field.type) for field in catalogue.resource(name).fields if field.documented]
+
+
+def extra(name: str) -> set[str]:
+    return {field.name for field in catalogue.resource(name).fields if not field.documented}
+
+
+@pytest.mark.parametrize("title", OTHERS)
+def test_it_has_the_documented_fields_with_their_types_in_their_order(title):
+    for name in NAMES[title]:
+        assert documented(name) == OTHERS[title]
+
+
+def test_cdr_has_its_29_documented_fields_and_those_observed():
+    told = specification.model("CDR (full model)")
+    assert len(told) == 29
+    assert documented("cdr") == told
+    assert extra("cdr") == {"root_live_id", "is_root", "labels", "metadata", "nb_notes"}
+
+
+def test_user_has_the_full_model_and_the_name_lists_use_for_its_account():
+    assert documented("user") == [*specification.model("User (full model)"), ("customer", "integer")]
+
+
+def test_what_user_lists_do_not_show_is_item_only():
+    line = specification.prose("The User list and item examples show only: ")
+    shown = set(re.split(r", ", line.split(": ", 1)[1].rstrip(".")))
+    assert len(shown) == 12
+    seen = {"ext", "dnd", "cli", "nb_sip_locations"}
+    listed = {field.name for field in catalogue.resource("user").fields if not field.item_only}
+    assert listed == shown | seen
+
+
+def test_no_other_resource_has_item_only_fields():
+    assert {row.name for row in catalogue.RESOURCES for field in row.fields if field.item_only} == {"user"}
+
+
+def test_fields_nobody_has_shown_are_not_invented():
+    assert {name: [field for field, _ in documented(name)] for name in NOT_SHOWN} == NOT_SHOWN
+    for name, fields in NOT_SHOWN.items():
+        row = catalogue.resource(name)
+        assert row.key == ("id" if fields else None)
+        assert row.about, name
+
+
+def test_there_is_no_resource_beyond_the_specification():
+    known = {name for names in NAMES.values() for name in names} | {"user", "cdr"} | set(NOT_SHOWN)
+    assert {row.name for row in catalogue.RESOURCES} == known
+
+
+def test_fields_beyond_the_specification_are_those_of_observed_md():
+    beyond = {row.name: extra(row.name) for row in catalogue.RESOURCES if extra(row.name)}
+    assert beyond == {
+        "cdr": {"root_live_id", "is_root", "labels", "metadata", "nb_notes"},
+        "monitor": {"transcript_speakers", "cx_score", "metadata"},
+        "queue": {"users", "ddis"},
+        "ring_group": {"users", "ddis"},
+        "me": {"email", "first_name", "last_name", "customer_id", "sip_password", "sip_domain"},
+    }
+
+
+def test_types_the_platform_departs_from_are_marked():
+    departing = {
+        (row.name, field.name): field.real_type
+        for row in catalogue.RESOURCES
+        for field in row.fields
+        if field.observed
+    }
+    assert departing == {
+        ("call", "state"): "string",
+        ("queue", "ring_strategy"): "string",
+        ("me", "id"): "integer",
+        ("me", "is_root"): "boolean",
+    }
+
+
+def test_secrets_are_marked():
+    secret = {(row.name, field.name) for row in catalogue.RESOURCES for field in row.fields if field.secret}
+    assert secret == {
+        ("user", "vm_pin"),
+        ("user", "legacy_api_key"),
+        ("conference", "pin"),
+        ("conference", "pin_pstn"),
+        ("me", "sip_password"),
+        ("me", "sip_domain"),
+    }
+
+
+def test_ids_the_specification_types_as_string_stay_string():
+    text = {row.name for row in catalogue.RESOURCES if row.key and row.field(row.key).type == "string"}
+    assert text == {"ddi", "me"}
+
+
+def test_a_resource_is_listed_and_has_items_exactly_where_operations_say_so():
+    names = {row.name for row in catalogue.OPERATIONS}
+    for row in catalogue.RESOURCES:
+        assert row.listed == (f"GET /{row.collection}" in names), row.name
+        assert row.item == (f"GET /{row.collection}/{{id}}" in names), row.name
+
+
+def test_date_properties_are_those_observed():
+    told = {
+        "monitors": "timestamp",
+        "voicemessages": "origtime",
+        "faxes": "created_at",
+        "sms": "created_at",
+        "cdrs": "calldate",
+    }
+    assert {path: catalogue.resource(path).date for path in told} == told
+
+
+def test_relations_lead_to_known_collections():
+    collections = {row.collection for row in catalogue.RESOURCES}
+    for row in catalogue.RESOURCES:
+        for relation in row.relations:
+            assert relation.to in collections, (row.name, relation)
+
+
+def test_what_include_takes_is_known():
+    includable = {
+        (row.collection, relation.name)
+        for row in catalogue.RESOURCES
+        for relation in row.relations
+        if relation.includable
+    }
+    assert includable == {
+        ("queues", "users"),
+        ("queues", "ddis"),
+        ("ringgroups", "users"),
+        ("ringgroups", "ddis"),
+    }
+
+
+@pytest.mark.parametrize("name", ["sms_canned_response", "sms/cannedresponses", "sms_cannedresponses"])
+def test_a_resource_is_found_by_name_by_path_and_by_table(name):
+    assert catalogue.resource(name).collection == "sms/cannedresponses"
+
+
+def test_an_unknown_resource_is_a_key_error_that_proposes_the_nearest():
+    with pytest.raises(KeyError) as caught:
+        catalogue.resource("monitor5")
+    assert str(caught.value) == "no resource is called 'monitor5'; did you mean monitor, monitors?"
+
+
+def test_no_two_columns_of_a_table_differ_in_case_alone():
+    for row in catalogue.RESOURCES:
+        names = [field.name.lower() for field in row.fields]
+        assert len(names) == len(set(names))
+
+
+def test_no_field_takes_the_name_of_a_bookkeeping_column():
+    bookkeeping = {"_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"}
+    assert not bookkeeping & {field.name for row in catalogue.RESOURCES for field in row.fields}

@@ -1,0 +1,116 @@
+"""Payloads as the platform sends them, against what the catalogue knows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from integration import catalogue
+from integration.catalogue import events
+from integration.catalogue.shapes import Field
+from tests.catalogue import specification
+
+RECORDS = {
+    "response-callmeback-settings-200.json": "callmeback_setting",
+    "response-calls-post-201.json": "call",
+    "response-cdrs-list-200.json": "cdr",
+    "response-faxes-list-200.json": "fax",
+    "response-me-200.json": "me",
+    "response-monitors-list-200.json": "monitor",
+    "response-queue-200.json": "queue",
+    "response-queue-patch-200.json": "queue",
+    "response-queues-include-users-200.json": "queue",
+    "response-sms-list-200.json": "sms",
+    "response-users-list-200.json": "user",
+    "response-voicemessages-list-200.json": "voicemessage",
+}
+ERRORS = {
+    "response-auth-header-400.json",
+    "response-calls-post-400.json",
+    "response-calls-post-412.json",
+    "response-filter-400.json",
+    "response-leadcalls-post-400.json",
+    "response-login-400-field-errors.json",
+    "response-login-400.json",
+    "response-transactions-pdf-400.json",
+    "response-webcalls-post-400.json",
+}
+SESSION = {"response-login-200.json", "response-login-202-2fa.json", "response-ping-200.json"}
+BEYOND_THE_SPECIFICATION = {
+    "response-apitokens-list-200.json",
+    "response-apitokens-post-201.json",
+    "response-conversations-list-200.json",
+    "response-transactions-list-200.json",
+    "response-transactions-pdf-200.json",
+}
+REQUESTS = {"request-reportschedules-post.json": "POST /reportschedules"}
+WEBHOOKS = sorted(path.name for path in specification.PLATFORM.glob("webhook-*.json"))
+
+PYTHON = {
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "timestamp": str,
+    "any": object,
+}
+
+
+def sample(name: str):
+    return json.loads((specification.PLATFORM / name).read_text(encoding="utf-8"))
+
+
+def check(fields: tuple[Field, ...], record: dict) -> None:
+    known = {field.name: field for field in fields}
+    assert set(record) <= set(known)
+    for name, value in record.items():
+        if value is not None:
+            right = isinstance(value, PYTHON[known[name].real_type])
+            assert right, (name, value, known[name].real_type)
+            assert known[name].real_type == "boolean" or not isinstance(value, bool), name
+
+
+def test_every_sample_has_its_place_in_this_test():
+    here = {path.name for path in specification.PLATFORM.glob("*.json")} - {"index.json"}
+    assert here == {*RECORDS, *ERRORS, *SESSION, *BEYOND_THE_SPECIFICATION, *REQUESTS, *WEBHOOKS}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_key_of_a_record_is_a_known_field_of_the_type_expected(name):
+    data = sample(name)["data"]
+    for record in data if isinstance(data, list) else [data]:
+        check(catalogue.resource(RECORDS[name]).fields, record)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_have_the_shape_of_errors(name):
+    assert set(sample(name)) <= {"message", "errors"}
+
+
+@pytest.mark.parametrize("name", BEYOND_THE_SPECIFICATION)
+def test_what_the_specification_lacks_is_no_operation(name):
+    assert catalogue.methods_for("/" + name.split("-")[1]) == ()
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_key_of_a_request_is_a_known_field_of_the_body(name):
+    method, path = REQUESTS[name].split()
+    match = catalogue.match(method, path)
+    assert match is not None
+    assert match[0].body is not None
+    check(match[0].body, sample(name))
+
+
+@pytest.mark.parametrize("name", WEBHOOKS)
+def test_every_key_of_a_webhook_is_a_known_field_of_its_event(name):
+    payload = sample(name)
+    (name_field,) = [field for field in events.NAME_FIELDS if field in payload]
+    event = events.event(payload[name_field])
+    assert event is not None
+    assert event.name_field == name_field
+    check(event.fields, payload)
+    if "state" in payload:
+        assert payload["state"] in events.CALL_STATES + events.OBSERVED_CALL_STATES
