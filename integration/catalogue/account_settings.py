@@ -9,8 +9,6 @@ from __future__ import annotations
 from integration.catalogue.rows import COLLECTION_QUERY, fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
-_DIGITS = "one two three four five six seven eight nine"
-
 RESOURCES = (
     Resource(
         name="calltracking_ddi",
@@ -154,8 +152,9 @@ RESOURCES = (
             *fields("integer", "id final_dst_id final_dst_type language number repeats ring_time timeout"),
             *fields("boolean", "ext_dialing random_choice"),
             *fields("string", "name post_sounds random_dst sounds hash star zero"),
-            *fields("string", _DIGITS),
-            *fields("string", " ".join(f"{digit}_sounds" for digit in _DIGITS.split())),
+            *fields("string", "one two three four five six seven eight nine"),
+            *fields("string", "one_sounds two_sounds three_sounds four_sounds five_sounds"),
+            *fields("string", "six_sounds seven_sounds eight_sounds nine_sounds"),
         ),
         item=False,
     ),
