@@ -1,0 +1,367 @@
+"""Platform: the one way to ask the hosted platform for something."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import orjson
+
+import integration
+from integration import clock
+from integration.documents import Document, PageDocuments, read_item, read_page
+from integration.errors import (
+    ConfigurationError,
+    CredentialsRefused,
+    PlatformBroken,
+    PlatformError,
+    PlatformRefused,
+    PlatformThrottled,
+    PlatformUnreachable,
+)
+from integration.platform_api import files, paging
+from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
+from integration.platform_api.login import Account, ApiKey, Login, Secret
+from integration.platform_api.retry import persist, retry_after
+from integration.platform_api.transport import JSON_LIMIT, Answer, Body, Transport
+
+T = TypeVar("T")
+
+KEEP_ALIVE_SECONDS = 300.0
+"""The specification suggests a ping every 5 minutes; a token dies after 15 minutes of silence."""
+
+BACKGROUND_TRIES = 3
+PEOPLE_TRIES = 2
+ERROR_BODY_LIMIT = 1024 * 1024
+
+
+class PlatformSettings(Protocol):
+    """What is needed of the section `platform` of the settings."""
+
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def user_id(self) -> str | None: ...
+    @property
+    def api_key(self) -> str | None: ...
+    @property
+    def email(self) -> str | None: ...
+    @property
+    def password(self) -> str | None: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def max_concurrency(self) -> int: ...
+
+
+class Platform:
+    """The hosted platform over HTTP. Thread-safe.
+
+    `credentials` in every method: None for our own account; a Secret, or (user, secret, 'basic'|'token'), to
+    ask with a caller's. A caller's credentials are never renewed, and their 401 says nothing about ours.
+    """
+
+    def __init__(self, settings: PlatformSettings, *, requests_per_minute: int = 600) -> None:
+        self._seconds = float(settings.timeout)
+        self._transport = Transport(settings.base_url, settings.max_concurrency)
+        self.budget = Budget(requests_per_minute, settings.max_concurrency)
+        self.account = self._make_account(settings)
+        self._stopping = threading.Event()
+        self._asked_at = clock.monotonic()
+        self._away_since: float | None = None
+
+    # --- asking ------------------------------------------------------------------------------------
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, Any] | str | None = None,
+        *,
+        who: Who = BACKGROUND,
+        credentials: Secret | tuple[str, str, str] | None = None,
+        tries: int | None = None,
+        check: bool = True,
+        seconds: float | None = None,
+    ) -> Answer:
+        """GET `path` (below the base URL). Repeated after failures that may pass, `tries` times in all.
+
+        With `check`, statuses from 300 up raise the PlatformError tree; without, any status is an answer
+        (the facade passes it on), and only what is no HTTP answer at all raises. `seconds` is the total
+        for one try, body included (default: platform.timeout).
+        """
+        caller = _caller(credentials)
+        if tries is None:
+            tries = PEOPLE_TRIES if who == PEOPLE else BACKGROUND_TRIES
+        # While the platform is away, asking once is enough to see whether it is back.
+        tries = 1 if self._away_since is not None else tries
+
+        def once() -> Answer:
+            return self._ask("GET", path + paging.query_string(params), None, who, caller, check, seconds)
+
+        return persist(once, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        params: Mapping[str, Any] | str | None = None,
+        who: Who = PEOPLE,
+        credentials: Secret | tuple[str, str, str] | None = None,
+        check: bool = True,
+        seconds: float | None = None,
+    ) -> Answer:
+        """POST, PATCH or DELETE, sent once: a repeated POST /calls would ring a customer twice.
+
+        Only a 401 for our own expired token is sent again after a login, since nothing was done. `body`:
+        bytes pass as they are, None sends none, anything else goes as JSON. With `check`, statuses from
+        400 up raise; 301 is the success of PATCH /calls/{id}.
+        """
+        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        return self._ask(
+            method, path + paging.query_string(params), content, who, _caller(credentials), check, seconds
+        )
+
+    def page(
+        self,
+        collection: str,
+        *,
+        filter: Iterable[paging.Condition] = (),
+        sort: str | None = None,
+        dir: str | None = None,
+        page: int = 1,
+        limit: int = paging.MOST,
+        who: Who = BACKGROUND,
+        tries: int | None = None,
+        seen: Callable[[Answer], None] | None = None,
+    ) -> PageDocuments:
+        """One page of a collection, named by its path with or without a leading slash.
+
+        `seen(answer)` gets the answer itself, for its `date`. Raises PlatformBroken for what is no page.
+        """
+        params = paging.parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
+        answer = self.get(f"/{collection.lstrip('/')}", params, who=who, tries=tries)
+        found = self._read(answer, read_page)
+        if seen is not None:
+            seen(answer)
+        return found
+
+    def item(self, path: str, *, who: Who = BACKGROUND, tries: int | None = None) -> Document:
+        """One record by its own path. A missing one is PlatformRefused with status 404."""
+        return self._read(self.get(path, who=who, tries=tries), read_item)
+
+    def download(
+        self,
+        path: str,
+        into: Path,
+        *,
+        size: int | None = None,
+        limit: int = files.MOST_BYTES,
+        check: files.Check = files.any_content,
+        who: Who = BACKGROUND,
+        seconds: float | None = None,
+    ) -> files.Downloaded:
+        """Fetch a file to `into`, which appears only when complete and checked (see files.py). One try.
+
+        `size` is what it must have, None where unknown. Raises PlatformBroken for a wrong file, OSError
+        for a disk that can't take it.
+        """
+        total = seconds or max(self._seconds, files.seconds_for(size))
+        with self._exchange("GET", path, None, who, None, total, {"Accept-Encoding": "identity"}) as body:
+            if body.status != 200:
+                raise self._error(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
+            return files.store(body, into, size=size, limit=limit, check=check)
+
+    def keep_alive(self) -> bool:
+        """GET /ping if nothing was asked for five minutes. Returns whether it asked."""
+        if clock.monotonic() - self._asked_at < KEEP_ALIVE_SECONDS or self.account.trouble:
+            return False
+        self.get("/ping", tries=1)
+        return True
+
+    @property
+    def away_since(self) -> float | None:
+        """Unix seconds since when nothing answers as it should; None while the platform is there."""
+        return self._away_since
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps our own requests from being made at all, for people: refused or paused credentials."""
+        return self.account.trouble
+
+    def close(self) -> None:
+        """Cut what is under way; every later request raises PlatformUnreachable."""
+        self._stopping.set()
+        self.budget.close()
+        self._transport.close()
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _make_account(self, settings: PlatformSettings) -> Account:
+        if settings.api_key and settings.user_id:
+            return ApiKey(str(settings.user_id), settings.api_key)
+        if settings.email and settings.password:
+            return Login(settings.email, settings.password, self._post_login)
+        raise ConfigurationError(
+            ["platform.user_id and platform.api_key, or platform.email and platform.password, are needed"]
+        )
+
+    def _post_login(self, path: str, body: Mapping[str, str]) -> Answer:
+        """A login takes no slot: whoever waits for it may hold the last one."""
+        content = orjson.dumps(dict(body))
+        with self._transport.exchange("POST", path, _headers(content), content, self._seconds) as reply:
+            answer = _answer(reply)
+        if answer.status >= 400:
+            raise self._error(path, answer.status, answer.headers, answer.body)
+        return answer
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        who: Who,
+        caller: Secret | None,
+        check: bool,
+        seconds: float | None,
+    ) -> Answer:
+        with self._exchange(method, target, content, who, caller, seconds or self._seconds) as body:
+            answer = _answer(body)
+        failed = answer.status >= (300 if method == "GET" else 400)
+        if answer.status >= 500 or answer.status == 429:
+            self._complain(retry_after(answer.headers.get("Retry-After")))
+        elif caller is None and answer.status != 401:
+            self._praise()
+        if check and failed:
+            raise self._error(target, answer.status, answer.headers, answer.body)
+        return answer
+
+    @contextmanager
+    def _exchange(
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        who: Who,
+        caller: Secret | None,
+        seconds: float,
+        extra: Mapping[str, str] | None = None,
+    ) -> Iterator[Body]:
+        """One request with its turn in the budget, and one renewal of our credentials on a 401."""
+        with ExitStack() as stack:
+
+            def ask(secret: Secret) -> Body:
+                headers = {**_headers(content), **secret.headers(), **(extra or {})}
+                stack.enter_context(self.budget.turn(who, seconds))
+                stack.enter_context(self._watched())
+                return stack.enter_context(
+                    self._transport.exchange(method, target, headers, content, seconds)
+                )
+
+            secret = caller or self.account.current()
+            body = ask(secret)
+            if caller is None:
+                self._asked_at = clock.monotonic()
+                if body.status == 401:
+                    # The slot is given back first: the login that follows may need it.
+                    stack.close()
+                    body = ask(self.account.renew(secret))
+            yield body
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except (PlatformBroken, PlatformThrottled, PlatformUnreachable) as error:
+            self._complain(error.retry_after)
+            raise
+
+    def _read(self, answer: Answer, reader: Callable[[bytes], T]) -> T:
+        try:
+            return reader(answer.body)
+        except PlatformBroken as error:
+            self._complain(None)
+            if answer.body.lstrip()[:1] == b"<":
+                raise PlatformBroken(
+                    "the platform answered with a web page instead of data", status=answer.status
+                ) from error
+            raise
+
+    def _complain(self, seconds: float | None) -> None:
+        self.budget.complain(seconds)
+        if self._away_since is None:
+            self._away_since = clock.unix()
+
+    def _praise(self) -> None:
+        self.budget.praise()
+        self._away_since = None
+        self.account.accepted()
+
+    @staticmethod
+    def _error(target: str, status: int, headers: Mapping[str, str], body: bytes) -> PlatformError:
+        path = target.partition("?")[0]
+        message, errors = _said(body)
+        about = f"{path}: {message}" if message else f"{path}: status {status}"
+        if status == 429:
+            return PlatformThrottled(
+                about, status=status, errors=errors, retry_after=retry_after(headers.get("Retry-After"))
+            )
+        if status == 401:
+            return CredentialsRefused(about, status=status, errors=errors)
+        if status >= 500 or status == 408:
+            return PlatformBroken(
+                about, status=status, errors=errors, retry_after=retry_after(headers.get("Retry-After"))
+            )
+        if 300 <= status < 400:
+            about = (
+                f"{path}: the platform redirects elsewhere, which is not followed; check platform.base_url"
+            )
+        return PlatformRefused(about, status=status, errors=errors)
+
+
+def _caller(credentials: Secret | tuple[str, str, str] | None) -> Secret | None:
+    if credentials is None or isinstance(credentials, Secret):
+        return credentials
+    user, secret, kind = credentials
+    if kind not in ("basic", "token"):
+        raise ValueError(f"credentials of kind {kind!r}")
+    return Secret(user, secret, "basic" if kind == "basic" else "token")
+
+
+def _headers(content: bytes | None) -> dict[str, str]:
+    found = {
+        "Accept": "application/json, */*",
+        "Accept-Encoding": "gzip",
+        "User-Agent": f"Switchroom/{integration.__version__}",
+    }
+    if content is not None:
+        found["Content-Type"] = "application/json"
+    return found
+
+
+def _answer(body: Body) -> Answer:
+    return Answer(body.status, body.headers, _read_body(body, JSON_LIMIT), body.date)
+
+
+def _read_body(body: Body, limit: int) -> bytes:
+    return b"".join(body.chunks(limit))
+
+
+def _said(body: bytes) -> tuple[str, list[Any]]:
+    """`message` and `errors` of an error body (specification, Errors; observed.md §5), where it has them."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "", []
+    if not isinstance(parsed, dict):
+        return "", []
+    errors = parsed.get("errors")
+    errors = errors if isinstance(errors, list) else []
+    message = parsed.get("message")
+    first = errors[0].get("message") if errors and isinstance(errors[0], dict) else None
+    parts = [part for part in (message, first) if isinstance(part, str) and part]
+    return " – ".join(dict.fromkeys(parts))[:300], errors

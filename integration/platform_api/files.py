@@ -1,0 +1,133 @@
+"""Files from the platform: nothing stands under its final name that was not received whole and checked.
+
+`.part` in the same folder → size and sha256 counted while it streams → checks → fsync of the file →
+rename → fsync of the folder. Whatever goes wrong, and whenever the power goes, the final name holds the
+right file or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from integration.errors import PlatformBroken
+from integration.platform_api.transport import Body
+
+MOST_BYTES = 2 * 1024**3
+SLOWEST = 64 * 1024
+"""Bytes per second below which a download is given up."""
+
+LEAST_SECONDS = 120.0
+_HEAD = 16
+
+Check = Callable[[bytes], str | None]
+"""Gets a file's first bytes; returns what is wrong with them, None where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """A file in its place: bytes, hex digest, and the type it was sent with."""
+
+    size: int
+    sha256: str
+    content_type: str
+
+
+def any_content(_head: bytes) -> str | None:
+    """For files whose format nobody documents."""
+    return None
+
+
+def mp3(head: bytes) -> str | None:
+    """MP3 begins with an ID3 tag or with the eleven set bits of a frame header (ISO 11172-3 §2.4.1.3)."""
+    if head.startswith(b"ID3") or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0):
+        return None
+    return "it does not begin like an MP3"
+
+
+def seconds_for(size: int | None) -> float:
+    """The total time a file of `size` bytes may take."""
+    return max(LEAST_SECONDS, (size or 0) / SLOWEST)
+
+
+def store(body: Body, into: Path, *, size: int | None, limit: int, check: Check) -> Downloaded:
+    """Stream `body` (status 200) to `into`; see the head of this file.
+
+    Raises PlatformBroken for anything that is not the file: JSON or HTML, no bytes, another size than
+    `size`, not what `check` expects. Raises OSError where the disk can't take it. Either way there is
+    neither `into` nor `.part` afterwards, but for an older `into`.
+    """
+    kind = body.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind in ("application/json", "text/html"):
+        raise PlatformBroken(f"the platform sent {kind} instead of the file", status=body.status)
+    if size is not None and body.length is not None and body.length != size:
+        raise PlatformBroken(_wrong_size(size, body.length), status=body.status)
+    changed = _make_folder(into.parent)
+    part = into.with_name(into.name + ".part")
+    try:
+        received, digest = _fill(part, body, min(limit, size if size is not None else limit), check)
+        if received == 0:
+            raise PlatformBroken("the platform sent an empty file", status=body.status)
+        if size is not None and received != size:
+            raise PlatformBroken(_wrong_size(size, received), status=body.status)
+        os.replace(part, into)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    for folder in changed:
+        _sync_folder(folder)
+    return Downloaded(received, digest, kind)
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Create `folder` and what is missing above it. Returns every folder that gets a new name in it."""
+    changed = [folder]
+    while not folder.is_dir():
+        folder = folder.parent
+        changed.append(folder)
+    changed[0].mkdir(parents=True, exist_ok=True)
+    return changed
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _fill(part: Path, body: Body, limit: int, check: Check) -> tuple[int, str]:
+    # O_NOFOLLOW: nobody may lead the bytes elsewhere by a symbolic link of that name.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    digest, received, head = hashlib.sha256(), 0, b""
+    with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
+        for chunk in body.chunks(limit):
+            if len(head) < _HEAD:
+                head = (head + chunk)[:_HEAD]
+            digest.update(chunk)
+            received += len(chunk)
+            file.write(chunk)
+        wrong = _wrong_head(head) or check(head)
+        if received and wrong:
+            raise PlatformBroken(f"what the platform sent is not the file: {wrong}", status=body.status)
+        file.flush()
+        os.fsync(file.fileno())
+    return received, digest.hexdigest()
+
+
+def _wrong_head(head: bytes) -> str | None:
+    """A web page or an error, whatever type it claims to be."""
+    begin = head.lstrip()[:9].lower()
+    if begin.startswith((b"<!doctype", b"<html")):
+        return "it is a web page"
+    if begin.startswith((b'{"', b"{ ", b"{\n")):
+        return "it is a JSON answer"
+    return None
+
+
+def _wrong_size(expected: int, found: int) -> str:
+    return f"the file should have {expected:,} bytes and has {found:,}"

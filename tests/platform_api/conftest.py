@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from integration.platform_api import client, retry
+from integration.platform_api.client import Platform
+from tests.platform_api.server import Server
+
+
+@dataclass(frozen=True)
+class Wanted:
+    base_url: str
+    user_id: str | None = "1000001"
+    api_key: str | None = "a" * 40
+    email: str | None = None
+    password: str | None = None
+    timeout: float = 5
+    max_concurrency: int = 4
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def make(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Platform]]:
+    monkeypatch.setattr(retry, "FIRST_GAP", 0.001)
+    made: list[Platform] = []
+
+    def make(**options: object) -> Platform:
+        platform = client.Platform(Wanted(**{"base_url": f"{server.url}/v1.2", **options}))  # type: ignore[arg-type]
+        made.append(platform)
+        return platform
+
+    yield make
+    for platform in made:
+        platform.close()
+
+
+@pytest.fixture
+def login(make: Callable[..., Platform]) -> Callable[..., Platform]:
+    """Makes a platform that logs in, instead of one with an API key."""
+    return lambda **options: make(
+        user_id=None, api_key=None, email="ann@example.com", password="secret", **options
+    )

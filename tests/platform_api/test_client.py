@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from integration.errors import (
+    CredentialsRefused,
+    PlatformBroken,
+    PlatformRefused,
+    PlatformThrottled,
+    PlatformUnreachable,
+)
+from integration.platform_api import transport
+from integration.platform_api.budget import PEOPLE
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+
+
+def page(*ids: int) -> dict:
+    return {"data": [{"id": number} for number in ids], "total": len(ids)}
+
+
+def test_it_sends_both_credential_headers_and_compact_filters(server, make):
+    server.routes["/v1.2/cdrs"] = lambda asked, reply: reply.json(page(1, 2))
+    found = make().page("cdrs", filter=[("live_id", "in", [4278000101])], sort="id", dir="ASC", limit=50)
+    assert [document.values["id"] for document in found.documents] == [1, 2]
+    assert found.total == 2
+    asked = server.asked[0]
+    assert asked.headers["Authorization"] == "Basic " + base64.b64encode(b"1000001:" + b"a" * 40).decode()
+    assert asked.headers["X-Auth-Token"] == "a" * 40
+    assert asked.query == {
+        "page": ["1"],
+        "limit": ["50"],
+        "sort": ["id"],
+        "dir": ["ASC"],
+        "filter": ['[{"property":"live_id","operator":"in","value":[4278000101]}]'],
+    }
+
+
+@pytest.mark.parametrize(("kind", "header"), [("basic", "Authorization"), ("token", "X-Auth-Token")])
+def test_it_passes_a_callers_credentials_in_their_own_header_only(server, make, kind, header):
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "no", "errors": []}, 401)
+    answer = make().get("/me", credentials=("7", "theirs", kind), check=False)
+    assert answer.status == 401
+    assert len(server.asked) == 1
+    headers = server.asked[0].headers
+    assert header in headers
+    assert len({"Authorization", "X-Auth-Token"} & headers.keys()) == 1
+    assert "a" * 40 not in json.dumps(headers)
+
+
+def test_an_answer_tells_the_platforms_own_time(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json({"data": {}})
+    answer = make().get("/ping")
+    assert answer.date is not None
+    assert abs(answer.date.timestamp() - time.time()) < 60
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 429])
+def test_a_get_is_repeated_until_it_succeeds(server, make, status):
+    def route(asked, reply):
+        if len(server.asked) < 3:
+            reply.json({"message": "later", "errors": []}, status)
+        else:
+            reply.json(page(5))
+
+    server.routes["*"] = route
+    platform = make()
+    assert platform.page("cdrs").total == 1
+    assert len(server.asked) == 3
+    assert platform.away_since is None
+    assert platform.budget.per_minute < 600
+
+
+def test_a_get_is_given_up_after_its_tries(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "down", "errors": []}, 503)
+    platform = make()
+    with pytest.raises(PlatformBroken, match="down") as caught:
+        platform.get("/cdrs", tries=3)
+    assert caught.value.status == 503
+    assert len(server.asked) < 3 + 1
+    before = len(server.asked)
+    assert platform.away_since is not None
+    with pytest.raises(PlatformBroken):
+        platform.get("/cdrs", tries=3)
+    assert len(server.asked) == before + 1, "while the platform is away, one try must do"
+
+
+def test_it_waits_as_long_as_retry_after_says(server, make):
+    times = []
+
+    def route(asked, reply):
+        times.append(time.monotonic())
+        if len(times) == 1:
+            reply.json({"message": "slow down"}, 429, {"Retry-After": "1"})
+        else:
+            reply.json(page())
+
+    server.routes["*"] = route
+    make().page("cdrs", who=PEOPLE)
+    assert times[1] - times[0] >= 0.99
+
+
+def test_a_long_retry_after_is_left_to_the_caller_and_rests_the_scheduler(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "later"}, 429, {"Retry-After": "600"})
+    platform = make()
+    with pytest.raises(PlatformThrottled) as caught:
+        platform.get("/cdrs")
+    assert caught.value.retry_after == 600
+    assert len(server.asked) == 1
+    assert platform.budget.delay() > 590
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
+def test_what_changes_something_is_never_repeated(server, make, method):
+    server.routes["/v1.2/calls"] = lambda asked, reply: reply.json({"message": "oops"}, 503)
+    server.routes["/v1.2/cut"] = lambda asked, reply: reply.raw(b"", close=True)
+    platform = make()
+    with pytest.raises(PlatformBroken):
+        platform.send(method, "/calls", {"to": "442079460001"})
+    with pytest.raises(PlatformUnreachable):
+        platform.send(method, "/cut", {"to": "442079460001"})
+    assert len(server.asked) == 2
+
+
+def test_it_passes_any_status_on_when_asked_not_to_check(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "no phone"}, 412)
+    answer = make().send("POST", "/calls", {"to": "1"}, check=False)
+    assert (answer.status, json.loads(answer.body)) == (412, {"message": "no phone"})
+
+
+def test_301_is_the_success_of_a_patch_and_never_followed(server, make):
+    server.routes["/v1.2/calls/7"] = lambda asked, reply: reply.json(
+        {"data": {"id": 7}}, 301, {"Location": f"{server.url}/elsewhere"}
+    )
+    platform = make()
+    assert platform.send("PATCH", "/calls/7", {"dst": "1001"}).status == 301
+    with pytest.raises(PlatformRefused, match="redirect"):
+        platform.get("/calls/7")
+    assert {asked.path for asked in server.asked} == {"/v1.2/calls/7"}
+
+
+def test_refusals_say_what_the_platform_said_and_are_not_repeated(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json(
+        {
+            "message": "Validation error",
+            "errors": [{"code": "SF0010", "message": "Not valid."}],
+        },
+        400,
+    )
+    with pytest.raises(PlatformRefused, match="Validation error – Not valid") as caught:
+        make().get("/cdrs")
+    assert caught.value.status == 400
+    assert caught.value.errors[0]["code"] == "SF0010"
+    assert len(server.asked) == 1
+
+
+BROKEN = {
+    "html": (b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n<html>hi</html>", PlatformBroken),
+    "malformed JSON": (OK + b'Content-Length: 12\r\n\r\n{"data":[{]}', PlatformBroken),
+    "no list": (OK + b'Content-Length: 8\r\n\r\n{"a": 1}', PlatformBroken),
+    "empty": (OK + b"Content-Length: 0\r\n\r\n", PlatformBroken),
+    "short of its length": (OK + b'Content-Length: 99\r\n\r\n{"data":[],"total":0}', PlatformBroken),
+    "chunks cut": (OK + b'Transfer-Encoding: chunked\r\n\r\n15\r\n{"data":[],', PlatformBroken),
+    "early end without a length": (OK + b'Connection: close\r\n\r\n{"data":[{"id":1}', PlatformBroken),
+    "not gzip": (OK + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello", PlatformBroken),
+    "no HTTP at all": (b"Rate limit exceeded, slow down\r\n\r\n", PlatformThrottled),
+    "malformed header": (OK + b"slow down please\r\nContent-Length: 2\r\n\r\n{}", PlatformThrottled),
+    "nothing": (b"", PlatformUnreachable),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
+    data, error = BROKEN[fault]
+    server.routes["*"] = lambda asked, reply: reply.raw(data, close=True)
+    platform = make()
+    with pytest.raises(error):
+        platform.page("cdrs", tries=1)
+    assert platform.budget.per_minute == 300
+    server.routes["*"] = lambda asked, reply: reply.json(page(1))
+    assert platform.page("cdrs").total == 1
+
+
+@pytest.mark.parametrize("part", ["headers", "body"])
+def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, make, part):
+    def drip(asked, reply):
+        reply.raw(OK + (b"Content-Length: 100000\r\n\r\n" if part == "body" else b"X-Slow: "), close=True)
+        while not server.stopping.wait(0.05):
+            reply.raw(b" " if part == "body" else b"x")
+
+    server.routes["*"] = drip
+    platform = make(timeout=0.6)
+    begin = time.monotonic()
+    with pytest.raises(PlatformUnreachable, match="in time"):
+        platform.get("/cdrs", tries=1)
+    assert 0.5 < time.monotonic() - begin < 2
+
+
+def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch):
+    monkeypatch.setattr("integration.platform_api.client.JSON_LIMIT", 1000)
+    server.routes["*"] = lambda asked, reply: reply.json(
+        {"data": [{"id": 1, "text": "x" * 2000}], "total": 1}
+    )
+    with pytest.raises(PlatformBroken, match="larger"):
+        make().get("/cdrs", tries=1)
+
+
+def test_it_says_when_nobody_is_there(make):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(PlatformUnreachable, match="no connection"):
+            make(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}").get("/cdrs", tries=1)
+
+
+def test_no_more_requests_than_allowed_are_under_way(server, make):
+    active, most, lock = 0, 0, threading.Lock()
+    gate = threading.Event()
+
+    def route(asked, reply):
+        nonlocal active, most
+        with lock:
+            active += 1
+            most = max(most, active)
+            if most == 3:
+                gate.set()
+        gate.wait(5)
+        with lock:
+            active -= 1
+        reply.json(page())
+
+    server.routes["*"] = route
+    platform = make(max_concurrency=3)
+    with ThreadPoolExecutor(10) as pool:
+        list(pool.map(lambda _: platform.page("cdrs", who=PEOPLE), range(10)))
+    assert most == 3
+
+
+def test_a_bad_key_is_shown_to_people_and_not_tried_at_once_again(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "Unauthorized", "errors": []}, 401)
+    platform = make()
+    for _ in range(3):
+        with pytest.raises(CredentialsRefused, match="api_key"):
+            platform.get("/me")
+    assert len(server.asked) == 1
+    assert "platform.api_key" in platform.trouble
+
+
+def test_it_pings_only_after_five_minutes_of_silence(server, make, monkeypatch):
+    server.routes["*"] = lambda asked, reply: reply.json({"data": {"response": "Pong"}})
+    platform = make()
+    assert not platform.keep_alive()
+    later = time.monotonic() + 301
+    monkeypatch.setattr("integration.clock.monotonic", lambda: later)
+    assert platform.keep_alive()
+    assert not platform.keep_alive()
+    assert [asked.path for asked in server.asked] == ["/v1.2/ping"]
+
+
+def test_closing_cuts_what_is_under_way(server, make):
+    begun = threading.Event()
+
+    def hang(asked, reply):
+        reply.raw(OK + b"Content-Length: 10\r\n\r\n")
+        begun.set()
+        server.stopping.wait(30)
+
+    server.routes["*"] = hang
+    platform = make(timeout=60)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(platform.get, "/cdrs")
+        assert begun.wait(5)
+        while not platform._transport._open:
+            time.sleep(0.001)
+        platform.close()
+        with pytest.raises((PlatformUnreachable, PlatformBroken)):
+            asked.result(5)
+    with pytest.raises(PlatformUnreachable, match="stopping"):
+        platform.get("/cdrs")
+
+
+def test_no_credential_stands_in_an_error_or_a_representation(server, make):
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "no"}, 403)
+    platform = make()
+    with pytest.raises(PlatformRefused) as caught:
+        platform.get("/cdrs", {"filter": "x"})
+    for text in (
+        str(caught.value),
+        repr(caught.value),
+        repr(platform.account.current()),
+        repr(vars(platform)),
+    ):
+        assert "a" * 40 not in text
+
+
+def test_the_transport_knows_one_host_only():
+    door = transport.Transport("http://127.0.0.1:9/v1.2", 1)
+    with pytest.raises(ValueError, match="slash"), door.exchange("GET", "@example.com/", {}, None, 1):
+        pass

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import hashlib
+import time
+
+import pytest
+
+from integration.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
+from integration.platform_api import files
+
+SOUND = b"\xff\xfb\x90\x64" + bytes(range(256)) * 400
+KIND = "audio/mpeg3"
+
+
+@pytest.fixture
+def fetch(make, tmp_path):
+    """Downloads /monitors/7.mp3 as a recording."""
+
+    def fetch(**options):
+        target = tmp_path / "recordings" / "2026" / "09" / "02" / "7.mp3"
+        options = {"size": len(SOUND), "check": files.mp3, **options}
+        return make().download("/monitors/7.mp3", target, **options)
+
+    fetch.folder = tmp_path
+    return fetch
+
+
+def names(folder):
+    return sorted(path.name for path in folder.rglob("*") if not path.is_dir())
+
+
+def test_a_good_file_arrives_whole(server, fetch):
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    found = fetch()
+    assert found == files.Downloaded(len(SOUND), hashlib.sha256(SOUND).hexdigest(), KIND)
+    assert names(fetch.folder) == ["7.mp3"]
+    path = next(fetch.folder.rglob("7.mp3"))
+    assert path.read_bytes() == SOUND
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {KIND}\r\n".encode()
+WRONG = {
+    "short body": HEAD + b"Content-Length: %d\r\n\r\n" % len(SOUND) + SOUND[:-10],
+    "no length and an early end": HEAD + b"Connection: close\r\n\r\n" + SOUND[:-10],
+    "a chunk cut": HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(SOUND) + SOUND[:-10],
+    "one byte too many": HEAD + b"Connection: close\r\n\r\n" + SOUND + b"x",
+    "another length announced": HEAD + b"Content-Length: 3\r\n\r\n" + SOUND[:3],
+    "no bytes": HEAD + b"Content-Length: 0\r\n\r\n",
+    "HTML by type": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>",
+    "HTML in disguise": HEAD + b"Connection: close\r\n\r\n" + b"<!DOCTYPE html>".ljust(len(SOUND)),
+    "JSON in disguise": HEAD + b"Connection: close\r\n\r\n" + b'{"message":"x"}'.ljust(len(SOUND)),
+    "not an MP3": HEAD + b"Connection: close\r\n\r\n" + b"RIFF".ljust(len(SOUND)),
+    "JSON by type": b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
+    unseen = {"no length and an early end", "one byte too many", "another length announced"}
+    if not sized and fault in unseen:
+        pytest.skip("nothing tells this from a whole file")
+    server.routes["*"] = lambda asked, reply: reply.raw(WRONG[fault], close=True)
+    with pytest.raises(PlatformBroken):
+        fetch(size=len(SOUND) if sized else None)
+    assert names(fetch.folder) == []
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    assert fetch().size == len(SOUND)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(404, PlatformRefused), (503, PlatformBroken), (206, PlatformError)]
+)
+def test_another_status_is_an_error_not_a_file(server, fetch, status, error):
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND, status)
+    with pytest.raises(error):
+        fetch()
+    assert names(fetch.folder) == []
+
+
+def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
+    def drip(asked, reply):
+        reply.raw(HEAD + b"Content-Length: %d\r\n\r\n" % len(SOUND) + SOUND[:4], close=True)
+        while not server.stopping.wait(0.05):
+            reply.raw(b"x")
+
+    server.routes["*"] = drip
+    begin = time.monotonic()
+    with pytest.raises(PlatformUnreachable):
+        fetch(seconds=0.5)
+    assert time.monotonic() - begin < 3
+    assert names(fetch.folder) == []
+
+
+def test_a_file_without_end_stops_at_the_limit(server, fetch):
+    def endless(asked, reply):
+        reply.raw(HEAD + b"Connection: close\r\n\r\n" + SOUND[:4], close=True)
+        while not server.stopping.is_set():
+            reply.raw(bytes(65536))
+
+    server.routes["*"] = endless
+    with pytest.raises(PlatformBroken, match="larger"):
+        fetch(size=None, limit=1_000_000)
+    assert names(fetch.folder) == []
+
+
+def test_a_disk_that_is_full_leaves_nothing(server, fetch, monkeypatch):
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("integration.platform_api.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        fetch()
+    assert names(fetch.folder) == []
+
+
+def test_a_symbolic_link_leads_the_bytes_nowhere(server, fetch, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    folder = tmp_path / "recordings" / "2026" / "09" / "02"
+    folder.mkdir(parents=True)
+    (folder / "7.mp3.part").symlink_to(victim)
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    with pytest.raises(OSError, match=r"7\.mp3\.part"):
+        fetch()
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_new_folders_name_is_made_durable_in_its_parent(server, fetch, monkeypatch):
+    synced = []
+    real = files._sync_folder
+    monkeypatch.setattr(files, "_sync_folder", lambda folder: (synced.append(folder), real(folder)))
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    fetch()
+    base = fetch.folder
+    assert synced == [
+        base / "recordings" / "2026" / "09" / "02",
+        base / "recordings" / "2026" / "09",
+        base / "recordings" / "2026",
+        base / "recordings",
+        base,
+    ]
