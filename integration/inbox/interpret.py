@@ -13,24 +13,10 @@ from typing import Any
 import orjson
 
 from integration import clock
+from integration.catalogue import events
 from integration.documents import Document, Raw, column_value, read_object
 from integration.errors import PlatformBroken
 from integration.mirror.calls.facts import CallEvent
-
-CALL_EVENTS = frozenset(
-    {
-        "call.initial",
-        "call.ringing",
-        "call.connected",
-        "call.hold",
-        "call.unhold",
-        "call.missed",
-        "call.hangup",
-        "call.dtmf",
-    }
-)
-SMS_EVENTS = frozenset({"sms.received", "sms.recebido"})
-RECORDING_EVENTS = frozenset({"monitor.audio_ready"})
 
 _EVENT_ID = re.compile(
     r"^(?P<server>[^.]+)\.(?P<seconds>[0-9a-f]{8})(?P<micros>[0-9a-f]{5})[0-9a-f]?\.", re.I
@@ -96,7 +82,7 @@ def read_envelope(body: bytes) -> Envelope:
     return Envelope(
         readable=True,
         event_id=_text(values.get("id")) or None,
-        event_name=_text(_first(values, "event_name", "nome_do_evento")),
+        event_name=_text(_first(values, *events.NAME_FIELDS)),
         call_id=call_id if isinstance(call_id, int | str) else None,
     )
 
@@ -110,12 +96,15 @@ def interpret(body: bytes, received_at: str, fallback_id: str) -> Event:
     document = _read(body)
     if document is None:
         raise PlatformBroken("the body is not a JSON object")
-    values, name = document.values, _text(_first(document.values, "event_name", "nome_do_evento"))
+    values, name = document.values, _text(_first(document.values, *events.NAME_FIELDS))
     event_id = _text(values.get("id")) or fallback_id
     at = _time(values.get("event_time")) or received_at
-    if name in CALL_EVENTS:
-        return _call(document, str(name), event_id, at)
-    if name in SMS_EVENTS:
+    known = events.event(name) if name is not None else None
+    if known is None:
+        return Unknown(name)
+    if known.kind == "call":
+        return _call(document, known.name, event_id, at)
+    if known.kind == "sms":
         return SmsReceived(
             event_id,
             at,
@@ -126,18 +115,16 @@ def interpret(body: bytes, received_at: str, fallback_id: str) -> Event:
             _text(_first(values, "text", "texto")) or "",
             document.text,
         )
-    if name in RECORDING_EVENTS:
-        return RecordingReady(
-            event_id,
-            at,
-            _int(values.get("monitor_id")),
-            _int(values.get("call_id")),
-            _int(values.get("user_id")),
-            _int(values.get("duration")),
-            _int(values.get("size")),
-            document.text,
-        )
-    return Unknown(name)
+    return RecordingReady(
+        event_id,
+        at,
+        _int(values.get("monitor_id")),
+        _int(values.get("call_id")),
+        _int(values.get("user_id")),
+        _int(values.get("duration")),
+        _int(values.get("size")),
+        document.text,
+    )
 
 
 def _call(document: Document, name: str, event_id: str, at: str) -> CallEvent:

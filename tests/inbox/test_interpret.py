@@ -1,0 +1,107 @@
+"""Every kind of webhook is understood, in the types they really come in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from integration.catalogue.events import EVENTS
+from integration.errors import PlatformBroken
+from integration.inbox.interpret import RecordingReady, SmsReceived, Unknown, interpret
+from integration.mirror.calls.facts import CallEvent
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
+SAMPLES = sorted(FIXTURES.glob("webhook-*.json"))
+
+
+def read(payload, received_at="2026-09-02 10:00:00"):
+    body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return interpret(body, received_at, "sha256:x")
+
+
+def sample(name):
+    return json.loads((FIXTURES / f"webhook-{name}.json").read_text())
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_every_sample_is_understood_with_its_values(path):
+    payload = json.loads(path.read_text())
+    event = read(payload)
+    assert not isinstance(event, Unknown)
+    assert event.event_id == payload["id"]
+    assert event.at == payload["event_time"]
+    assert json.loads(event.doc) == payload
+    if isinstance(event, CallEvent):
+        assert event.leg_id == payload["call_id"]
+        assert event.root_id == payload.get("root_call_id")
+        assert event.final is payload.get("final")
+        for name in ("state", "src", "src_id", "dst", "dst_name", "connected_at", "t_cause", "destination"):
+            assert getattr(event, name) == payload.get(name), name
+
+
+def test_both_dialects_of_the_sms_event_say_the_same():
+    english, translated = read(sample("sms.received")), read(sample("sms.received-translated"))
+    assert isinstance(english, SmsReceived)
+    assert isinstance(translated, SmsReceived)
+    assert (english.sender, english.receiver, english.text) == (
+        translated.sender,
+        translated.receiver,
+        translated.text,
+    )
+    assert (english.user_id, translated.user_id) == (1000002, None)
+
+
+def test_a_recording_names_its_monitor_and_its_leg():
+    event = read(sample("monitor.audio_ready"))
+    assert isinstance(event, RecordingReady)
+    assert (event.monitor_id, event.leg_id, event.size) == (1052000001, 4278000101, 2048000)
+
+
+def test_the_microseconds_of_an_id_count_only_near_its_event_time():
+    event = read(sample("call.hangup"))
+    assert (event.server, event.micros) == ("uk003", 0x5F7AC)
+    late = read({**sample("call.hangup"), "event_time": "2026-09-02 08:46:20"})
+    assert (late.server, late.micros) == ("uk003", None)
+    assert read({**sample("call.hangup"), "id": "something else"}).micros is None
+
+
+@pytest.mark.parametrize("call_id", [4278000101, "4278000101", 4278000101.0])
+def test_a_call_id_may_come_as_number_or_text(call_id):
+    assert read({"event_name": "call.ringing", "call_id": call_id}).leg_id == 4278000101
+
+
+@pytest.mark.parametrize("call_id", [None, "", "abc", 1.5, True, [1], 2**70, {}])
+def test_a_call_event_without_a_usable_call_id_is_refused_by_name(call_id):
+    with pytest.raises(ValueError, match=r"call\.ringing without a usable call_id"):
+        read({"event_name": "call.ringing", "call_id": call_id})
+
+
+def test_times_may_be_missing_or_unix_seconds():
+    event = read({"event_name": "call.ringing", "call_id": 1, "event_time": "soon", "start_time": 1788252353})
+    assert (event.at, event.start_time) == ("2026-09-02 10:00:00", "2026-09-01 08:45:53")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(True, True), (1, True), ("1", True), ("false", False), (0, False), (None, None)]
+)
+def test_final_is_read_in_every_spelling(value, expected):
+    assert read({"event_name": "call.missed", "call_id": 1, "final": value}).final is expected
+
+
+def test_what_it_does_not_know_is_kept_as_unknown():
+    assert read({"event_name": "queue.wrapup"}) == Unknown("queue.wrapup")
+    assert read({"hello": 1}) == Unknown(None)
+    assert read({"event_name": ["call.ringing"], "call_id": 1}) == Unknown('["call.ringing"]')
+
+
+@pytest.mark.parametrize("body", [b"x", b"[]", b"1", b"\xff", b'{"a":'])
+def test_what_is_no_object_is_broken(body):
+    with pytest.raises(PlatformBroken):
+        read(body)
+
+
+def test_every_event_of_the_catalogue_is_applied_to_something():
+    for event in EVENTS:
+        assert not isinstance(read({event.name_field: event.name, "call_id": 1}), Unknown)
