@@ -1,0 +1,255 @@
+"""Table `media`: which files of the platform are wanted, had, failed or gone (interface.md §5, §6 Media)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from integration import clock
+from integration.database import Database, Transaction
+
+if TYPE_CHECKING:
+    from integration.mirror.upsert import Upserted
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS media (
+    kind TEXT NOT NULL,
+    record_id INTEGER NOT NULL,
+    path TEXT NOT NULL,
+    size INTEGER,
+    sha256 TEXT,
+    state TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    last_error TEXT,
+    next_try_at REAL,
+    updated_at TEXT NOT NULL,
+    PRIMARY KEY (kind, record_id)
+) STRICT, WITHOUT ROWID;
+-- serves the downloads: what is wanted, newest record first
+CREATE INDEX IF NOT EXISTS media_wanted ON media (kind, record_id) WHERE state IN ('wanted', 'failed');
+-- serves the scheduler: when the next download is due
+CREATE INDEX IF NOT EXISTS media_due ON media (next_try_at) WHERE state IN ('wanted', 'failed');
+"""
+
+Kind = Literal["recording", "voicemail"]
+KINDS: tuple[Kind, ...] = ("recording", "voicemail")
+
+GAPS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
+"""Seconds between a failed download and the next; the last again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    table: str
+    date: str
+    folder: str
+    size: str
+
+
+_ORIGINS: dict[Kind, _Origin] = {
+    "recording": _Origin("monitors", "timestamp", "recordings", "size"),
+    "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file to fetch: `path` below data_dir, `size` in bytes where the record tells it, tries so far."""
+
+    kind: Kind
+    record_id: int
+    path: str
+    size: int | None
+    tries: int
+
+
+def relative_path(kind: Kind, record_id: int, stamp: object) -> str:
+    """Where the file lies below data_dir: '<folder>/YYYY/MM/DD/<id>.mp3' by the record's UTC time stamp,
+    '<folder>/undated/<id>.mp3' without a valid one. Made from integers only (promise S13)."""
+    folder = _ORIGINS[kind].folder
+    moment = clock.parse_stamp(stamp)
+    day = f"{moment.year:04d}/{moment.month:02d}/{moment.day:02d}" if moment else "undated"
+    return f"{folder}/{day}/{int(record_id)}.mp3"
+
+
+def follow(mirror: Database, kinds: Iterable[Kind]) -> None:
+    """From now on, want the file of every record of these kinds that is stored."""
+    for kind in kinds:
+        mirror.hooks.setdefault(_ORIGINS[kind].table, []).append(_hook(kind))
+
+
+def want_missing(tx: Transaction, kind: Kind) -> int:
+    """Want the files of all records that have no row yet. Returns how many."""
+    origin = _ORIGINS[kind]
+    rows = tx.execute(
+        f'SELECT id, "{origin.date}" FROM {origin.table} AS record WHERE NOT EXISTS '
+        "(SELECT 1 FROM media WHERE media.kind = ? AND media.record_id = record.id)",
+        (kind,),
+    ).fetchall()
+    _want(tx, kind, [(row[0], row[1]) for row in rows])
+    return len(rows)
+
+
+def wanted(
+    connection: sqlite3.Connection, now: float, kinds: Iterable[Kind] = KINDS, limit: int = 50
+) -> list[Wanted]:
+    """Files to fetch at `now` (Unix seconds), the newest record of each kind first."""
+    found: list[Wanted] = []
+    for kind in kinds:
+        rows = connection.execute(
+            f"{_select(kind)} WHERE media.kind = ? AND media.state IN ('wanted', 'failed') "
+            "AND coalesce(media.next_try_at, 0) <= ? ORDER BY media.record_id DESC LIMIT ?",
+            (kind, now, limit),
+        )
+        found += [_wanted(row) for row in rows]
+    return found
+
+
+def find(connection: sqlite3.Connection, kind: Kind, record_id: int) -> Wanted | None:
+    """One record's file, whatever its state; None where no such record is mirrored."""
+    row = connection.execute(
+        f"{_select(kind)} WHERE media.kind = ? AND media.record_id = ?", (kind, record_id)
+    ).fetchone()
+    if row is not None:
+        return _wanted(row)
+    origin = _ORIGINS[kind]
+    row = connection.execute(
+        f'SELECT "{origin.date}", {origin.size} FROM {origin.table} WHERE id = ?',
+        (record_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    return Wanted(kind, record_id, relative_path(kind, record_id, row[0]), _size(row[1]), 0)
+
+
+def state(connection: sqlite3.Connection, kind: Kind, record_id: int) -> sqlite3.Row | None:
+    """The record's row of `media`: path, size, sha256, state, tries, last_error, next_try_at, updated_at."""
+    row: sqlite3.Row | None = connection.execute(
+        "SELECT * FROM media WHERE kind = ? AND record_id = ?", (kind, record_id)
+    ).fetchone()
+    return row
+
+
+def counts(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
+    """(kind, state) → how many."""
+    return {
+        (row[0], row[1]): row[2]
+        for row in connection.execute("SELECT kind, state, count(*) FROM media GROUP BY kind, state")
+    }
+
+
+def stored_bytes(connection: sqlite3.Connection) -> int:
+    """What the archive holds."""
+    row = connection.execute("SELECT coalesce(sum(size), 0) FROM media WHERE state = 'have'").fetchone()
+    return int(row[0])
+
+
+def next_at(connection: sqlite3.Connection) -> float | None:
+    """When the next download is due (Unix seconds); None where none is wanted."""
+    row = connection.execute(
+        "SELECT min(coalesce(next_try_at, 0)) FROM media WHERE state IN ('wanted', 'failed')"
+    ).fetchone()
+    return None if row[0] is None else float(row[0])
+
+
+def have(tx: Transaction, file: Wanted, size: int, sha256: str) -> None:
+    """The file stands under its final name."""
+    tx.execute(
+        "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, updated_at) "
+        "VALUES (?, ?, ?, ?, ?, 'have', ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
+        "path = excluded.path, size = excluded.size, sha256 = excluded.sha256, state = 'have', "
+        "tries = excluded.tries, last_error = NULL, next_try_at = NULL, updated_at = excluded.updated_at",
+        (file.kind, file.record_id, file.path, size, sha256, file.tries + 1, clock.stamp()),
+    )
+    tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
+
+
+def failed(tx: Transaction, file: Wanted, error: str) -> None:
+    """A try failed: the next one after the next gap."""
+    gap = GAPS[min(file.tries, len(GAPS) - 1)]
+    tx.execute(
+        "INSERT INTO media (kind, record_id, path, state, tries, last_error, next_try_at, updated_at) "
+        "VALUES (?, ?, ?, 'failed', ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
+        "state = 'failed', tries = excluded.tries, last_error = excluded.last_error, "
+        "next_try_at = excluded.next_try_at, updated_at = excluded.updated_at WHERE state <> 'have'",
+        (
+            file.kind,
+            file.record_id,
+            file.path,
+            file.tries + 1,
+            error[:500],
+            clock.unix() + gap,
+            clock.stamp(),
+        ),
+    )
+
+
+def gone(tx: Transaction, file: Wanted) -> None:
+    """The platform has neither the file nor its record any more."""
+    tx.execute(
+        "UPDATE media SET state = 'gone', next_try_at = NULL, updated_at = ? "
+        "WHERE kind = ? AND record_id = ? AND state <> 'have'",
+        (clock.stamp(), file.kind, file.record_id),
+    )
+
+
+def wake(tx: Transaction, since: str) -> None:
+    """The platform is back: what failed since `since` (UTC text) is tried at once."""
+    tx.execute(
+        "UPDATE media SET next_try_at = ? WHERE state IN ('wanted', 'failed') AND updated_at >= ?",
+        (clock.unix(), since),
+    )
+
+
+def _hook(kind: Kind) -> Callable[[Transaction, Upserted], None]:
+    origin = _ORIGINS[kind]
+
+    def hook(tx: Transaction, outcome: Upserted) -> None:
+        records = [
+            (document.values.get("id"), document.values.get(origin.date)) for document in outcome.changed
+        ]
+        _want(tx, kind, records)
+
+    return hook
+
+
+def _want(tx: Transaction, kind: Kind, records: list[tuple[object, object]]) -> None:
+    now, stamp = clock.unix(), clock.stamp()
+    tx.executemany(
+        "INSERT OR IGNORE INTO media (kind, record_id, path, state, next_try_at, updated_at) "
+        "VALUES (?, ?, ?, 'wanted', ?, ?)",
+        [
+            (kind, number, relative_path(kind, number, date), now, stamp)
+            for number, date in ((_whole(value), date) for value, date in records)
+            if number is not None
+        ],
+    )
+
+
+def _select(kind: Kind) -> str:
+    origin = _ORIGINS[kind]
+    return (
+        f"SELECT media.kind, media.record_id, media.path, {origin.size} AS expected, media.tries "
+        f"FROM media LEFT JOIN {origin.table} AS record ON record.id = media.record_id"
+    )
+
+
+def _wanted(row: sqlite3.Row) -> Wanted:
+    return Wanted(row["kind"], row["record_id"], row["path"], _size(row["expected"]), row["tries"])
+
+
+def _size(value: object) -> int | None:
+    """A record's size where it is one; the platform also sends null, and 0 while it is still encoding."""
+    number = _whole(value)
+    return number if number is not None and number > 0 else None
+
+
+def _whole(value: object) -> int | None:
+    """An integer in whatever type it came."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

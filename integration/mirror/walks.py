@@ -1,0 +1,144 @@
+"""How far each collection has been read: marks of look-backs and walks, completeness, what went wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from integration import clock
+from integration.catalogue import resource
+from integration.catalogue.shapes import Resource
+from integration.database import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS _walks (
+    collection TEXT PRIMARY KEY,
+    mark ANY,
+    seen_until TEXT,
+    begun_at TEXT,
+    walk_key ANY,
+    walk_rows INTEGER NOT NULL DEFAULT 0,
+    complete_at TEXT,
+    total INTEGER,
+    last_success_at TEXT,
+    last_error TEXT,
+    last_error_at TEXT,
+    failures INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WalkState:
+    """Where a collection stands. Times are UTC text.
+
+    `complete_at`: when a walk that read all of it ended; None: never. `last_success_at`: what the mirror's
+    age is counted from. `last_error`: None when the last try went well. `rows` in the mirror, `total` on
+    the platform when last told. `mark`: everything up to this id was read. `seen_until`: the platform's
+    time up to which look-backs have read. `begun_at`, `walk_key`, `walk_rows`: a walk that is under way.
+    """
+
+    collection: str
+    complete_at: str | None = None
+    last_success_at: str | None = None
+    last_error: str | None = None
+    last_error_at: str | None = None
+    failures: int = 0
+    rows: int = 0
+    total: int | None = None
+    mark: int | str | None = None
+    seen_until: str | None = None
+    begun_at: str | None = None
+    walk_key: int | str | None = None
+    walk_rows: int = 0
+
+
+def state_of(connection: sqlite3.Connection | Transaction, collection: str) -> WalkState:
+    """The state of a collection, named by its path."""
+    row = connection.execute("SELECT * FROM _walks WHERE collection = ?", (collection,)).fetchone()
+    rows = count_rows(connection, resource(collection))
+    if row is None:
+        return WalkState(collection, rows=rows)
+    return WalkState(**{name: row[name] for name in row.keys()}, rows=rows)  # noqa: SIM118
+
+
+def all_states(connection: sqlite3.Connection) -> list[WalkState]:
+    """Every collection that was ever asked for, by name."""
+    names = [row[0] for row in connection.execute("SELECT collection FROM _walks ORDER BY collection")]
+    return [state_of(connection, name) for name in names]
+
+
+def count_rows(connection: sqlite3.Connection | Transaction, of: Resource) -> int:
+    row = connection.execute(f'SELECT count(*) FROM "{of.table}" WHERE _missing_since IS NULL').fetchone()
+    return int(row[0])
+
+
+def without_item(connection: sqlite3.Connection, of: Resource, limit: int) -> Sequence[int | str]:
+    """Keys of records whose own path was not read yet."""
+    rows = connection.execute(
+        f'SELECT "{of.key}" FROM "{of.table}" WHERE _item IS NULL AND _missing_since IS NULL '
+        f'ORDER BY "{of.key}" LIMIT ?',
+        (limit,),
+    )
+    return [row[0] for row in rows]
+
+
+def begin(tx: Transaction, collection: str) -> None:
+    """A complete walk begins afresh."""
+    _set(tx, collection, begun_at=clock.stamp(), walk_key=None, walk_rows=0)
+
+
+def step(tx: Transaction, collection: str, key: int | str, rows: int, total: int | None) -> None:
+    """A walk has read everything up to `key`, `rows` of them with this step; a later run goes on there."""
+    _set(tx, collection, walk_key=key, total=total)
+    tx.execute("UPDATE _walks SET walk_rows = walk_rows + ? WHERE collection = ?", (rows, collection))
+
+
+def finish(tx: Transaction, collection: str, mark: int | str | None, total: int | None) -> None:
+    """A walk has read all of the collection. The mark never falls."""
+    before = state_of(tx, collection).mark
+    if before is not None and (mark is None or (isinstance(mark, type(before)) and mark < before)):  # type: ignore[operator]
+        mark = before
+    _set(
+        tx,
+        collection,
+        mark=mark,
+        complete_at=clock.stamp(),
+        begun_at=None,
+        walk_key=None,
+        total=total,
+        **_good(),
+    )
+
+
+def looked_back(
+    tx: Transaction, collection: str, mark: int | str | None, seen_until: str, total: int | None = None
+) -> None:
+    """A look-back has read all that is new. `mark` None leaves it where it is."""
+    values: dict[str, Any] = {"seen_until": seen_until, **_good()}
+    if mark is not None:
+        values["mark"] = mark
+    if total is not None:
+        values["total"] = total
+    _set(tx, collection, **values)
+
+
+def fail(tx: Transaction, collection: str, error: str) -> None:
+    """A try went wrong; what was read before stays."""
+    _set(tx, collection, last_error=error[:500], last_error_at=clock.stamp())
+    tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
+
+
+def _good() -> dict[str, Any]:
+    return {"last_success_at": clock.stamp(), "last_error": None, "failures": 0}
+
+
+def _set(tx: Transaction, collection: str, **values: Any) -> None:
+    tx.execute("INSERT OR IGNORE INTO _walks (collection) VALUES (?)", (collection,))
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    tx.execute(
+        f"UPDATE _walks SET {assignments} WHERE collection = ?",
+        (*values.values(), collection),
+    )
