@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from integration.database import Change
+from integration.live.hub import Closed, Hub, Lost
+
+
+def changes(*numbers: int) -> list[Change]:
+    return [Change(number, "call", str(number), {}) for number in numbers]
+
+
+def numbers(taken: list[Change]) -> list[int]:
+    return [change.number for change in taken]
+
+
+def nothing_missed(number: int) -> list[Change]:
+    return []
+
+
+def test_it_passes_on_what_is_published_in_order() -> None:
+    hub = Hub(nothing_missed, "e")
+    subscription = hub.subscribe(None)
+    hub.publish(changes(1, 2))
+    hub.publish(changes(3))
+    assert numbers(subscription.take(0)) == [1, 2, 3]
+    assert subscription.take(0) == []
+    assert subscription.position == 3
+
+
+def test_it_catches_up_from_where_the_browser_was() -> None:
+    hub = Hub(lambda number: changes(*range(number + 1, 8)), "e")
+    assert numbers(hub.subscribe("e-4").take(0)) == [5, 6, 7]
+
+
+def test_what_is_committed_while_it_catches_up_comes_once() -> None:
+    def catch_up(number: int) -> list[Change]:
+        hub.publish(changes(7, 8))
+        return changes(5, 6, 7)
+
+    hub = Hub(catch_up, "e")
+    subscription = hub.subscribe("e-4")
+    hub.publish(changes(9))
+    assert numbers(subscription.take(0)) == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "after", ["other-4", "4", "", "-", "e-", "e-x", "e-²", "e--1", "e-" + "9" * 30, "e-99"]
+)
+def test_an_id_it_does_not_know_means_loading_again(after: str) -> None:
+    hub = Hub(lambda number: [] if number < 10 else None, "e")
+    with pytest.raises(Lost):
+        hub.subscribe(after).take(0)
+
+
+def test_one_that_falls_behind_is_told_to_load_again_and_costs_no_more_memory() -> None:
+    hub = Hub(nothing_missed, "e", pending=10)
+    slow, quick = hub.subscribe(None), hub.subscribe(None)
+    for number in range(1, 100):
+        hub.publish(changes(number))
+        assert numbers(quick.take(0)) == [number]
+    assert len(slow._pending) <= 10
+    with pytest.raises(Lost):
+        slow.take(0)
+
+
+def test_more_missed_than_it_would_hold_means_loading_again() -> None:
+    hub = Hub(lambda number: changes(*range(1, 12)), "e", pending=10)
+    with pytest.raises(Lost):
+        hub.subscribe("e-0").take(0)
+
+
+def test_a_catch_up_that_fails_leaves_nobody_behind() -> None:
+    def fail(number: int) -> list[Change]:
+        raise OSError("no disk")
+
+    hub = Hub(fail, "e")
+    with pytest.raises(OSError, match="no disk"):
+        hub.subscribe("e-1")
+    assert hub.watchers == 0
+
+
+def test_closing_ends_those_who_wait_and_those_who_come() -> None:
+    hub = Hub(nothing_missed, "e")
+    ended: list[int] = []
+
+    def wait(number: int) -> None:
+        try:
+            hub_subscriptions[number].take(60)
+        except Closed:
+            ended.append(number)
+
+    hub_subscriptions = [hub.subscribe(None) for _ in range(20)]
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    hub.close()
+    for thread in threads:
+        thread.join(5)
+    assert sorted(ended) == list(range(20))
+    with pytest.raises(Closed):
+        hub.subscribe(None).take(60)
