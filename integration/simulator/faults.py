@@ -1,0 +1,181 @@
+"""Faults on demand.
+
+A specification is a comma-separated list of `KIND[=VALUE][:PROBABILITY][*TIMES][@[METHOD ]PATH]`:
+
+    status=CODE         answer with this status (429 and 503 with Retry-After; `429/5` names its seconds)
+    hang=SECONDS        silence, then the connection is closed without an answer
+    slow=SECONDS        the answer comes later
+    drip=SECONDS        the body is spread over so many seconds
+    truncate[=SHARE]    Content-Length promises more than is sent (default: half is sent)
+    malformed[=WHAT]    `json` (default): a body that ends in the middle; `headers`: headers nobody can parse
+    html                an HTML page with status 200
+    empty               `{"data": [], "total": 0}`
+    double-row          the last record of a page twice
+    wrong-mp3[=WHAT]    `short`, `html` or `zero` (default: one of them) instead of an MP3
+    expire-token        the token of this request expires first: 401
+    webhook-drop        a webhook is never sent
+    webhook-duplicate   sent twice
+    webhook-reorder     sent a little later than those behind it
+    webhook-delay=SECONDS   sent later
+
+PROBABILITY is 1 where left out, TIMES unlimited. PATH is below the base path: a prefix (`/cdrs` stands for
+`/cdrs/7` too) or a pattern with `*`. For webhooks PATH is the event name, with `*`:
+`webhook-drop@call.hangup`. Each fault draws from its own generator, so that the same seed and the same
+requests meet the same faults.
+Example: `status=503:0.1@/cdrs,hang=5:0.05,truncate*2@GET /monitors/*.mp3,webhook-duplicate:0.2`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+import re
+import threading
+from dataclasses import dataclass, field
+
+_SEEN_WITH_VALUE = {
+    "status": True,
+    "hang": True,
+    "slow": True,
+    "drip": True,
+    "truncate": False,
+    "malformed": False,
+    "html": False,
+    "empty": False,
+    "double-row": False,
+    "wrong-mp3": False,
+    "expire-token": False,
+    "webhook-drop": False,
+    "webhook-duplicate": False,
+    "webhook-reorder": False,
+    "webhook-delay": True,
+}
+_WORDS = {"malformed": ("json", "headers"), "wrong-mp3": ("short", "html", "zero")}
+_ENTRY = re.compile(
+    r"^(?P<kind>[a-z0-9-]+)(=(?P<value>[a-z0-9./]+))?(:(?P<probability>[0-9.]+))?(\*(?P<times>\d+))?(@(?P<where>.+))?$"
+)
+
+
+class BadSpec(ValueError):
+    """A fault specification that can't be read; the message names the entry."""
+
+
+@dataclass(slots=True)
+class Fault:
+    """One entry of a specification. `left` counts down the times it may still happen (None: unlimited)."""
+
+    text: str
+    kind: str
+    value: str | None
+    probability: float
+    left: int | None
+    method: str | None
+    path: str | None
+    rng: random.Random = field(repr=False)
+    happened: int = 0
+
+    @property
+    def webhook(self) -> bool:
+        return self.kind.startswith("webhook-")
+
+    def number(self, default: float = 0.0) -> float:
+        return float(self.value) if self.value is not None else default
+
+    def fits(self, method: str, path: str) -> bool:
+        if self.method is not None and self.method != method:
+            return False
+        if self.path is None:
+            return True
+        if "*" in self.path:
+            return fnmatch.fnmatchcase(path, self.path)
+        return (
+            path == self.path or path.startswith(self.path.rstrip("/") + "/") or path == self.path.rstrip("/")
+        )
+
+
+class Faults:
+    """The faults in force. Safe to use from all threads."""
+
+    def __init__(self, seed: int = 0, spec: str = "") -> None:
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._count = 0
+        self._faults: list[Fault] = []
+        self.add(spec)
+
+    def add(self, spec: str) -> None:
+        """Put more faults in force. Raises BadSpec, and then changes nothing."""
+        entries = [entry.strip() for entry in spec.split(",") if entry.strip()]
+        parsed = [parse(entry, self._seed, self._count + n) for n, entry in enumerate(entries)]
+        with self._lock:
+            self._count += len(parsed)
+            self._faults = [*self._faults, *parsed]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._faults = []
+
+    def listed(self) -> list[dict[str, object]]:
+        with self._lock:
+            return [{"fault": f.text, "happened": f.happened, "left": f.left} for f in self._faults]
+
+    def draw(self, method: str, path: str) -> list[Fault]:
+        """The faults that happen to this request."""
+        return self._draw(method, path, webhook=False)
+
+    def draw_webhook(self, event_name: str) -> list[Fault]:
+        """The faults that happen to this webhook."""
+        return self._draw("POST", event_name, webhook=True)
+
+    def _draw(self, method: str, path: str, *, webhook: bool) -> list[Fault]:
+        found = []
+        with self._lock:
+            for fault in self._faults:
+                if fault.webhook != webhook or fault.left == 0 or not fault.fits(method, path):
+                    continue
+                if fault.probability < 1 and fault.rng.random() >= fault.probability:
+                    continue
+                fault.happened += 1
+                if fault.left is not None:
+                    fault.left -= 1
+                found.append(fault)
+        return found
+
+
+def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
+    """One entry of a specification. Raises BadSpec."""
+    match = _ENTRY.match(entry)
+    if match is None or match["kind"] not in _SEEN_WITH_VALUE:
+        raise BadSpec(f"fault {entry!r}: unknown; see `simulator --help`")
+    kind, value = match["kind"], match["value"]
+    if _SEEN_WITH_VALUE[kind] and value is None:
+        raise BadSpec(f"fault {entry!r}: needs a value, {kind}=…")
+    allowed = _WORDS.get(kind)
+    if value is not None:
+        if allowed is not None and value not in allowed:
+            raise BadSpec(f"fault {entry!r}: {kind} takes {', '.join(allowed)}")
+        if allowed is None:
+            try:
+                [float(part) for part in value.split("/")]
+            except ValueError:
+                raise BadSpec(f"fault {entry!r}: {value!r} is not a number") from None
+    try:
+        probability = float(match["probability"]) if match["probability"] else 1.0
+    except ValueError:
+        probability = -1.0
+    if not 0 <= probability <= 1:
+        raise BadSpec(f"fault {entry!r}: the probability lies between 0 and 1")
+    method, path = None, match["where"]
+    if path and " " in path:
+        method, path = path.split(" ", 1)
+        method = method.upper()
+    return Fault(
+        text=entry,
+        kind=kind,
+        value=value,
+        probability=probability,
+        left=int(match["times"]) if match["times"] else None,
+        method=method,
+        path=path,
+        rng=random.Random(f"fault {seed} {number} {entry}"),
+    )

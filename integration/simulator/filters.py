@@ -1,0 +1,213 @@
+"""Filter, sort, group and page as the platform does them (specification, Common conventions; observed.md §3).
+
+Comparison follows the platform's database: text ignores case in `like`, a numeric string serves for a
+number, null matches nothing but `eq null`. What it refuses is answered `400 {"message": "Filtration error"}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+Record = dict[str, Any]
+Test = Callable[[Record], bool]
+
+MAX_LIMIT = 5000
+# Not documented and not observed; the vendor's own command line uses 25 (observed.md §3).
+DEFAULT_LIMIT = 25
+
+_SPELLINGS = {
+    "eq": "eq",
+    "=": "eq",
+    "ne": "ne",
+    "neq": "ne",
+    "<>": "ne",
+    "!=": "ne",
+    "lt": "lt",
+    "<": "lt",
+    "lte": "lte",
+    "<=": "lte",
+    "gt": "gt",
+    ">": "gt",
+    "gte": "gte",
+    ">=": "gte",
+    "in": "in",
+    "like": "like",
+    "notlike": "notlike",
+}
+
+
+class Refused(Exception):
+    """The query can't be answered; the message is the platform's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of records and the number of all matches."""
+
+    records: list[Record]
+    total: int
+
+
+def select(
+    records: Iterable[Record],
+    fields: Sequence[str],
+    args: Mapping[str, str],
+    *,
+    unfilterable: frozenset[str] = frozenset(),
+) -> Page:
+    """The page of `records` that the query parameters `args` ask for. Raises Refused.
+
+    `records` come in the collection's own order (by id); `fields` are the names a query may use.
+    """
+    tests = [*compile_filter(args.get("filter"), fields, unfilterable)]
+    found = [record for record in records if all(test(record) for test in tests)] if tests else list(records)
+    group = args.get("group_by")
+    if group:
+        found = _grouped(found, group, fields)
+    sort = args.get("sort")
+    # `-calldate` is sent by one real client; the platform's answer to it is not known, ours is its own order.
+    if sort and not sort.startswith("-"):
+        if sort not in fields:
+            raise Refused("Sorting error")
+        found.sort(key=lambda record: _order(record.get(sort)), reverse=args.get("dir", "").upper() == "DESC")
+    page, limit = _whole(args, "page", 1), min(_whole(args, "limit", DEFAULT_LIMIT), MAX_LIMIT)
+    start = (page - 1) * limit
+    return Page(found[start : start + limit], len(found))
+
+
+def compile_filter(
+    text: str | None, fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
+) -> list[Test]:
+    """The tests a `filter` parameter stands for; all have to hold. Raises Refused."""
+    if not text:
+        return []
+    try:
+        entries = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Refused("Filtration error") from error
+    if not isinstance(entries, list):
+        raise Refused("Filtration error")
+    return [_compile(entry, fields, unfilterable) for entry in entries]
+
+
+def _compile(entry: Any, fields: Sequence[str], unfilterable: frozenset[str]) -> Test:
+    if not isinstance(entry, dict) or "property" not in entry or "value" not in entry:
+        raise Refused("Filtration error")
+    name, value = entry["property"], entry["value"]
+    operator = _SPELLINGS.get(str(entry.get("operator", "eq")).lower())
+    if operator is None or name not in fields or name in unfilterable:
+        raise Refused("Filtration error")
+    if operator == "in":
+        if not isinstance(value, list):
+            raise Refused("Filtration error")
+        wanted = {key for item in value for key in _alike(item)}
+        return lambda record: _plain(record.get(name)) in wanted
+    if isinstance(value, (list, dict)):
+        raise Refused("Filtration error")
+    if operator in ("like", "notlike"):
+        matches = _pattern(str(value))
+        if operator == "like":
+            return lambda record: record.get(name) is not None and matches(_text(record[name]))
+        return lambda record: record.get(name) is not None and not matches(_text(record[name]))
+    if operator in ("eq", "ne"):
+        if value is None:
+            return (
+                (lambda r: r.get(name) is None) if operator == "eq" else (lambda r: r.get(name) is not None)
+            )
+        same = _alike(value)
+        if operator == "eq":
+            return lambda record: record.get(name) is not None and _plain(record[name]) in same
+        return lambda record: record.get(name) is not None and _plain(record[name]) not in same
+    return _ordering(operator, name, value)
+
+
+def _ordering(operator: str, name: str, value: Any) -> Test:
+    if value is None:
+        return lambda _: False
+    number = _number(value)
+
+    def compare(record: Record) -> int | None:
+        have = record.get(name)
+        if have is None:
+            return None
+        if isinstance(have, (int, float)):
+            if number is None:
+                return None
+            return (have > number) - (have < number)
+        text = str(value)
+        return (str(have) > text) - (str(have) < text)
+
+    accepted = {"lt": (-1,), "lte": (-1, 0), "gt": (1,), "gte": (1, 0)}[operator]
+    return lambda record: compare(record) in accepted
+
+
+def _pattern(pattern: str) -> Callable[[str], bool]:
+    needle = pattern.lower()
+    if "%" not in needle:
+        return lambda text: needle in text.lower()
+    parts = [re.escape(part) for part in needle.split("%")]
+    expression = re.compile(".*".join(parts).replace("_", "."), re.DOTALL)
+    return lambda text: expression.fullmatch(text.lower()) is not None
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value if not isinstance(value, (list, dict)) else None
+
+
+def _alike(value: Any) -> tuple[Any, ...]:
+    """The values that count as equal to `value`: the number for its numeric text, the text for the number."""
+    value = _plain(value)
+    if isinstance(value, str):
+        number = _number(value)
+        return (value,) if number is None else (value, number)
+    if isinstance(value, (int, float)):
+        return (value, str(value))
+    return (value,)
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, (int, float)):
+        return value
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return (0, 0)
+    if isinstance(value, (int, float)):
+        return (1, value)
+    return (2, _text(value))
+
+
+def _grouped(records: list[Record], name: str, fields: Sequence[str]) -> list[Record]:
+    if name not in fields:
+        raise Refused("Grouping error")
+    newest: dict[Any, Record] = {}
+    for record in records:
+        newest[_plain(record.get(name))] = record
+    return sorted(newest.values(), key=lambda record: _order(record.get("id")))
+
+
+def _whole(args: Mapping[str, str], name: str, default: int) -> int:
+    text = args.get(name)
+    if text is None or text == "":
+        return default
+    try:
+        return max(1, int(text))
+    except ValueError as error:
+        raise Refused("Validation error") from error

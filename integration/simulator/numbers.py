@@ -1,0 +1,57 @@
+"""Telephone numbers from ranges reserved for fiction, written as the platform writes them.
+
+London 020 7946 0xxx, United Kingdom mobiles 07700 900xxx, North America 555-01xx. Digits, international,
+without plus (observed.md §1.2).
+"""
+
+from __future__ import annotations
+
+import random
+
+_AMERICAN_AREAS = ("202", "212", "312", "415", "617")
+
+
+def london(n: int) -> str:
+    """0 ≤ n ≤ 999 → '442079460nnn'."""
+    return f"442079460{n:03d}"
+
+
+def mobile(n: int) -> str:
+    """0 ≤ n ≤ 999 → '447700900nnn'."""
+    return f"447700900{n:03d}"
+
+
+def american(n: int) -> str:
+    """0 ≤ n ≤ 499 → '1<area>55501nn'."""
+    return f"1{_AMERICAN_AREAS[n // 100]}55501{n % 100:02d}"
+
+
+def outsider(rng: random.Random) -> str:
+    """Some number of somebody outside; never one of the account's own (london 100–199)."""
+    kind = rng.random()
+    if kind < 0.6:
+        return mobile(rng.randrange(1000))
+    if kind < 0.9:
+        return london(rng.randrange(200, 1000))
+    return american(rng.randrange(500))
+
+
+def national(number: str) -> str:
+    """The other format that stands in brackets in names: without the country code."""
+    return number[2:] if number.startswith("44") else number[1:]
+
+
+def place(number: str) -> str:
+    """What the platform calls the destination of an outbound call."""
+    if number.startswith("447"):
+        return "United Kingdom Mobile"
+    if number.startswith("44"):
+        return "United Kingdom London"
+    return "United States"
+
+
+def rate(number: str) -> float:
+    """Price of a minute to `number`."""
+    if number.startswith("447"):
+        return 0.035
+    return 0.012 if number.startswith("44") else 0.01

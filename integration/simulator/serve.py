@@ -1,0 +1,26 @@
+"""The simulator as a process of its own: announces itself on standard output, ends on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+from integration.simulator import embed
+
+
+def run(**options: Any) -> None:
+    """Start with `options` of `embed.start`, print where it answers and whom it knows, wait for the end."""
+    over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: over.set())
+    simulator = embed.start(**options)
+    admin, ordinary = simulator.admin, simulator.ordinary
+    print(f"Simulator: {simulator.url}")
+    print(f"Administrator: {admin.email}")
+    print(f"Password: {admin.password}")
+    print(f"User id: {admin.id}")
+    print(f"API key: {admin.api_key}")
+    print(f"Ordinary user: {ordinary.email} {ordinary.password} {ordinary.id} {ordinary.api_key}", flush=True)
+    over.wait()
+    simulator.stop()

@@ -1,0 +1,239 @@
+"""A small HTTP/1.1 server with keep-alive and TLS that can also break every rule of HTTP on purpose.
+
+Werkzeug's own server closes after each answer, and neither it nor Granian lets an application truncate a
+body, stay silent or send broken headers. The application asks for such misbehaviour by putting a
+`Mischief` into `environ["simulator.mischief"]`.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import socketserver
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Any, cast
+from urllib.parse import unquote
+
+MAX_BODY = 8 * 1024 * 1024
+
+Environ = dict[str, Any]
+Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+
+
+@dataclass(slots=True)
+class Mischief:
+    """What to do to the answer on the wire.
+
+    `hang`: silence for so many seconds, then close without an answer. `delay`: seconds before the answer.
+    `drip`: seconds over which the body is spread. `truncate`: share of the body that is sent before the
+    connection is cut. `broken_headers`: a header block no parser accepts.
+    """
+
+    hang: float = 0.0
+    delay: float = 0.0
+    drip: float = 0.0
+    truncate: float | None = None
+    broken_headers: bool = False
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection; requests on it are answered one after another."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def setup(self) -> None:
+        context = self.server.tls
+        if context is not None:
+            # The handshake happens in the connection's own thread: a slow client must not stop the others.
+            self.request.settimeout(10)
+            self.request = context.wrap_socket(self.request, server_side=True)
+        self.request.settimeout(self.server.idle_seconds)
+        self.server.connections.add(self.request)
+        super().setup()
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        finally:
+            self.server.connections.discard(self.request)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except (OSError, ssl.SSLError):
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: requests seen are kept by the application."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):
+            return self.answer
+        raise AttributeError(name)
+
+    def answer(self) -> None:
+        body = self._body()
+        if body is None:
+            return
+        environ = self._environ(body)
+        started: list[Any] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], _: Any = None) -> None:
+            started[:] = [status, headers]
+
+        chunks = self.server.application(environ, start_response)
+        try:
+            payload = b"".join(chunks)
+        finally:
+            close = getattr(chunks, "close", None)
+            if close is not None:
+                close()
+        status, headers = cast("tuple[str, list[tuple[str, str]]]", tuple(started))
+        self._send(status, headers, payload, environ.get("simulator.mischief") or Mischief())
+
+    def _body(self) -> bytes | None:
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            return self._chunked()
+        try:
+            length = int(self.headers.get("Content-Length") or 0)
+        except ValueError:
+            length = -1
+        if not 0 <= length <= MAX_BODY:
+            self.close_connection = True
+            self.send_error(413 if length > 0 else 400)
+            return None
+        return self.rfile.read(length) if length else b""
+
+    def _chunked(self) -> bytes | None:
+        parts: list[bytes] = []
+        while True:
+            size = int(self.rfile.readline(64).split(b";")[0] or b"0", 16)
+            if size == 0:
+                while self.rfile.readline(1024) not in (b"\r\n", b"\n", b""):
+                    pass
+                return b"".join(parts)
+            parts.append(self.rfile.read(size))
+            self.rfile.readline(8)
+
+    def _environ(self, body: bytes) -> Environ:
+        path, _, query = self.path.partition("?")
+        environ: Environ = {
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "https" if self.server.tls else "http",
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+            "REQUEST_METHOD": self.command,
+            "SCRIPT_NAME": "",
+            "PATH_INFO": unquote(path, "latin-1"),
+            "QUERY_STRING": query,
+            "RAW_URI": self.path,
+            "REMOTE_ADDR": self.client_address[0],
+            "REMOTE_PORT": str(self.client_address[1]),
+            "SERVER_NAME": self.server.host,
+            "SERVER_PORT": str(self.server.port),
+            "SERVER_PROTOCOL": self.request_version,
+            "CONTENT_LENGTH": str(len(body)),
+        }
+        for key, value in self.headers.items():
+            name = key.upper().replace("-", "_")
+            if name == "CONTENT_TYPE":
+                environ[name] = value
+            elif name != "CONTENT_LENGTH":
+                environ[f"HTTP_{name}"] = value
+        return environ
+
+    def _send(self, status: str, headers: list[tuple[str, str]], body: bytes, mischief: Mischief) -> None:
+        stop = self.server.stopping
+        if mischief.hang:
+            stop.wait(mischief.hang)
+            self.close_connection = True
+            return
+        if mischief.delay:
+            stop.wait(mischief.delay)
+        head = [f"HTTP/1.1 {status}"]
+        if mischief.broken_headers:
+            # The very thing the vendor's command line met: a header name no client accepts (observed.md §5).
+            head += ["Too Many Requests\x01: slow down", "no colon here at all"]
+            self.close_connection = True
+        bodiless = self.command == "HEAD" or status[:3] in ("204", "304")
+        head += [f"{k}: {v}" for k, v in headers if k.lower() not in ("content-length", "connection")]
+        if status[:3] != "204":
+            head.append(f"Content-Length: {len(body)}")
+        cut = mischief.truncate is not None
+        if self.close_connection or cut:
+            head.append("Connection: close")
+        # Head and body leave in one write: real clients read once (observed.md §10.4).
+        start = "\r\n".join(head).encode("latin-1") + b"\r\n\r\n"
+        payload = b"" if bodiless else body
+        if cut:
+            self.wfile.write(start + payload[: int(len(payload) * (mischief.truncate or 0.0))])
+            self.close_connection = True
+        elif mischief.drip and payload:
+            self.wfile.write(start)
+            step = max(1, len(payload) // 20)
+            for position in range(0, len(payload), step):
+                if stop.wait(mischief.drip / 20):
+                    break
+                self.wfile.write(payload[position : position + step])
+        else:
+            self.wfile.write(start + payload)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Listens at once on construction; `serve_in_thread()` answers, `stop()` cuts all connections."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    block_on_close = False
+    request_queue_size = 256
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        application: Application,
+        tls: ssl.SSLContext | None = None,
+        idle_seconds: float = 120.0,
+    ) -> None:
+        self.application = application
+        self.tls = tls
+        self.idle_seconds = idle_seconds
+        self.stopping = threading.Event()
+        self.connections: set[socket.socket] = set()
+        super().__init__((host, port), Handler)
+        self.host, self.port = cast("tuple[str, int]", self.server_address[:2])
+        self._thread: threading.Thread | None = None
+
+    def serve_in_thread(self) -> None:
+        self._thread = threading.Thread(
+            target=self.serve_forever, kwargs={"poll_interval": 0.1}, name="simulator-http", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop listening and cut every connection; returns within a second."""
+        self.stopping.set()
+        if self._thread is not None:
+            self.shutdown()
+            self._thread.join(2)
+        self.server_close()
+        for connection in list(self.connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that breaks off, or fails the TLS handshake, is no news; anything else is printed."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
