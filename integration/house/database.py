@@ -18,10 +18,30 @@ from typing import Any
 from integration import clock
 from integration.database import Database
 from integration.errors import NewerDatabase, StorageError
-from integration.house import attempts, audit, keys, notes, people, sessions, setup_links
+from integration.house import (
+    attempts,
+    audit,
+    journal,
+    keys,
+    notes,
+    people,
+    remembered,
+    sessions,
+    setup_links,
+)
 
 # People first: sessions and set-up links refer to them.
-OWNERS: tuple[ModuleType, ...] = (people, sessions, setup_links, keys, attempts, audit, notes)
+OWNERS: tuple[ModuleType, ...] = (
+    people,
+    sessions,
+    setup_links,
+    keys,
+    attempts,
+    audit,
+    notes,
+    journal,
+    remembered,
+)
 
 Migration = Callable[[sqlite3.Connection], None]
 

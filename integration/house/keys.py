@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from integration import clock
 from integration.database import Database, Transaction
+from integration.house.beside import Readable
 from integration.house.refused import Refused
 
 Scope = Literal["read", "write"]
@@ -130,7 +131,7 @@ def check(house: Database, user_part: str | None, secret: str) -> Key | None:
     return _key(row)
 
 
-def everything(house: Database) -> list[Key]:
+def everything(house: Readable) -> list[Key]:
     """All keys in force, by name."""
     with house.read() as connection:
         rows = connection.execute("SELECT * FROM keys WHERE revoked_at IS NULL ORDER BY name").fetchall()

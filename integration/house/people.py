@@ -22,6 +22,7 @@ from typing import Literal, get_args
 from integration import clock
 from integration.database import Database, Transaction
 from integration.house import passwords
+from integration.house.beside import Readable
 from integration.house.refused import Refused
 
 Role = Literal["viewer", "agent", "supervisor", "admin"]
@@ -124,7 +125,7 @@ def get(house: Database, person_id: int) -> Person | None:
         return by_id(connection, person_id)
 
 
-def everyone(house: Database) -> list[Person]:
+def everyone(house: Readable) -> list[Person]:
     """All people, by address."""
     with house.read() as connection:
         return [from_row(row) for row in connection.execute("SELECT * FROM people ORDER BY email")]

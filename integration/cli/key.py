@@ -1,0 +1,78 @@
+"""`switchroom key …`: the keys of the REST facade."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from integration import clock
+from integration.cli import config_option
+from integration.cli.user import show_table
+from integration.house import keys
+from integration.house.beside import Beside
+from integration.processes.commands import carry_out
+from integration.settings import load
+
+
+@click.group("key", help="Manage the keys of the REST facade.")
+def command() -> None:
+    pass
+
+
+@command.command(help="Make a key; prints user_id:secret, which can't be shown again.")
+@click.argument("name")
+@click.option("--scope", type=click.Choice(keys.SCOPES), required=True, help="Read only, or write as well.")
+@click.option(
+    "--collections", metavar="A,B", help="Only these collections, such as cdrs,sms; all without it."
+)
+@click.option("--user", "user_id", type=int, metavar="ID", help="Only what belongs to this platform user.")
+@config_option
+def add(name: str, scope: str, collections: str | None, user_id: int | None, config: Path | None) -> None:
+    result = carry_out(
+        load(config, os.environ),
+        "key.add",
+        {
+            "name": name,
+            "scope": scope,
+            "collections": None if collections is None else collections.split(","),
+            "platform_user_id": user_id,
+        },
+        on_notice=lambda line: click.echo(line, err=True),
+    )
+    click.echo(f"{result['user_id']}:{result['secret']}")
+
+
+@command.command("list", help="List the keys in force; secrets are not kept.")
+@config_option
+def list_(config: Path | None) -> None:
+    settings = load(config, os.environ)
+    house = Beside(settings.storage.data_dir / "house.db")
+    rows = [("NAME", "USER ID", "SCOPE", "COLLECTIONS", "PLATFORM USER", "CREATED", "LAST USED")]
+    for key in keys.everything(house) if house.exists else ():
+        rows.append(
+            (
+                key.name,
+                str(key.user_id),
+                key.scope,
+                "all" if key.collections is None else ",".join(key.collections),
+                str(key.platform_user_id or "-"),
+                key.created_at,
+                "never" if key.used_at is None else clock.stamp(key.used_at),
+            )
+        )
+    show_table(rows)
+
+
+@command.command(help="Revoke a key; it stops working at once.")
+@click.argument("name")
+@config_option
+def revoke(name: str, config: Path | None) -> None:
+    carry_out(
+        load(config, os.environ),
+        "key.revoke",
+        {"name": name},
+        on_notice=lambda line: click.echo(line, err=True),
+    )
+    click.echo(f"{name} is revoked", err=True)

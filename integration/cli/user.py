@@ -1,0 +1,162 @@
+"""`switchroom user …`: the people of the dashboard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from integration.cli import config_option
+from integration.errors import ConfigurationError
+from integration.house import passwords, people
+from integration.house.beside import Beside
+from integration.house.refused import Refused
+from integration.processes.commands import carry_out
+from integration.settings import Settings, load
+
+password_option = click.option(
+    "--password-stdin", is_flag=True, help="Take the password from standard input instead of making a link."
+)
+platform_user_option = click.option(
+    "--user", "user_id", type=int, metavar="ID", help="Which user of the platform this person is."
+)
+
+
+@click.group("user", help="Manage the people of the dashboard.")
+def command() -> None:
+    pass
+
+
+@command.command(help="Add a person; prints a one-time set-up link, good for 48 hours.")
+@click.argument("email")
+@click.option("--role", type=click.Choice(people.ROLES), required=True, help="What they may do.")
+@password_option
+@platform_user_option
+@config_option
+def add(email: str, role: str, password_stdin: bool, user_id: int | None, config: Path | None) -> None:
+    settings = load(config, os.environ)
+    result = _carry_out(
+        settings,
+        "user.add",
+        {
+            "email": email,
+            "role": role,
+            "platform_user_id": user_id,
+            "password_hash": _hash_from_stdin() if password_stdin else None,
+            "base_url": base_url(settings),
+        },
+    )
+    _show_link(result, f"{result['email']} can log in now")
+
+
+@command.command("list", help="List the people, their role and rights.")
+@config_option
+def list_(config: Path | None) -> None:
+    settings = load(config, os.environ)
+    house = Beside(settings.storage.data_dir / "house.db")
+    rows = [("E-MAIL", "ROLE", "MAY", "PLATFORM USER", "LAST LOGIN")]
+    for person in people.everyone(house) if house.exists else ():
+        rows.append(
+            (
+                person.email,
+                person.role,
+                ", ".join(sorted(person.rights)) or "-",
+                str(person.platform_user_id or "-"),
+                (person.login_at or "never") if person.ready else "waits for set-up",
+            )
+        )
+    show_table(rows)
+
+
+@command.command(help="Give a person a new password; without --password-stdin prints a one-time set-up link.")
+@click.argument("email")
+@password_option
+@config_option
+def passwd(email: str, password_stdin: bool, config: Path | None) -> None:
+    settings = load(config, os.environ)
+    hashed = _hash_from_stdin() if password_stdin else None
+    result = _carry_out(
+        settings,
+        "user.passwd",
+        {"email": email, "password_hash": hashed, "base_url": base_url(settings)},
+    )
+    _show_link(result, f"{result['email']} has a new password; their sessions have ended")
+
+
+@command.command(help="Change a person's role, rights or platform user.")
+@click.argument("email")
+@click.option("--role", type=click.Choice(people.ROLES), help="Their new role.")
+@click.option("--grant", type=click.Choice(people.RIGHTS), multiple=True, help="Give a right by name.")
+@click.option("--deny", type=click.Choice(people.RIGHTS), multiple=True, help="Take a right away by name.")
+@platform_user_option
+@config_option
+def change(
+    email: str,
+    role: str | None,
+    grant: tuple[str, ...],
+    deny: tuple[str, ...],
+    user_id: int | None,
+    config: Path | None,
+) -> None:
+    if both := set(grant) & set(deny):
+        raise click.UsageError(f"--grant and --deny of the same right: {', '.join(sorted(both))}")
+    settings = load(config, os.environ)
+    rights = dict.fromkeys(grant, True) | dict.fromkeys(deny, False)
+    result = _carry_out(
+        settings,
+        "user.change",
+        {"email": email, "role": role, "rights": rights, "platform_user_id": user_id},
+    )
+    click.echo(result["about"], err=True)
+
+
+@command.command(help="Remove a person; their sessions end at once.")
+@click.argument("email")
+@config_option
+def remove(email: str, config: Path | None) -> None:
+    _carry_out(load(config, os.environ), "user.remove", {"email": email})
+    click.echo(f"{people.normal_email(email)} is removed", err=True)
+
+
+def base_url(settings: Settings) -> str:
+    """Where people reach the dashboard: the public address, else the one it listens on."""
+    server = settings.server
+    if server.public_url:
+        return server.public_url
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
+    scheme = "https" if server.tls_cert else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{server.port}"
+
+
+def show_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Columns as wide as their widest cell."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def _carry_out(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return carry_out(settings, name, arguments, on_notice=lambda line: click.echo(line, err=True))
+
+
+def _hash_from_stdin() -> str:
+    if sys.stdin is None:
+        raise click.UsageError("--password-stdin: there is no standard input")
+    password = sys.stdin.readline().rstrip("\r\n")
+    try:
+        return passwords.hash_password(password)
+    except Refused as refusal:
+        raise ConfigurationError([f"--password-stdin: {refusal}"]) from None
+
+
+def _show_link(result: dict[str, Any], done: str) -> None:
+    if "link" in result:
+        click.echo(result["link"])
+        click.echo("This link is good for one use within 48 hours.", err=True)
+    else:
+        click.echo(done, err=True)

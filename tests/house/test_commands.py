@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from integration.cli import group
+from integration.errors import ConfigurationError, SwitchroomError
+from integration.house import audit, commands, keys, people, setup_links
+from integration.house.database import open_house
+from integration.processes import commands as processes
+from integration.processes import lock
+from integration.processes.channel import Channel, Handler
+from integration.settings import Settings
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        '[platform]\nbase_url = "https://api.example.com/v1.2"\nuser_id = "100001"\napi_key = "k"\n'
+        '[server]\npublic_url = "https://switchroom.example.com"\n'
+        f'[storage]\ndata_dir = "{tmp_path}"\n'
+    )
+    return path
+
+
+@pytest.fixture
+def run(config: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line. Working alone it opens house.db only: nothing else has a part in this."""
+
+    @contextmanager
+    def alone(settings: Settings) -> Iterator[Mapping[str, Handler]]:
+        house = open_house(settings.storage.data_dir / "house.db")
+        try:
+            yield commands.handlers(house, settings.storage.data_dir / "mirror.db")
+        finally:
+            house.close()
+
+    monkeypatch.setattr(processes, "_handlers", alone)
+
+    def run(*words: str, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(group, [*words, "--config", str(config)], input=stdin)
+
+    return run
+
+
+def test_a_person_without_a_password_gets_a_link_alone_on_standard_output(run: Run, tmp_path: Path) -> None:
+    done = run("user", "add", "Ann@example.com", "--role", "admin")
+    assert done.exit_code == 0, done.output
+    link = re.fullmatch(r"https://switchroom\.example\.com/setup/(\S{43})\n", done.stdout)
+    assert link is not None
+    house = open_house(tmp_path / "house.db")
+    found = setup_links.look(house, link[1])
+    assert found is not None
+    assert found.person is not None
+    assert found.person.email == "ann@example.com"
+    house.close()
+
+
+def test_a_password_comes_from_standard_input_and_is_shown_nowhere(run: Run, tmp_path: Path) -> None:
+    done = run(
+        "user", "add", "ann@example.com", "--role", "agent", "--password-stdin", stdin="correct horse b\n"
+    )
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "correct horse" not in done.output
+    house = open_house(tmp_path / "house.db")
+    assert people.authenticate(house, "ann@example.com", "correct horse b") is not None
+    house.close()
+    done = run("user", "passwd", "ann@example.com", "--password-stdin", stdin="another good one")
+    assert done.exit_code == 0
+    house = open_house(tmp_path / "house.db")
+    assert people.authenticate(house, "ann@example.com", "another good one") is not None
+    assert [entry.what for entry in audit.newest(house)] == ["password set", "user added"]
+    house.close()
+
+
+def test_people_are_listed_changed_and_removed(run: Run) -> None:
+    assert run("user", "list").stdout.split() == [
+        "E-MAIL",
+        "ROLE",
+        "MAY",
+        "PLATFORM",
+        "USER",
+        "LAST",
+        "LOGIN",
+    ]
+    run("user", "add", "ann@example.com", "--role", "admin")
+    run("user", "add", "ben@example.com", "--role", "viewer", "--user", "412345")
+    changed = run(
+        "user", "change", "ben@example.com", "--role", "agent", "--grant", "export", "--deny", "recordings"
+    )
+    assert changed.exit_code == 0, changed.output
+    ben = run("user", "list").stdout.splitlines()[2].split()
+    assert ben[:4] == ["ben@example.com", "agent", "export", "412345"]
+    assert run("user", "remove", "ben@example.com").exit_code == 0
+    assert "ben@" not in run("user", "list").stdout
+    last = run("user", "remove", "ann@example.com")
+    assert isinstance(last.exception, SwitchroomError)
+    assert "last administrator" in str(last.exception)
+
+
+def test_a_key_is_printed_alone_and_can_be_revoked(run: Run, tmp_path: Path) -> None:
+    done = run(
+        "key",
+        "add",
+        "crm",
+        "--scope",
+        "read",
+        "--collections",
+        "cdrs,sms_cannedresponses",
+        "--user",
+        "412345",
+    )
+    printed = re.fullmatch(r"([0-9]{7}):([a-f0-9]{40})\n", done.stdout)
+    assert printed is not None, done.output
+    house = open_house(tmp_path / "house.db")
+    key = keys.check(house, printed[1], printed[2])
+    house.close()
+    assert key is not None
+    assert key.collections == ("cdrs", "sms/cannedresponses")
+    assert key.platform_user_id == 412345
+    listed = run("key", "list").stdout
+    assert "crm" in listed
+    assert printed[2] not in listed
+    assert run("key", "revoke", "crm").exit_code == 0
+    assert "crm" not in run("key", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("user", "add", "no address", "--role", "agent"), "not an e-mail address"),
+        (("user", "passwd", "nobody@example.com"), "nobody here"),
+        (("user", "remove", "nobody@example.com"), "nobody here"),
+        (("key", "add", "crm", "--scope", "read", "--collections", "cdr5"), "did you mean"),
+        (("key", "revoke", "crm"), "no key"),
+    ],
+)
+def test_what_cannot_be_done_is_said(run: Run, words: tuple[str, ...], problem: str) -> None:
+    done = run(*words)
+    assert isinstance(done.exception, SwitchroomError)
+    assert problem in str(done.exception)
+
+
+def test_wrong_usage_is_wrong_usage(run: Run) -> None:
+    assert run("user", "add", "ann@example.com").exit_code == 2
+    assert run("user", "add", "ann@example.com", "--role", "boss").exit_code == 2
+    assert run("key", "add", "crm", "--scope", "all").exit_code == 2
+    short = run("user", "add", "ann@example.com", "--role", "agent", "--password-stdin", stdin="short")
+    assert isinstance(short.exception, ConfigurationError)
+
+
+def test_a_running_process_is_handed_the_work(run: Run, tmp_path: Path) -> None:
+    house = open_house(tmp_path / "house.db")
+    with lock.take(tmp_path, "serve"):
+        channel = Channel(tmp_path, commands.handlers(house, tmp_path / "mirror.db"))
+        try:
+            done = run("key", "add", "crm", "--scope", "write")
+            assert done.exit_code == 0, done.output
+            user_id, _, secret = done.stdout.strip().partition(":")
+            assert keys.check(house, user_id, secret) is not None
+            assert "crm" in run("key", "list").stdout
+            assert isinstance(run("key", "add", "crm", "--scope", "write").exception, SwitchroomError)
+        finally:
+            channel.close(1)
+    house.close()
+
+
+def test_listing_makes_no_database(run: Run, tmp_path: Path) -> None:
+    run("user", "list")
+    run("key", "list")
+    assert not (tmp_path / "house.db").exists()
+
+
+def test_what_commands_write_stays_private(run: Run, tmp_path: Path) -> None:
+    run("user", "add", "ann@example.com", "--role", "admin")
+    assert stat.S_IMODE((tmp_path / "house.db").stat().st_mode) == 0o600
