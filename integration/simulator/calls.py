@@ -41,7 +41,6 @@ class Leg:
     src_hash: str
     machine: bool = False
     log_missed: bool = True
-    one_legged: bool = False
     state: str = "INITIAL"
     started: float = 0.0
     connected: float | None = None
@@ -443,7 +442,6 @@ class Scripts:
             plan.add(pickup + 0.5, far, "ringing")
         else:
             far = leg
-            leg.one_legged = True
             plan.add(0.2, leg, "accepted")
             plan.add(0.4, leg, "ringing")
             plan.add(pickup, leg, "pickup")

@@ -90,7 +90,8 @@ def _starts(world: World, rng: random.Random, days: int) -> list[tuple[float, in
             if at + DAY > world.start and start > world.start - 120:
                 continue
             script = rng.choices(scripts, weights=weights)[0]
-            found.append((start, len(found), script, Wish()))
+            own_leg = script == "voicemail" and rng.random() < 0.25
+            found.append((start, len(found), script, Wish(form="leg" if own_leg else None)))
     return found
 
 

@@ -66,7 +66,7 @@ class Doorman:
         return token
 
     def log_in(self, email: object, password: object) -> tuple[Token | None, str | None]:
-        """(token, None), or (None, nonce) where a code is needed, which goes to standard error. Raises Denied."""
+        """(token, None), or (None, nonce) if a code is needed; that is printed on stderr. Raises Denied."""
         person = next((p for p in self.account.people if p.email == email), None)
         if person is None or person.password != password:
             raise Denied(400, "Invalid email and/or password.")

@@ -88,8 +88,6 @@ class Player:
     def file_cdr(self, plan: Plan, leg: Leg) -> Record | None:
         """The CDR of an ended leg; None where the user's settings keep unanswered group calls out."""
         missed = leg.connected is None and leg.box_from is None
-        if leg.one_legged and leg.connected is None:
-            leg.talk_from = None
         if missed and not leg.outbound and not leg.log_missed and (plan.answered or leg.root_id != leg.id):
             return None
         with self.world.lock:

@@ -106,7 +106,14 @@ class Traffic:
     def play(self, plan: Plan, *, silent: bool = False, lag: tuple[float, float] | None = None) -> Running:
         """Let `plan` happen from now on, in real time. `lag`: seconds until CDR and recording."""
         running = Running(plan, Made([leg.id for leg in plan.legs]), lag=lag, silent=silent)
-        self._schedule(running, plan.steps, clock.unix())
+        now = clock.unix()
+        with self.world.lock:
+            # What begins at once has begun when this returns: the call can be asked for.
+            for leg in plan.legs:
+                self._running[leg.id] = running
+            for step in [step for step in plan.steps if step.at <= 0]:
+                self._step(running, step, now)
+        self._schedule(running, [step for step in plan.steps if step.at > 0], now)
         return running
 
     def play_at_once(
@@ -205,14 +212,18 @@ class Traffic:
 
     def _one_call(self, _: float) -> None:
         script = self._rng.choices(list(_SHARES), weights=list(_SHARES.values()))[0]
-        plan = self.world.scripts.by_name[script](Wish())
+        wish = Wish(form="leg") if script == "voicemail" and self._rng.random() < 0.25 else Wish()
+        with self.world.lock:
+            plan = self.world.scripts.by_name[script](wish)
         self.play(plan)
         if plan.script in MISSED_SCRIPTS and plan.party and self._rng.random() < 0.6:
             back = clock.unix() + (plan.length + 30 + self._rng.random() * 120) / self.speed
             self.at(back, lambda _: self._call_back(plan.party))
 
     def _call_back(self, party: str) -> None:
-        self.play(self.world.scripts.outbound(Wish(caller=party, talk=20 + self._rng.random() * 90)))
+        with self.world.lock:
+            plan = self.world.scripts.outbound(Wish(caller=party, talk=20 + self._rng.random() * 90))
+        self.play(plan)
 
     def _next_call(self, at: float) -> None:
         self._one_call(at)
@@ -222,7 +233,8 @@ class Traffic:
         rng = self._rng
         line = rng.choice([line for line in self.world.account.lines if line.sms])
         person = rng.choice([person for person in self.world.account.people if person.online])
-        sender = self.world.scripts.caller()
+        with self.world.lock:
+            sender = self.world.scripts.caller()
         if sender.startswith("447"):
             question, answer = words.sms_pair(rng)
             self.player.receive_sms(sender, line.e164, question, person, at)

@@ -63,6 +63,9 @@ class Handler(BaseHTTPRequestHandler):
             super().finish()
         finally:
             self.server.connections.discard(self.request)
+            if self.server.tls is not None:
+                # The server closes the plain socket it knows, which wrapping has emptied.
+                self.request.close()
 
     def handle(self) -> None:
         try:

@@ -83,7 +83,8 @@ class Sender:
             self._stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(self.timeout + 1 if self._busy else 1)
+            # Not longer: a receiver that hangs is left to the daemon thread.
+            self._thread.join(1)
 
     @property
     def alive(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration import clock
+from integration import catalogue, clock
 from integration.simulator import people
 from integration.simulator.calls import Leg, Scripts
 from integration.simulator.events import EventIds
@@ -101,36 +101,34 @@ class World:
     def _lay_out(self) -> None:
         account = self.account
         own_id = _owned_by("user_id")
-        self._collect("cdrs", CDR_FIELDS, mine=own_id)
-        self._collect("monitors", MONITOR_FIELDS, mine=own_id)
-        self._collect("sms", SMS_FIELDS, mine=own_id)
-        self._collect("voicemessages", VOICEMESSAGE_FIELDS, mine=_owned_by("extension_id"))
-        contacts = self._collect(
+        self._collect("cdrs", mine=own_id)
+        self._collect("monitors", mine=own_id)
+        self._collect("sms", mine=own_id)
+        self._collect("voicemessages", mine=_owned_by("extension_id"))
+        self._collect(
             "contacts",
-            tuple(people.CONTACT_DEFAULTS),
             mine=lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
+            records=account.contacts,
         )
-        for contact in account.contacts:
-            contacts.add(contact)
-        self._collect("calls", LIVE_FIELDS)
-        users = self._collect("users", (), mine=_owned_by("id"), item=self._user_item)
-        for person in account.people:
-            users.add(people.user_record(person))
-        ddis = self._collect("ddis", (), key="e164")
-        for line in account.lines:
-            ddis.add(people.line_record(line))
+        self._collect("calls")
+        self._collect(
+            "users",
+            mine=_owned_by("id"),
+            item=self._user_item,
+            records=[people.user_record(person) for person in account.people],
+        )
+        self._collect("ddis", key="e164", records=[people.line_record(line) for line in account.lines])
         for name, kind in (("queues", "queue"), ("ringgroups", "ringgroup")):
-            groups = self._collect(name, (), item=self._group_item)
-            for group in account.groups:
-                if group.kind == kind:
-                    groups.add(people.group_record(group))
-        for collection in self.collections.values():
-            if not collection.fields:
-                collection.fields = tuple(next(iter(collection.records.values())))
+            groups = [people.group_record(group) for group in account.groups if group.kind == kind]
+            self._collect(name, item=self._group_item, records=groups)
 
-    def _collect(self, name: str, fields: Sequence[str], **more: Any) -> Collection:
-        self.collections[name] = Collection(name, fields, **more)
-        return self.collections[name]
+    def _collect(self, name: str, *, records: Iterable[Record] = (), **more: Any) -> None:
+        """A collection of the catalogue: a query may use the names that its list shows."""
+        resource = catalogue.resource(name)
+        fields = tuple(field.name for field in resource.fields if not field.item_only)
+        collection = self.collections[name] = Collection(name, fields, **more)
+        for record in records:
+            collection.add(record)
 
     def _user_item(self, record: Record) -> Record:
         person = self.account.person(record["id"])
@@ -145,7 +143,8 @@ class World:
 
     def _group_item(self, record: Record) -> Record:
         group = self.group(record["id"])
-        return {**record, "users": [member.id for member in group.members]}
+        lines = [line.e164 for line in self.account.lines if line.target is group]
+        return {**record, "users": [member.id for member in group.members], "ddis": lines}
 
     def group(self, group_id: int) -> Group:
         return next(group for group in self.account.groups if group.id == group_id)
@@ -157,123 +156,3 @@ def _owned_by(name: str) -> Callable[[Record, Person], bool]:
 
 def _without(record: Record, name: str) -> Record:
     return {key: value for key, value in record.items() if key != name}
-
-
-CDR_FIELDS = [
-    "id",
-    "call_id",
-    "live_id",
-    "parent_live_id",
-    "root_live_id",
-    "is_root",
-    "user_id",
-    "sip_endpoint_id",
-    "server_id",
-    "type",
-    "calldate",
-    "clid",
-    "src_id",
-    "src_name",
-    "src",
-    "src_ua",
-    "src_codec",
-    "dst_id",
-    "dst",
-    "dst_name",
-    "dst_ua",
-    "dst_codec",
-    "duration",
-    "billsec",
-    "disposition",
-    "destination",
-    "context",
-    "rate",
-    "charge",
-    "t_cause",
-    "info",
-    "labels",
-    "metadata",
-    "nb_notes",
-]
-MONITOR_FIELDS = [
-    "id",
-    "timestamp",
-    "live_id",
-    "user_id",
-    "sip_endpoint_id",
-    "type",
-    "caller",
-    "called",
-    "context",
-    "src_id",
-    "dst_id",
-    "dst_name",
-    "duration",
-    "size",
-    "transcript",
-    "transcript_speakers",
-    "summary",
-    "sentiment",
-    "cx_score",
-    "metadata",
-]
-SMS_FIELDS = [
-    "id",
-    "created_at",
-    "from",
-    "from_id",
-    "from_name",
-    "to",
-    "to_id",
-    "to_name",
-    "message",
-    "type",
-    "result",
-    "user_id",
-]
-VOICEMESSAGE_FIELDS = [
-    "id",
-    "origtime",
-    "caller",
-    "callerid",
-    "dialled",
-    "duration",
-    "folder",
-    "is_new",
-    "extension_id",
-    "live_id",
-    "parent_live_id",
-    "transcript",
-]
-LIVE_FIELDS = [
-    "id",
-    "parent_id",
-    "state",
-    "destination",
-    "context",
-    "start_time",
-    "connected_at",
-    "duration",
-    "clid",
-    "src",
-    "src_id",
-    "src_name",
-    "src_ua",
-    "src_codec",
-    "src_call_id",
-    "src_contact",
-    "src_rate",
-    "dst",
-    "dst_id",
-    "dst_name",
-    "dst_ua",
-    "dst_codec",
-    "dst_call_id",
-    "dst_contact",
-    "dst_rate",
-    "dst_connection",
-    "min_charge",
-    "monitor_state",
-    "queue_state",
-    "referred_by",
-]

@@ -122,7 +122,8 @@ def _add_calls(app: Flask) -> None:
             raise Answered(403, "Access denied")
         if not person.online:
             raise Answered(412, "Unable to make a call with no VoIP clients registered")
-        plan = world.scripts.click_to_call(Wish(caller=to, user=person, form="one"))
+        with world.lock:
+            plan = world.scripts.click_to_call(Wish(caller=to, user=person, form="one"))
         running = machine().traffic.play(plan)
         leg = running.plan.legs[0]
         with world.lock:
