@@ -1,0 +1,117 @@
+"""The command line: `switchroom COMMAND`, one file per command, each imported only when it is asked for.
+
+Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. Results go to standard
+output, progress and messages to standard error.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import click
+
+from integration.errors import ConfigurationError, SwitchroomError
+from integration.processes import logs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+COMMANDS = {
+    "serve": "Run the webhook receiver, the scheduler, the dashboard and the REST facade.",
+    "demo": "Show everything with a simulated platform; nothing to configure.",
+    "simulator": "Run the simulated platform alone.",
+    "sync": "Bring the mirror up to date now.",
+    "export": "Export a collection from the mirror.",
+    "user": "Manage the people of the dashboard.",
+    "key": "Manage the keys of the REST facade.",
+}
+"""Each is the click command `command` in the module of its name; the text stands in the list of commands."""
+
+
+class _Commands(click.Group):
+    """Finds subcommands by name, so that `--help` and each command load only what they need."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"integration.cli.{cmd_name}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def guarded(work: Callable[P, T]) -> Callable[P, T]:
+    """Turn what `work` raises into messages on standard error and an exit status."""
+
+    @functools.wraps(work)
+    def guard(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except ConfigurationError as error:
+            for mistake in error.mistakes:
+                _complain(mistake)
+            sys.exit(2)
+        except SwitchroomError as error:
+            _complain(str(error))
+            sys.exit(1)
+        except BrokenPipeError:
+            # Whoever read our output has had enough. Nothing more may be written, at exit neither.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except (KeyboardInterrupt, click.Abort):
+            sys.exit(130)
+
+    return guard
+
+
+def _complain(message: str) -> None:
+    print(f"switchroom: {logs.one_line(message)}", file=sys.stderr)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    help=(
+        "Switchroom keeps a true copy of your hosted phone system on your own disk: it hears every call as it"
+        " happens, keeps the recordings, and serves dashboard, exports and the same REST API from here."
+    ),
+)
+@click.version_option(package_name="switchroom", prog_name="switchroom")
+def group() -> None:
+    # Whatever a command writes is for its user alone.
+    os.umask(0o077)
+    logs.set_up()
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Settings file; without it $SWITCHROOM_CONFIG, or config.toml if there is one.",
+)
+"""`--config FILE`, as every command that needs settings takes it; passed as `config: Path | None`."""
+
+
+@guarded
+def main() -> None:
+    """The entry point of `switchroom` and `python app.py`."""
+    try:
+        group.main(prog_name="switchroom", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2 if isinstance(error, click.UsageError) else 1)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)

@@ -1,0 +1,155 @@
+"""Commands that write: done by the process that writes already, or else here, as the one writer.
+
+Whoever works alone opens the same channel, so that a second command is done by it, and ends at its next
+commit when `serve` starts: what is left is then asked of `serve`, and its result is the result here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from integration import clock
+from integration.errors import SwitchroomError
+from integration.processes import lock
+from integration.processes.channel import (
+    YIELD,
+    Arguments,
+    Channel,
+    Handler,
+    Moved,
+    Progress,
+    Result,
+    Unfinished,
+    hand_over,
+)
+from integration.settings import Settings
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 60.0
+"""How long to wait for a process that holds the lock but does not answer: it is starting or ending."""
+
+_RETRY_SECONDS = 0.05
+_CLOSE_SECONDS = 5.0
+
+
+def carry_out(
+    settings: Settings,
+    command: str,
+    arguments: Arguments,
+    on_progress: Callable[[dict[str, Any]], None] = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Do `command` wherever the writer is, and return its result.
+
+    `on_notice` gets a line for people when the work changes hands. Raises what the handler raises,
+    SwitchroomError if the writer does not answer.
+    """
+    return carry_out_with(
+        settings.storage.data_dir, command, arguments, lambda: _handlers(settings), on_progress, on_notice
+    )
+
+
+@contextmanager
+def _handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
+    """The product's commands in this process, without its clockwork."""
+    # Imported when first needed: the command that hands over needs none of it.
+    from integration.factory import build
+
+    product = build(settings)
+    try:
+        yield product.commands
+    finally:
+        product.stop()
+
+
+def carry_out_with(
+    data_dir: Path,
+    command: str,
+    arguments: Arguments,
+    handlers: Callable[[], Any],
+    on_progress: Callable[[dict[str, Any]], None],
+    on_notice: Callable[[str], None],
+) -> Result:
+    """As `carry_out`, with `handlers()` a context manager that gives the handlers for working alone."""
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    waiting = threading.Event()
+    while True:
+        try:
+            result = hand_over(data_dir, command, arguments, on_progress)
+            if result is not None:
+                return result
+            held = lock.take(data_dir, command.partition(".")[0])
+        except Moved as moved:
+            arguments = moved.arguments
+            deadline = clock.monotonic() + PATIENCE_SECONDS
+            on_notice("the process that worked on this is ending; going on with its successor")
+            continue
+        except lock.Held as busy:
+            if clock.monotonic() > deadline:
+                raise
+            log.debug("%s", busy)
+            waiting.wait(_RETRY_SECONDS)
+            continue
+        try:
+            return _alone(data_dir, held, command, arguments, handlers, on_progress)
+        except Unfinished as unfinished:
+            arguments = unfinished.arguments
+            deadline = clock.monotonic() + PATIENCE_SECONDS
+            on_notice("`switchroom serve` is starting and takes this over")
+
+
+def _alone(
+    data_dir: Path,
+    held: lock.Lock,
+    command: str,
+    arguments: Arguments,
+    handlers: Callable[[], Any],
+    on_progress: Callable[[dict[str, Any]], None],
+) -> Result:
+    with held, handlers() as known:
+        channel = Channel(data_dir, known, yields=True)
+        try:
+            handler: Handler = known[command]
+            return handler(arguments, Progress(on_progress, lambda: not channel.stopping.is_set()))
+        finally:
+            channel.close(_CLOSE_SECONDS)
+
+
+def take_over(data_dir: Path, on_notice: Callable[[str], None]) -> lock.Lock:
+    """The lock for a starting `serve`: a command that works alone is asked to end at its next commit.
+
+    Raises lock.Held for another `serve`, and for a command that does not end in PATIENCE_SECONDS.
+    """
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    asked = False
+    pause = threading.Event()
+    while True:
+        try:
+            return lock.take(data_dir, "serve")
+        except lock.Held as busy:
+            holder = busy.holder
+            # A supervisor that was killed: its worker ends as soon as it sees that.
+            left_over = holder is not None and holder.purpose == "serve" and not holder.alive
+            if holder is not None and holder.purpose == "serve" and not left_over:
+                raise
+            if clock.monotonic() > deadline:
+                raise
+            if holder is not None and not left_over and not asked:
+                asked = _ask_to_yield(data_dir)
+                if asked:
+                    on_notice(f"waiting for {holder} to reach its next commit")
+        pause.wait(_RETRY_SECONDS)
+
+
+def _ask_to_yield(data_dir: Path) -> bool:
+    try:
+        return hand_over(data_dir, YIELD, {}) is not None
+    except (SwitchroomError, Moved) as error:
+        log.debug("not asked: %s", error)
+        return False

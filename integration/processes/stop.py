@@ -1,0 +1,90 @@
+"""How a worker learns that it should end: from a pipe whose other end only its supervisor holds.
+
+A byte means a clean stop; end of file means that the supervisor was killed. Signals that reach the worker
+itself (a service manager sends them to every process) count as a clean stop, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable
+from typing import NoReturn
+
+from integration.health import Health
+
+log = logging.getLogger(__name__)
+
+TICK_MILLISECONDS = 1000
+SILENCE_SECONDS = 15.0
+
+EXIT_BROKEN = 70
+"""Exit status of a worker whose disk failed: a fresh process may do better, this one never can."""
+
+EXIT_ORPHANED = 71
+
+
+def watch(
+    stop_pipe: int,
+    on_stop: Callable[[], None],
+    on_orphaned: Callable[[], None],
+    health: Health | None = None,
+) -> threading.Thread:
+    """Call `on_stop` once at the first byte (or SIGTERM, SIGINT), `on_orphaned` at end of file.
+
+    Must be called on the main thread, since it listens for signals by their wake-up descriptor.
+    """
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    os.set_blocking(woken, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    if health is not None:
+        health.watch("stop watcher", SILENCE_SECONDS)
+    thread = threading.Thread(
+        target=_run, args=(stop_pipe, woken, on_stop, on_orphaned, health), name="stop watcher", daemon=True
+    )
+    thread.start()
+    return thread
+
+
+def _run(
+    stop_pipe: int,
+    woken: int,
+    on_stop: Callable[[], None],
+    on_orphaned: Callable[[], None],
+    health: Health | None,
+) -> None:
+    told = False
+    poll = select.poll()
+    poll.register(stop_pipe, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll(TICK_MILLISECONDS)}
+        if health is not None:
+            health.beat("stop watcher")
+        asked = False
+        if stop_pipe in ready:
+            if not os.read(stop_pipe, 64):
+                on_orphaned()
+                return
+            asked = True
+        if woken in ready:
+            asked = asked or bool({signal.SIGTERM, signal.SIGINT} & set(os.read(woken, 64)))
+        if asked and not told:
+            told = True
+            # Beside the watching, which goes on: the supervisor may be killed while we stop.
+            threading.Thread(target=on_stop, name="stopping", daemon=True).start()
+
+
+def end_broken(error: BaseException) -> NoReturn:
+    """End the process at once because a database's disk failed; the supervisor starts a fresh one.
+
+    What a `Database` is given as `on_broken` (promise P18: never try again on the same handle).
+    """
+    log.critical("ending this worker: %s", error)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    os._exit(EXIT_BROKEN)

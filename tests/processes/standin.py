@@ -1,0 +1,101 @@
+"""A small product behind the real supervisor, so that tests of processes are about processes.
+
+`python -m tests.processes.standin DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it; MODE `refuses` can't start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from integration.cli import guarded
+from integration.errors import SwitchroomError
+from integration.health import Health
+from integration.processes import logs, supervisor
+from integration.processes.channel import Progress, Unfinished
+from integration.settings import Settings
+
+
+class StandIn:
+    def __init__(self, settings: Settings) -> None:
+        self.folder = settings.storage.data_dir
+        self.health = Health()
+        self.closing = threading.Event()
+        self.commands = {"count": self.count, "refuse": self.refuse, "stumble": lambda _, __: {"x": 1 / 0}}
+
+    def start(self) -> None:
+        pass
+
+    def close_streams(self) -> None:
+        self.closing.set()
+
+    def stop(self) -> None:
+        (self.folder / "stopped-cleanly").write_text(str(os.getpid()))
+
+    def application(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/stream":
+            start("200 OK", [("Content-Type", "text/event-stream")])
+            return self.stream()
+        if environ["PATH_INFO"] == "/hang":
+            threading.Event().wait(60)
+        if environ["PATH_INFO"] == "/slow":
+            self.closing.wait(60)
+            threading.Event().wait(0.5)
+        start("200 OK", [("Content-Type", "text/plain")])
+        secrets = [name for name in environ if name.startswith("SWITCHROOM_")]
+        return [f"{os.getpid()} {os.getppid()} {secrets}".encode()]
+
+    def stream(self) -> Iterator[bytes]:
+        yield b": hello\n\n"
+        while not self.closing.wait(0.05):
+            yield b": still here\n\n"
+
+    def count(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        """Count up to `to`, a number per step; `gate` is a file to wait for after the first."""
+        done = arguments.get("from", 0)
+        while done < arguments["to"]:
+            if not progress.wanted:
+                raise Unfinished({**arguments, "from": done})
+            if done and "gate" in arguments and not Path(arguments["gate"]).exists():
+                threading.Event().wait(0.01)
+                continue
+            done += 1
+            progress(done=done)
+        return {"done": done, "pid": os.getpid()}
+
+    def refuse(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        raise SwitchroomError("that can't be done")
+
+
+def build(settings: Settings) -> StandIn:
+    return StandIn(settings)
+
+
+def refuses(settings: Settings) -> StandIn:
+    raise SwitchroomError("mirror.db was written by a newer version")
+
+
+def settings_for(data_dir: str | Path, port: int | str = 0, **server: Any) -> Settings:
+    return Settings.model_validate(
+        {
+            "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "100001", "api_key": "k"},
+            "storage": {"data_dir": data_dir},
+            "server": {"port": int(port), **server},
+        }
+    )
+
+
+@guarded
+def main(data_dir: str, port: str, mode: str = "build", tls_folder: str | None = None) -> None:
+    logs.set_up()
+    tls = {"tls_cert": f"{tls_folder}/cert.pem", "tls_key": f"{tls_folder}/key.pem"} if tls_folder else {}
+    settings = settings_for(data_dir, port, **tls)
+    supervisor.serve(settings, factory=f"tests.processes.standin:{mode}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

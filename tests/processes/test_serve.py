@@ -1,0 +1,193 @@
+"""The supervisor and its worker: starts that are refused, stops that are clean, and kills at any time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.processes.conftest import Running, get, is_gone, open_stream, wait_for
+
+Start = Callable[..., Running]
+
+
+def worker_of(server: Running) -> int:
+    pid, parent, _ = get(server.port).split(" ", 2)
+    assert int(parent) == server.pid
+    return int(pid)
+
+
+@pytest.fixture
+def server(start: Start, tmp_path: Path) -> Running:
+    return start("-m", "tests.processes.standin", tmp_path / "data", 0)
+
+
+def test_a_second_start_on_the_same_data_says_who_holds_it(
+    server: Running, start: Start, tmp_path: Path
+) -> None:
+    assert server.port
+    second = start("-m", "tests.processes.standin", tmp_path / "data", 0)
+    assert second.ended() == 1
+    (line,) = second.err
+    assert f"{tmp_path}/data is in use by `switchroom serve` (process {server.pid}," in line
+    assert get(server.port)
+
+
+def test_a_port_in_use_is_named_even_if_its_owner_would_share_it(start: Start, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        refused = start("-m", "tests.processes.standin", tmp_path / "data", port)
+        assert refused.ended() == 1
+    assert refused.err == [
+        f"switchroom: port {port} on 127.0.0.1 is in use by another program; stop it,"
+        " or choose another server.port"
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_it_stops_cleanly_with_live_streams_open(server: Running, tmp_path: Path, number: int) -> None:
+    worker = worker_of(server)
+    with open_stream(server.port), open_stream(server.port):
+        begun = time.monotonic()
+        server.signal(number)
+        assert server.ended() == 0
+        assert time.monotonic() - begun < 2
+    assert is_gone(worker)
+    assert (tmp_path / "data" / "stopped-cleanly").read_text() == str(worker)
+
+
+def test_idle_and_half_sent_connections_do_not_delay_a_stop(server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as half, open_stream(server.port) as idle:
+        half.sendall(b"GET / HT")
+        get(server.port)
+        begun = time.monotonic()
+        server.signal(signal.SIGTERM)
+        assert server.ended() == 0
+        assert time.monotonic() - begun < 2
+        assert idle.recv(4096)
+
+
+def test_a_request_under_way_gets_its_answer_before_the_end(server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+        slow.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        get(server.port)
+        server.signal(signal.SIGTERM)
+        assert b"200 OK" in slow.recv(4096)
+    assert server.ended() == 0
+
+
+def test_it_stops_within_ten_seconds_though_a_request_hangs(server: Running, tmp_path: Path) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as hanging:
+        hanging.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        get(server.port)
+        begun = time.monotonic()
+        server.signal(signal.SIGTERM)
+        assert server.ended() == 0
+        assert time.monotonic() - begun < 10
+    assert (tmp_path / "data" / "stopped-cleanly").exists()
+
+
+def test_a_worker_that_is_asked_to_end_by_itself_ends_its_streams_and_is_replaced(server: Running) -> None:
+    worker = worker_of(server)
+    with open_stream(server.port):
+        os.kill(worker, signal.SIGTERM)
+        wait_for(lambda: is_gone(worker), "end of the worker")
+    assert worker_of(server) != worker
+
+
+def test_the_worker_of_a_killed_supervisor_ends_at_once_and_a_new_start_works_at_once(
+    server: Running, start: Start, tmp_path: Path
+) -> None:
+    port = server.port
+    worker = worker_of(server)
+    with open_stream(port):
+        server.signal(signal.SIGKILL)
+        again = start("-m", "tests.processes.standin", tmp_path / "data", port)
+        assert again.port == port
+    assert is_gone(worker)
+    assert worker_of(again) != worker
+
+
+def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> None:
+    for _ in range(4):
+        worker = worker_of(server)
+        begun = time.monotonic()
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda worker=worker: is_gone(worker), "end of the worker")  # type: ignore[misc]
+        assert worker_of(server) != worker
+        assert time.monotonic() - begun < 5
+    server.signal(signal.SIGTERM)
+    assert server.ended() == 0
+
+
+def test_a_product_that_cannot_start_is_one_line_and_no_crash_loop(start: Start, tmp_path: Path) -> None:
+    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "refuses")
+    assert server.ended() == 1
+    assert server.err == ["switchroom: mirror.db was written by a newer version"]
+
+
+def test_settings_of_the_environment_do_not_reach_requests(start: Start, tmp_path: Path) -> None:
+    environ = {"SWITCHROOM_PLATFORM__API_KEY": "canary"}
+    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, **environ)
+    assert get(server.port).endswith(" []")
+
+
+def test_a_data_dir_that_cannot_be_written_is_one_line(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    server = start("-m", "tests.processes.standin", tmp_path / "file", 0)
+    assert server.ended() == 1
+    assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file: can't be written:")
+
+
+def test_files_are_for_their_owner_only(server: Running, tmp_path: Path) -> None:
+    assert server.port
+    for path in (tmp_path / "data").iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_it_serves_https_with_a_configured_pair(start: Start, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "build", tmp_path)
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(("127.0.0.1", server.port)) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as secure:
+            secure.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b"200 OK" in secure.recv(4096)
+
+
+def test_a_key_of_another_certificate_is_a_mistake_that_names_its_settings(
+    start: Start, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_pem.write_to_path(tmp_path / "key.pem")
+    authority.issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "build", tmp_path)
+    assert server.ended() == 2
+    assert server.err[0].startswith("switchroom: server.tls_cert: with server.tls_key this is no usable pair")
+
+
+def test_idle_connections_far_beyond_the_threads_keep_nobody_out(server: Running) -> None:
+    port = server.port
+    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(500)]
+    try:
+        begun = time.monotonic()
+        get(port)
+        assert time.monotonic() - begun < 1
+    finally:
+        for connection in idle:
+            connection.close()
