@@ -1,0 +1,386 @@
+"""Facts in, calls out: keeps `_leg_events`, `_leg_live`, `_legs`, `_calls`, `_call_ids` true.
+
+Whatever a fact is and whenever it comes, `refresh` reads all facts of the legs it may touch, computes their
+calls anew and writes what differs. So the outcome depends on the facts alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, replace
+from itertools import islice
+from typing import Any, Protocol
+
+import orjson
+
+from integration import clock
+from integration.database import Database, Transaction
+from integration.mirror.calls import contacts, reading
+from integration.mirror.calls.directory import Directory
+from integration.mirror.calls.facts import CallEvent
+from integration.mirror.calls.joins import Joined, Link, join
+from integration.mirror.calls.legs import ENDED, Leg, build
+from integration.mirror.calls.outcomes import CallRow, evaluate
+from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.stamps import seconds, stamp
+from integration.mirror.calls.tables import TABLES
+from integration.mirror.calls.view import Knowledge, View, link
+from integration.mirror.numbers import Numbers
+
+__all__ = ["TABLES", "CallStore"]
+
+CHUNK = 2000
+"""Legs that are rebuilt at a time: bounds memory and the length of lists in SQL."""
+
+TICK = 500
+
+_LEG_COLUMNS = 41
+_WRITE_LEG = f"INSERT OR REPLACE INTO _legs VALUES ({', '.join('?' * _LEG_COLUMNS)})"
+_CALL_COLUMNS = len(CallRow._fields)
+_WRITE_CALL = f"INSERT OR REPLACE INTO _calls VALUES ({', '.join('?' * (_CALL_COLUMNS + 1))})"
+_DUE = CallRow._fields.index("due_at")
+
+
+class LiveDocument(Protocol):
+    """A record of `/calls`: its text as received and its values by name."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def values(self) -> dict[str, Any]: ...
+
+
+class CallStore:
+    """The calls of one mirror.db. Every method that takes a `Transaction` belongs into a write job.
+
+    `on_ended(tx, leg_ids)` is called in the same transaction for legs that have just been found ended, so
+    that they leave the table of live calls.
+    """
+
+    def __init__(
+        self,
+        rules: Rules | None = None,
+        numbers: Numbers | None = None,
+        on_ended: Callable[[Transaction, list[int]], None] | None = None,
+    ) -> None:
+        self.rules = rules or Rules()
+        self.numbers = numbers or Numbers()
+        self._on_ended = on_ended
+        self._directory = Directory()
+        self._directory_version: tuple[object, ...] | None = None
+
+    # --- facts in ----------------------------------------------------------------------------------
+
+    def add_event(self, tx: Transaction, event: CallEvent) -> bool:
+        """Keep one `call.*` webhook and rebuild what it touches. False where it was known already."""
+        if event.leg_id is None:
+            return False
+        body_hash = hashlib.sha256(event.doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        columns = reading.EVENT_COLUMNS
+        cursor = tx.execute(
+            f"INSERT OR IGNORE INTO _leg_events ({columns}, body_hash, received_at) "
+            f"VALUES ({', '.join('?' * (columns.count(',') + 3))})",
+            (*astuple(event), body_hash, clock.unix()),
+        )
+        if not cursor.rowcount:
+            return False
+        self.refresh(tx, [event.leg_id])
+        return True
+
+    def poll(self, tx: Transaction, live: Iterable[LiveDocument], asked_at: str) -> None:
+        """A complete answer of `/calls`, asked at `asked_at`: what it lists is alive, other open legs are
+        missing from it."""
+        asked = seconds(asked_at) or int(clock.unix())
+        listed: dict[int, str] = {}
+        for document in live:
+            leg_id = reading.whole(document.values.get("id"))
+            if leg_id is not None:
+                listed[leg_id] = document.text
+        tx.executemany(
+            "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
+            " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
+            [(leg_id, asked, text) for leg_id, text in listed.items()],
+        )
+        absent = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> ?", (ENDED,))]
+        absent = [leg_id for leg_id in absent if leg_id not in listed]
+        tx.executemany(
+            "INSERT INTO _leg_live (leg_id, missing_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
+            " SET missing_at = max(coalesce(missing_at, 0), ?2)",
+            [(leg_id, asked) for leg_id in absent],
+        )
+        self.refresh(tx, [*listed, *absent])
+
+    def gone(self, tx: Transaction, leg_ids: Sequence[int], asked_at: str | None = None) -> None:
+        """The legs' own paths answered 404: they have ended, as far as anybody can tell."""
+        asked = seconds(asked_at) or int(clock.unix())
+        tx.executemany(
+            "INSERT INTO _leg_live (leg_id, gone_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
+            " SET gone_at = max(coalesce(gone_at, 0), ?2)",
+            [(leg_id, asked) for leg_id in leg_ids],
+        )
+        self.refresh(tx, leg_ids)
+
+    def contacts_changed(self, tx: Transaction, contact_ids: Sequence[int]) -> None:
+        """Contacts were added, changed or removed: their numbers are read again, and calls with these
+        numbers get their names at the next ticks."""
+        contacts.renew(tx, contact_ids, self.numbers)
+
+    # --- calls out ---------------------------------------------------------------------------------
+
+    def refresh(self, tx: Transaction, leg_ids: Iterable[int], now: float | None = None) -> None:
+        """Rebuild the calls of these legs from their facts; announces each call that changed.
+
+        To be called, in the same transaction, after CDRs, monitors or voice messages of the legs were
+        written (for a voice message, of its `live_id` and `parent_live_id`).
+        """
+        moment = clock.unix() if now is None else now
+        ids = iter(sorted(set(leg_ids)))
+        while chunk := list(islice(ids, CHUNK)):
+            self._rebuild(tx, chunk, moment)
+
+    def tick(self, tx: Transaction, now: float) -> int:
+        """Evaluate again what time alone may have changed, what fell due last first: a backlog of renamed
+        calls must not hold up a missed one. Returns how many were; `TICK` of them: there may be more."""
+        due = [
+            row[0]
+            for row in tx.execute(
+                "SELECT id FROM _calls WHERE due_at <= ? ORDER BY due_at DESC LIMIT ?", (now, TICK)
+            )
+        ]
+        self.refresh(tx, _legs_of_calls(tx, due), now)
+        return len(due)
+
+    def rebuild_all(self, mirror: Database) -> int:
+        """Compute every call anew, a chunk of legs per transaction. Returns the number of legs."""
+        after, count = -(2**63), 0
+        while True:
+            start = after
+
+            def job(tx: Transaction, start: int = start) -> list[int]:
+                chunk = [
+                    row[0]
+                    for row in tx.execute(
+                        "SELECT id FROM (SELECT leg_id AS id FROM _legs UNION SELECT leg_id FROM _leg_events"
+                        " UNION SELECT leg_id FROM _leg_live WHERE seen_at IS NOT NULL"
+                        " UNION SELECT CAST(live_id AS INTEGER) FROM cdrs WHERE live_id IS NOT NULL)"
+                        " WHERE id > ? ORDER BY id LIMIT ?",
+                        (start, CHUNK),
+                    )
+                ]
+                self.refresh(tx, chunk)
+                return chunk
+
+            done = mirror.write(job)
+            count += len(done)
+            if not done:
+                return count
+            after = done[-1]
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _rebuild(self, tx: Transaction, ids: Sequence[int], now: float) -> None:
+        knowledge = Knowledge(self._current_directory(tx), self.numbers, {}, self.rules)
+        region = _Region(tx, knowledge)
+        region.grow(ids)
+        joined = join(region.links.values())
+        knowledge = replace(knowledge, names=contacts.names(tx, region.parties()))
+        rows = [evaluate(call, [region.legs[id_] for id_ in call.legs], knowledge, now) for call in joined]
+        region.write_legs(joined)
+        if self._on_ended is not None and region.just_ended:
+            self._on_ended(tx, sorted(region.just_ended))
+        _write_calls(tx, rows, joined, region)
+
+    def _current_directory(self, tx: Transaction) -> Directory:
+        version = reading.directory_version(tx.connection)
+        if version != self._directory_version:
+            directory = reading.directory(tx.connection, self.numbers)
+            if _remember(tx, directory):
+                # People came to be known, or changed: who answered what may read differently now.
+                tx.execute("UPDATE _calls SET due_at = 0")
+            self._directory, self._directory_version = directory, version
+        return self._directory
+
+
+def _remember(tx: Transaction, directory: Directory) -> bool:
+    """True where this is not the directory that calls were last computed with, by any process."""
+    fingerprint = hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
+    row = tx.execute("SELECT fingerprint FROM _call_directory").fetchone()
+    if row is not None and row[0] == fingerprint:
+        return False
+    tx.execute("INSERT OR REPLACE INTO _call_directory VALUES (0, ?)", (fingerprint,))
+    return True
+
+
+class _Region:
+    """The legs that the changed ones may share a call with, read until no more are found."""
+
+    def __init__(self, tx: Transaction, knowledge: Knowledge) -> None:
+        self.tx = tx
+        self.knowledge = knowledge
+        self.legs: dict[int, Leg] = {}
+        self.views: dict[int, View] = {}
+        self.links: dict[int, Link] = {}
+        self.before: dict[int, tuple[Any, ...]] = {}
+        self.void: set[int] = set()
+        self.just_ended: list[int] = []
+
+    def grow(self, ids: Sequence[int]) -> None:
+        pending = list(ids)
+        while pending:
+            for row in self.tx.execute(
+                "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))",
+                (reading.ids_json(pending),),
+            ):
+                self.before[row[0]] = tuple(row)
+            fresh: list[Link] = []
+            for id_, facts in reading.facts_of(self.tx.connection, pending).items():
+                if facts.nothing:
+                    self.void.add(id_)
+                    continue
+                leg = self.legs[id_] = build(facts)
+                view = self.views[id_] = View(leg, self.knowledge)
+                self.links[id_] = link(view, self.knowledge)
+                fresh.append(self.links[id_])
+            pending = sorted(self._neighbours(pending, fresh) - self.legs.keys() - self.void)
+
+    def _neighbours(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
+        named = set(ids) | {i for one in fresh for i in (one.root, one.parent) if i}
+        calls = {self.before[id_][1] for id_ in ids if id_ in self.before}
+        found = self._select(
+            "SELECT leg_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?1))"
+            " UNION ALL SELECT leg_id FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
+            " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))",
+            reading.ids_json(named),
+        )
+        found |= self._select(
+            "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))",
+            reading.ids_json(calls),
+        )
+        keyed = [
+            (one.key, one.started, one.ended if one.window is not None else None, one.window)
+            for one in fresh
+            if one.key is not None
+        ]
+        if keyed:
+            # Legs of this chunk that are not written yet find each other in `join`; these find the others.
+            found |= self._select(
+                "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
+                " WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
+                " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
+                " WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 2) + (k.value ->> 3)"
+                " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
+                " WHERE window IS NOT NULL AND ended BETWEEN (k.value ->> 1) - 86400 AND (k.value ->> 1)"
+                " AND ended + window >= (k.value ->> 1)",
+                orjson.dumps(keyed).decode(),
+            )
+        return found
+
+    def _select(self, sql: str, parameter: str) -> set[int]:
+        return {row[0] for row in self.tx.execute(sql, (parameter,))}
+
+    def parties(self) -> set[str]:
+        e164 = self.knowledge.numbers.e164
+        return {number for view in self.views.values() if (number := e164(view.party)) is not None}
+
+    def write_legs(self, joined: Sequence[Joined]) -> None:
+        """Write the legs that differ from their rows, remove those that no fact tells of any more."""
+        rows = []
+        for call in joined:
+            for id_ in call.legs:
+                row = _leg_row(self.views[id_], self.links[id_], call.id)
+                old = self.before.get(id_)
+                if row != old:
+                    rows.append(row)
+                    if self.legs[id_].ended and (old is None or old[9] != ENDED):
+                        self.just_ended.append(id_)
+        self.tx.executemany(_WRITE_LEG, rows)
+        self.tx.executemany(
+            "DELETE FROM _legs WHERE leg_id = ?", [(i,) for i in self.void & self.before.keys()]
+        )
+
+
+def _leg_row(view: View, one: Link, call_id: int) -> tuple[Any, ...]:
+    leg = view.leg
+    kind, group_id = leg.group or (None, None)
+    return (
+        leg.id, call_id, leg.root, leg.parent,
+        one.key, one.started, one.ended, one.window,
+        view.side, leg.state, stamp(leg.state_since), stamp(leg.started), int(leg.connected),
+        stamp(leg.connected_at), stamp(leg.ended_at), int(leg.inferred), int(leg.missing), leg.ended_by,
+        None if leg.final is None else int(leg.final), leg.context, kind, one.group_id or group_id,
+        leg.src, leg.src_id, leg.src_name, leg.dst, leg.dst_id, leg.dst_name,
+        view.person.id if view.person else None, view.own_name or None, view.extension, leg.t_cause,
+        leg.duration, leg.billsec, leg.charge, leg.disposition,
+        leg.cdrs, len(leg.recordings), len(leg.voicemails),
+        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(),
+    )  # fmt: skip
+
+
+def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: _Region) -> None:
+    former = {row[1] for row in region.before.values()}
+    ids = {row.id for row in rows}
+    old = {
+        row[0]: tuple(row)
+        for row in tx.execute(
+            "SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))",
+            (reading.ids_json(former | ids),),
+        )
+    }
+    lost = sorted(id_ for id_ in former - ids if id_ in old)
+    for id_ in lost:
+        tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
+        tx.announce("call_gone", id_)
+    _lead_on(tx, joined, region, lost)
+    written = []
+    for row in rows:
+        before = old.get(row.id)
+        if before is not None and before[:_DUE] == row[:_DUE]:
+            if before[_DUE] != row.due_at:
+                tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
+            continue
+        summary = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
+        written.append((*row, tx.announce("call", row.id, summary)))
+    tx.executemany(_WRITE_CALL, written)
+
+
+def _lead_on(tx: Transaction, joined: Sequence[Joined], region: _Region, lost: Sequence[int]) -> None:
+    """Every id a call ever had leads to it: its legs' and roots', and those of calls merged into it."""
+    leads: dict[int, int] = {}
+    for call in joined:
+        leads.update(dict.fromkeys(call.roots, call.id))
+    for call in joined:
+        leads.update(dict.fromkeys((*call.legs, call.id), call.id))
+    known = dict(
+        tuple(row)
+        for row in tx.execute(
+            "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
+            (reading.ids_json(leads),),
+        )
+    )
+    tx.executemany(
+        "INSERT OR REPLACE INTO _call_ids VALUES (?, ?)",
+        [(id_, call_id) for id_, call_id in leads.items() if known.get(id_) != call_id],
+    )
+    for id_ in lost:
+        heirs = [leads[leg] for leg, row in region.before.items() if row[1] == id_ and leg in leads]
+        heir = leads.get(id_) or min(heirs, default=None)
+        if heir is None:
+            tx.execute("DELETE FROM _call_ids WHERE call_id = ?", (id_,))
+        else:
+            tx.execute("UPDATE _call_ids SET call_id = ? WHERE call_id = ?", (heir, id_))
+
+
+def _legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
+    rows = tx.execute(
+        "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?))",
+        (reading.ids_json(call_ids),),
+    ).fetchall()
+    return (row[0] for row in rows)
+
+
+def call_id_of(connection: sqlite3.Connection, any_id: int) -> int | None:
+    """The call that any id it ever had leads to: a leg's, its root's, one it had before it was joined."""
+    row = connection.execute("SELECT call_id FROM _call_ids WHERE id = ?", (any_id,)).fetchone()
+    return None if row is None else int(row[0])

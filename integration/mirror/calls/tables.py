@@ -1,0 +1,96 @@
+"""Our tables in mirror.db for calls. All but `_leg_events` and `_leg_live` can be computed from the others.
+
+`_legs` and `_calls` are written by `store.py` alone, for others to read.
+"""
+
+from __future__ import annotations
+
+TABLES = """
+-- One row per call.* webhook: the facts that only webhooks tell. `doc` is the payload as received.
+CREATE TABLE IF NOT EXISTS _leg_events (
+    event_id TEXT NOT NULL, body_hash TEXT NOT NULL, leg_id INTEGER NOT NULL, root_id INTEGER,
+    name TEXT NOT NULL, at TEXT NOT NULL, micros INTEGER, server TEXT, state TEXT, connected_at TEXT,
+    start_time TEXT, context TEXT, destination TEXT, duration INTEGER, t_cause TEXT,
+    src TEXT, src_id TEXT, src_name TEXT, dst TEXT, dst_id TEXT, dst_name TEXT,
+    final INTEGER, terminated_by TEXT, dtmf_tag TEXT, dtmf_target TEXT,
+    received_at REAL NOT NULL, doc TEXT NOT NULL,
+    PRIMARY KEY (event_id, body_hash)
+) STRICT, WITHOUT ROWID;
+-- serves the facts of a leg
+CREATE INDEX IF NOT EXISTS _leg_events_leg ON _leg_events (leg_id);
+
+-- What polls of /calls showed of a leg: the last that listed it, the last that did not, the last 404.
+CREATE TABLE IF NOT EXISTS _leg_live (
+    leg_id INTEGER PRIMARY KEY, seen_at INTEGER, doc TEXT, missing_at INTEGER, gone_at INTEGER
+) STRICT;
+
+-- One row per leg, computed from its facts. `origins` (JSON) says where each of them came from.
+CREATE TABLE IF NOT EXISTS _legs (
+    leg_id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL, root_id INTEGER, parent_id INTEGER,
+    join_key TEXT, started INTEGER NOT NULL, ended INTEGER, window INTEGER,
+    side TEXT NOT NULL, state TEXT NOT NULL, state_since TEXT, started_at TEXT, connected INTEGER NOT NULL,
+    connected_at TEXT, ended_at TEXT, inferred INTEGER NOT NULL, missing INTEGER NOT NULL, ended_by TEXT,
+    final INTEGER, context TEXT, group_kind TEXT, group_id INTEGER,
+    src TEXT, src_id TEXT, src_name TEXT, dst TEXT, dst_id TEXT, dst_name TEXT,
+    user_id INTEGER, user_name TEXT, extension TEXT, t_cause TEXT,
+    duration INTEGER, billsec INTEGER, charge REAL, disposition TEXT,
+    cdrs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
+    sources TEXT NOT NULL, origins TEXT NOT NULL
+) STRICT;
+-- serves the legs of a call
+CREATE INDEX IF NOT EXISTS _legs_call ON _legs (call_id);
+-- serve the joins by root, by parent, and of one caller's legs at one group
+CREATE INDEX IF NOT EXISTS _legs_root ON _legs (root_id) WHERE root_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS _legs_parent ON _legs (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS _legs_key_started ON _legs (join_key, started) WHERE join_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
+-- serves the poll: which legs go on
+CREATE INDEX IF NOT EXISTS _legs_open ON _legs (leg_id) WHERE state <> 'ENDED';
+
+-- Every id a call ever had leads to the call.
+CREATE TABLE IF NOT EXISTS _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL) STRICT;
+-- serves the merging of calls
+CREATE INDEX IF NOT EXISTS _call_ids_call ON _call_ids (call_id);
+
+-- One row per call: what Live, Missed, Calls, Call, reports and exports read.
+CREATE TABLE IF NOT EXISTS _calls (
+    id INTEGER PRIMARY KEY, direction TEXT NOT NULL, state TEXT NOT NULL, unconfirmed INTEGER NOT NULL,
+    provisional INTEGER NOT NULL, outcome TEXT, started_at TEXT, answered_at TEXT, state_since TEXT,
+    ended_at TEXT, ended_by TEXT, wait_seconds INTEGER, ivr_seconds INTEGER, talk_seconds INTEGER,
+    hold_seconds INTEGER, hold_incomplete INTEGER NOT NULL, party TEXT NOT NULL, party_e164 TEXT,
+    party_name TEXT NOT NULL, our_number TEXT, our_e164 TEXT, group_kind TEXT, group_id INTEGER,
+    group_name TEXT, user_id INTEGER, user_name TEXT, extension TEXT, context TEXT, t_cause TEXT,
+    charge REAL, legs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
+    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, due_at REAL, change_no INTEGER NOT NULL
+) STRICT;
+-- serves Calls: newest first
+CREATE INDEX IF NOT EXISTS _calls_started ON _calls (started_at);
+-- serves Live
+CREATE INDEX IF NOT EXISTS _calls_open ON _calls (state) WHERE state <> 'ended';
+-- serves Missed, reports
+CREATE INDEX IF NOT EXISTS _calls_outcome ON _calls (outcome, started_at);
+-- serves all calls with one party: call-backs, the drawer, contacts
+CREATE INDEX IF NOT EXISTS _calls_party ON _calls (coalesce(party_e164, party), started_at);
+-- serves `tick`
+CREATE INDEX IF NOT EXISTS _calls_due ON _calls (due_at) WHERE due_at IS NOT NULL;
+-- serves whoever follows changes
+CREATE INDEX IF NOT EXISTS _calls_change ON _calls (change_no);
+
+-- Whose number is whose, for names: every number of every contact.
+CREATE TABLE IF NOT EXISTS _contact_numbers (
+    e164 TEXT NOT NULL, contact_id INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (e164, contact_id)
+) STRICT, WITHOUT ROWID;
+-- serves the renewal of a contact's numbers
+CREATE INDEX IF NOT EXISTS _contact_numbers_contact ON _contact_numbers (contact_id);
+
+-- Which people and groups the calls were last computed with: calls are computed again when these change.
+CREATE TABLE IF NOT EXISTS _call_directory (
+    one INTEGER PRIMARY KEY CHECK (one = 0), fingerprint TEXT NOT NULL
+) STRICT;
+
+-- serve the records of a leg
+CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id);
+CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id);
+CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id);
+CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent_live_id);
+"""

@@ -1,0 +1,265 @@
+"""Words for telling calls: webhooks, polls, records, with the types the platform uses, numbers of fiction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from integration import clock
+from integration.database import Database, Transaction
+from integration.documents import Document
+from integration.mirror.calls.facts import CallEvent, id_clock
+from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.stamps import seconds, stamp
+from integration.mirror.calls.store import CallStore
+from integration.mirror.numbers import Numbers
+
+T0 = 1788338755  # 2026-09-02 08:45:55 UTC
+CALLER = "447700900101"
+OTHER = "447700900102"
+DDI = "442079460002"
+GROUP = 80001
+QUEUE = 70001
+ANN, BOB, CAT = 1000001, 1000002, 1000003
+NAMES = {ANN: "Ann Example", BOB: "Bob Sample", CAT: "Cat Specimen"}
+EXTENSIONS = {ANN: "1001", BOB: "1002", CAT: "1003"}
+EXTENSION_IDS = {ANN: "10001", BOB: "10002", CAT: "10003"}
+RING_TIME = 20
+
+_STATES = {
+    "initial": "INITIAL",
+    "ringing": "RINGING",
+    "connected": "CONNECTED",
+    "hold": "ON_HOLD",
+    "unhold": "CONNECTED",
+    "hangup": "HANGUP",
+    "missed": "HANGUP",
+}
+
+
+def at(offset: float) -> str:
+    return stamp(T0 + offset) or ""
+
+
+@dataclass
+class Phone:
+    """One leg about to be told. `to` is the user rung, `started` seconds after T0."""
+
+    leg: int
+    to: int | None = ANN
+    started: float = 0
+    context: str = "LOCAL_USER"
+    src: str | None = CALLER
+    dst: str | None = DDI
+    src_id: str | None = "0"
+    dst_id: str | None = None
+    src_name: str | None = '"442079460001" <2079460001>'
+    dst_name: str | None = None
+    destination: str = "in"
+    root: int | None = None
+    connected: float | None = None
+    server: str = "uk003"
+
+    def tell(self, what: str, when: float, micros: int | None = None, **more: Any) -> CallEvent:
+        """The webhook `call.<what>` at `when` seconds after T0; its id carries the micros of `when`."""
+        moment = T0 + when
+        if micros is None:
+            micros = round((moment - int(moment)) * 1_000_000)
+        payload: dict[str, Any] = {
+            "event_time": stamp(moment),
+            "event_name": f"call.{what}",
+            "call_id": self.leg,
+            "state": _STATES.get(what),
+            "connected_at": at(self.connected)
+            if self.connected is not None and when >= self.connected
+            else None,
+            "start_time": at(self.started),
+            "context": self.context,
+            "destination": self.destination,
+            "duration": max(0, int(when - (self.connected or when))),
+            "t_cause": "Normal Clearing" if what in ("hangup", "missed") else None,
+            "src": self.src,
+            "src_id": self.src_id,
+            "src_name": self.src_name,
+            "dst": self.dst,
+            "dst_id": self.dst_id or (EXTENSION_IDS.get(self.to) if self.to else "0"),
+            "dst_name": self.dst_name or (NAMES.get(self.to) if self.to else None),
+            "terminated_by": "caller" if what in ("hangup", "missed") else None,
+        }
+        if self.root is not None:
+            payload["root_call_id"] = self.root
+        payload.update(more)
+        suffix = f"{self.leg % 100000000:08d}"
+        event_id = f"{self.server}.{int(moment):08x}{micros:05x}{len(what) % 10}.{suffix}"
+        return event(event_id, payload)
+
+
+def event(event_id: str, payload: dict[str, Any]) -> CallEvent:
+    server, micros = id_clock(event_id, payload["event_time"])
+    return CallEvent(
+        event_id=event_id,
+        name=payload["event_name"],
+        leg_id=payload["call_id"],
+        root_id=payload.get("root_call_id"),
+        at=payload["event_time"],
+        micros=micros,
+        server=server,
+        state=payload.get("state"),
+        connected_at=payload.get("connected_at"),
+        start_time=payload.get("start_time"),
+        context=payload.get("context"),
+        destination=payload.get("destination"),
+        duration=payload.get("duration"),
+        t_cause=payload.get("t_cause"),
+        src=payload.get("src"),
+        src_id=payload.get("src_id"),
+        src_name=payload.get("src_name"),
+        dst=payload.get("dst"),
+        dst_id=payload.get("dst_id"),
+        dst_name=payload.get("dst_name"),
+        final=payload.get("final"),
+        terminated_by=payload.get("terminated_by"),
+        dtmf_tag=payload.get("dtmf_tag"),
+        dtmf_target=payload.get("dtmf_target"),
+        doc=json.dumps({"id": event_id, **payload}, separators=(",", ":")),
+    )
+
+
+def cdr(id_: int, leg: int, when: float, duration: int, billsec: int, **more: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "id": id_, "live_id": leg, "parent_live_id": None, "root_live_id": None, "user_id": None,
+        "type": "I", "calldate": at(when), "clid": None, "src_id": "0", "src_name": None, "src": CALLER,
+        "dst_id": None, "dst": DDI, "dst_name": None, "duration": duration, "billsec": billsec,
+        "disposition": "CONNECTED" if billsec else "NO ANSWER", "destination": "in", "context": "USER_LOCAL",
+        "rate": 0.0, "charge": 0.0, "t_cause": "Normal Clearing",
+    }  # fmt: skip
+    record.update(more)
+    return record
+
+
+def voicemail(id_: int, leg: int | None, parent: int | None = None) -> dict[str, Any]:
+    return {"id": id_, "live_id": leg, "parent_live_id": parent, "origtime": at(40), "caller": CALLER}
+
+
+def live(leg: int, state: str, started: float = 0, **more: Any) -> Document:
+    record: dict[str, Any] = {
+        "id": leg, "state": state, "start_time": int(T0 + started), "connected_at": None, "src": CALLER,
+        "src_id": "0", "dst": DDI, "context": "LOCAL_USER", "destination": "in", **more,
+    }  # fmt: skip
+    return Document(json.dumps(record, separators=(",", ":")), record)
+
+
+Fact = CallEvent | tuple[str, dict[str, Any]]
+"""A webhook, or (table, record)."""
+
+
+@dataclass
+class Office:
+    mirror: Database
+    rules: Rules = field(default_factory=Rules)
+    now: float = T0 + 3600.0
+
+    def __post_init__(self) -> None:
+        self.store = CallStore(self.rules, Numbers("GB"))
+
+    def seed(self) -> None:
+        for id_, name in NAMES.items():
+            first, last = name.split()
+            self.put("users", {"id": id_, "ext": EXTENSIONS[id_], "first_name": first, "last_name": last})
+        self.put("ringgroups", {"id": GROUP, "name": "Support", "number": 601, "ring_time": RING_TIME})
+        self.put("queues", {"id": QUEUE, "name": "Sales", "number": 602, "ring_time": 15, "retry": 5})
+
+    def put(self, table: str, record: dict[str, Any]) -> None:
+        self.mirror.write(lambda tx: put(tx, table, record))
+
+    def clear(self) -> None:
+        """Forget all calls and facts, keep people and groups."""
+
+        def job(tx: Transaction) -> None:
+            for table in (
+                "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes",
+                "cdrs", "voicemessages", "monitors",
+            ):  # fmt: skip
+                tx.execute(f"DELETE FROM {table}")
+
+        self.mirror.write(job)
+
+    def tell(self, *facts: Fact, apart: bool = True) -> None:
+        """Each fact in a transaction of its own, or all in one."""
+        if apart:
+            for fact in facts:
+                self.mirror.write(lambda tx, fact=fact: self._tell(tx, fact))  # type: ignore[misc]
+        else:
+            self.mirror.write(lambda tx: [self._tell(tx, fact) for fact in facts])
+
+    def _tell(self, tx: Transaction, fact: Fact) -> None:
+        if isinstance(fact, CallEvent):
+            self.store.add_event(tx, fact)
+            return
+        table, record = fact
+        put(tx, table, record)
+        legs = [record.get("live_id"), record.get("parent_live_id")]
+        self.store.refresh(tx, [leg for leg in legs if leg is not None])
+
+    def poll(self, *documents: Document, when: float) -> None:
+        self.mirror.write(lambda tx: self.store.poll(tx, documents, at(when)))
+
+    def gone(self, *legs: int, when: float) -> None:
+        self.mirror.write(lambda tx: self.store.gone(tx, legs, at(when)))
+
+    def tick(self, when: float) -> int:
+        return self.mirror.write(lambda tx: self.store.tick(tx, T0 + when))
+
+    def calls(self, *columns: str) -> list[Any]:
+        """Rows of `_calls` by id as dicts, or lists of the columns asked for."""
+        with self.mirror.read() as connection:
+            rows = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
+        return [tuple(row[name] for name in columns) for row in rows] if columns else rows
+
+    def call(self) -> dict[str, Any]:
+        (row,) = self.calls()
+        return dict(row)
+
+    def state(self) -> list[dict[str, Any]]:
+        """Everything computed, without numbers of changes and clocks of arrival."""
+        with self.mirror.read() as connection:
+            calls = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
+            legs = [dict(row) for row in connection.execute("SELECT * FROM _legs ORDER BY leg_id")]
+            ids = [tuple(row) for row in connection.execute("SELECT id, call_id FROM _call_ids ORDER BY id")]
+        for row in calls:
+            del row["change_no"]
+        return [*calls, *legs, {"ids": ids}]
+
+    def changes(self) -> list[tuple[str, str]]:
+        with self.mirror.read() as connection:
+            return [tuple(row) for row in connection.execute("SELECT topic, key FROM _changes ORDER BY id")]
+
+
+def put(tx: Transaction, table: str, record: dict[str, Any]) -> None:
+    """Store a record the way `upsert` would, without its hooks."""
+    known = {row[1] for row in tx.execute(f"PRAGMA table_info({table})")}
+    values = {name: value for name, value in record.items() if name in known}
+    stamped = clock.stamp()
+    values |= {"_doc": json.dumps(record), "_first_seen": stamped, "_last_seen": stamped, "_source": "sync"}
+    names = ", ".join(f'"{name}"' for name in values)
+    tx.execute(
+        f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({', '.join('?' * len(values))})",
+        tuple(values.values()),
+    )
+
+
+def set_now(monkeypatch: Any, when: float) -> None:
+    """Our clock stands `when` seconds after T0."""
+    monkeypatch.setattr(clock, "unix", lambda: float(T0 + when))
+
+
+Script = Callable[[], Sequence[Fact]]
+
+
+def legs_of(facts: Iterable[Fact]) -> set[int]:
+    return {f.leg_id or 0 if isinstance(f, CallEvent) else f[1]["live_id"] for f in facts}
+
+
+__all__ = [name for name in dir() if not name.startswith("_")] + ["seconds"]
