@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import replace
 
 from integration.simulator import numbers
+from integration.simulator.legs import Leg, Message, Plan, Wish
 from integration.simulator.people import Account, Group, Line, Person
 
 NOT_REGISTERED = "No user responding"
@@ -19,104 +19,6 @@ ELSEWHERE = "Call completed elsewhere"
 NO_ANSWER = "No Answer"
 NORMAL = "Normal Clearing"
 BUSY = "User busy"
-
-
-@dataclass(slots=True, eq=False)
-class Leg:
-    """One phone (or machine) in a call. Times are Unix seconds; None while they have not happened."""
-
-    id: int
-    root_id: int
-    parent_id: int | None
-    user: Person | None
-    context: str
-    destination: str
-    src: str
-    src_id: str
-    src_name: str
-    clid: str
-    dst: str
-    dst_id: str
-    dst_name: str
-    src_hash: str
-    machine: bool = False
-    log_missed: bool = True
-    state: str = "INITIAL"
-    started: float = 0.0
-    connected: float | None = None
-    talk_from: float | None = None
-    box_from: float | None = None
-    ended: float | None = None
-    held: bool = False
-    t_cause: str | None = None
-    terminated_by: str | None = None
-    monitored: str | None = None
-
-    @property
-    def outbound(self) -> bool:
-        return self.destination == "out"
-
-
-@dataclass(slots=True)
-class Step:
-    """At `at` seconds `event` happens to `leg`: initial, accepted, ringing, pickup (the agent of a one-legged
-    click-to-call answers), connected, hold, unhold, dtmf, box (a mailbox answers), hangup, missed."""
-
-    at: float
-    leg: Leg
-    event: str
-    cause: str | None = None
-    by: str | None = None
-    final: bool = False
-    dtmf: str | None = None
-
-
-@dataclass(slots=True)
-class Message:
-    """A voice message of `seconds` left in `box` by way of `leg`."""
-
-    leg: Leg
-    box: Person
-    seconds: int
-
-
-@dataclass(slots=True)
-class Plan:
-    script: str
-    legs: list[Leg]
-    steps: list[Step] = field(default_factory=list)
-    message: Message | None = None
-    party: str = ""
-    answered: bool = False
-    documented: bool = False
-
-    @property
-    def length(self) -> float:
-        return max(step.at for step in self.steps)
-
-    def add(self, at: float, leg: Leg, event: str, **more: Any) -> None:
-        self.steps.append(Step(at, leg, event, **more))
-
-    def finish(self) -> Plan:
-        self.steps.sort(key=lambda step: step.at)
-        return self
-
-
-@dataclass(slots=True)
-class Wish:
-    """What a script may be told; everything left out is drawn at random."""
-
-    caller: str | None = None
-    line: Line | None = None
-    user: Person | None = None
-    other: Person | None = None
-    group: Group | None = None
-    talk: float | None = None
-    ring: float | None = None
-    hold: bool | None = None
-    voicemail: bool | None = None
-    form: str | None = None
-    answered: bool | None = None
 
 
 class Scripts:
@@ -263,7 +165,7 @@ class Scripts:
         """The phone rings out and the caller talks to the mailbox: on the same leg, or (form "leg", as
         ring groups with a mailbox at their end do) on a leg of the mailbox's own."""
         if wish.form == "leg" or wish.group is not None:
-            return self.ring_group_missed(Wish(**{**_as_dict(wish), "voicemail": True}))
+            return self.ring_group_missed(replace(wish, voicemail=True))
         user, caller, line = self._direct(wish)
         leg = self.inbound(caller, line, user)
         plan = Plan("voicemail", [leg], party=caller)
@@ -537,7 +439,3 @@ class Scripts:
             plan.add(at + talk * 0.2, leg, "dtmf", dtmf=self.rng.choice("0123456789*#"))
         by = "caller" if self.rng.random() < 0.6 else "callee"
         plan.add(at + talk, leg, "hangup", cause=NORMAL, by=by)
-
-
-def _as_dict(wish: Wish) -> dict[str, Any]:
-    return {name: getattr(wish, name) for name in Wish.__dataclass_fields__}

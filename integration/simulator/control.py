@@ -36,10 +36,10 @@ from flask import Flask, Response, request
 
 from integration import clock
 from integration.errors import error_body
-from integration.simulator.calls import Wish
 from integration.simulator.faults import BadSpec
+from integration.simulator.legs import Wish
+from integration.simulator.machine import Machine
 from integration.simulator.people import Group, Person
-from integration.simulator.server import Machine
 from integration.simulator.traffic import Running
 
 Record = dict[str, Any]

@@ -9,9 +9,10 @@ from pathlib import Path
 from integration.simulator.faults import Faults
 from integration.simulator.history import seed_history
 from integration.simulator.login import TOKEN_IDLE, Doorman
+from integration.simulator.machine import Machine
 from integration.simulator.people import Person
 from integration.simulator.play import Player
-from integration.simulator.server import Machine, create_app
+from integration.simulator.server import create_app
 from integration.simulator.traffic import Traffic
 from integration.simulator.transport import Server
 from integration.simulator.webhooks import GAPS, Sender

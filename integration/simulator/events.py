@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from integration import clock
-from integration.simulator.calls import Leg, Step
+from integration.simulator.legs import Leg, Step
 from integration.simulator.people import CUSTOMER_ID
 from integration.simulator.records import seconds_between
 

@@ -12,7 +12,7 @@ import random
 from datetime import UTC, datetime
 
 from integration.simulator import numbers, words
-from integration.simulator.calls import Plan, Wish
+from integration.simulator.legs import Plan, Wish
 from integration.simulator.play import Player, recorded
 from integration.simulator.world import World
 
@@ -100,7 +100,7 @@ def _follow_up(rng: random.Random, plan: Plan, end: float, *, recent: bool) -> t
 
     In recent days more of them still wait, as at a business that works through its list.
     """
-    draw = rng.random() + (0.3 if recent else 0.0)
+    draw = rng.random() + (0.4 if recent else 0.0)
     wait = 120 + rng.expovariate(1 / 3600.0)
     if draw < 0.62:
         return end + wait, "outbound", Wish(caller=plan.party, talk=30 + rng.random() * 300)

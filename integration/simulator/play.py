@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration.simulator import records, words
-from integration.simulator.calls import Leg, Plan, Step
 from integration.simulator.events import call_event, recording_event, sms_event
+from integration.simulator.legs import Leg, Plan, Step
 from integration.simulator.people import Person
 from integration.simulator.world import World
 

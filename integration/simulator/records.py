@@ -7,7 +7,7 @@ from typing import Any
 
 from integration import clock
 from integration.simulator import audio, numbers
-from integration.simulator.calls import Leg, Message
+from integration.simulator.legs import Leg, Message
 from integration.simulator.people import Person
 from integration.simulator.words import Conversation
 

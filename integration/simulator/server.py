@@ -1,15 +1,13 @@
 """The pretend platform's HTTP face: who asks, what may go wrong on purpose, and the routes.
 
-Reads of collections are generic (`world.collections`); what is odd has a function of its own in `writing.py`.
+Reads of collections are generic (`reading.py`); what is odd has a function of its own (`writing.py`).
 Everything is mounted below `/v1.1` and `/v1.2`; control of the simulator itself is below `/_simulator`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import orjson
@@ -18,171 +16,24 @@ from werkzeug.exceptions import HTTPException
 
 from integration import clock
 from integration.errors import error_body
-from integration.simulator import audio, filters
-from integration.simulator.faults import Fault, Faults
-from integration.simulator.login import Denied, Doorman, Token
-from integration.simulator.people import Person, me_record
-from integration.simulator.play import Player
-from integration.simulator.traffic import Traffic
+from integration.simulator import control, reading, writing
+from integration.simulator.answers import Answered, reply
+from integration.simulator.faults import Fault
+from integration.simulator.login import Denied
+from integration.simulator.machine import Machine
 from integration.simulator.transport import Environ, Mischief
-from integration.simulator.webhooks import Sender
-from integration.simulator.world import Collection, World
-
-Record = dict[str, Any]
 
 _BASE = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 _OPEN_PATHS = frozenset({"/login", "/login2fa", "/confirmation", "/password", "/reset"})
 _HTML = b"<!DOCTYPE html><html><head><title>502</title></head><body><h1>Bad gateway</h1></body></html>"
-_LOG_KEPT = 20_000
-
-
-@dataclass(slots=True)
-class Machine:
-    """All parts of one simulator, for the routes."""
-
-    world: World
-    doorman: Doorman
-    faults: Faults
-    sender: Sender
-    player: Player
-    traffic: Traffic
-    log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_KEPT))
-    outage_until: float = 0.0
-    escape_slashes: bool = True
-
-
-class Answered(Exception):
-    """Ends a request with the platform's error shape."""
-
-    def __init__(self, status: int, message: str, errors: Iterable[Any] = ()) -> None:
-        super().__init__(message)
-        self.status = status
-        self.errors = list(errors)
-
-
-def invalid(*fields: str) -> Answered:
-    """The platform's answer to bad fields of a body (observed.md §5)."""
-    return Answered(
-        400,
-        "Validation error",
-        [{"code": "SF0010", "field": name, "message": "This value is not valid."} for name in fields],
-    )
-
-
-def reply(data: Any, status: int = 200) -> Response:
-    """JSON as the platform writes it: compact, `/` escaped as `\\/` (observed.md §4)."""
-    body = orjson.dumps(data)
-    if machine().escape_slashes:
-        body = body.replace(b"/", b"\\/")
-    return Response(body, status, content_type="application/json")
-
-
-def item(record: Record, status: int = 200, path: str | None = None) -> Response:
-    return reply({"data": record, "links": {"self": path} if path else {}}, status)
-
-
-def no_content() -> Response:
-    answer = Response(status=204)
-    del answer.headers["Content-Type"]
-    return answer
-
-
-def machine() -> Machine:
-    return cast(Machine, g.machine)
-
-
-def caller() -> Person:
-    return cast(Token, g.token).person
-
-
-def collection_page(collection: Collection, records: Iterable[Record]) -> tuple[list[Record], int]:
-    """The page of `records` the query asks for. Raises Answered."""
-    try:
-        page = filters.select(
-            records, collection.fields, request.args.to_dict(), unfilterable=collection.unfilterable
-        )
-    except filters.Refused as error:
-        raise Answered(400, str(error)) from error
-    return page.records, page.total
-
-
-def open_collection(name: str) -> Collection:
-    """The collection `name` if the caller may see any of it. Raises Answered."""
-    collection = machine().world.collections.get(name)
-    if collection is None:
-        raise Answered(404, "Resource not found")
-    if collection.mine is None and name != "calls" and not caller().is_root:
-        raise Answered(403, "Access denied")
-    return collection
-
-
-def open_record(name: str, key: str) -> Record:
-    """The record `key` of collection `name` if the caller may see it. Raises Answered (403, 404)."""
-    collection = open_collection(name)
-    record = _live_call(key) if name == "calls" else collection.find(key)
-    if record is None:
-        raise Answered(404, "Resource not found")
-    person = caller()
-    if not person.is_root:
-        visible = is_party(record, person) if name == "calls" else bool(collection.mine(record, person))  # type: ignore[misc]
-        if not visible:
-            raise Answered(403, "Access denied")
-    return record
-
-
-def is_party(call: Record, person: Person) -> bool:
-    return str(person.id) in (call["src_id"], call["dst_id"])
-
-
-def _live_call(key: str) -> Record | None:
-    live = machine().world.live_records(clock.unix())
-    return next((record for record in live if str(record["id"]) == key), None)
-
-
-def include(name: str, record: Record) -> Record:
-    """`record` with the relations that `include=` names (observed.md §3)."""
-    wanted = [word for word in request.args.get("include", "").split(",") if word]
-    if not wanted or name not in ("queues", "ringgroups"):
-        return record
-    world = machine().world
-    group = world.group(record["id"])
-    more: Record = {}
-    if "users" in wanted:
-        people = [
-            {
-                "id": person.id,
-                "first_name": person.first_name,
-                "last_name": person.last_name,
-                "ext": person.ext,
-                "email": person.email,
-                "status": group.logged_in.get(person.id, True),
-            }
-            for person in group.members
-        ]
-        more["users"] = [_narrow("users", entry) for entry in people]
-    if "ddis" in wanted:
-        lines = world.collections["ddis"].records
-        more["ddis"] = [
-            _narrow("ddis", lines[line.e164]) for line in world.account.lines if line.target is group
-        ]
-    return {**record, **more}
-
-
-def _narrow(relation: str, record: Record) -> Record:
-    names = request.args.get(f"fields[{relation}]")
-    if not names:
-        return record
-    return {name: record[name] for name in names.split(",") if name in record}
 
 
 def create_app(parts: Machine) -> Callable[[Environ, Callable[..., Any]], Iterable[bytes]]:
     """The WSGI application of one simulator."""
-    from integration.simulator import control, writing
-
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
     writing.add_routes(app)
-    _add_reads(app)
+    reading.add_routes(app)
     _add_checks(app, parts)
     control_app = control.create_app(parts)
 
@@ -201,45 +52,6 @@ def create_app(parts: Machine) -> Callable[[Environ, Callable[..., Any]], Iterab
         return app(environ, start_response)
 
     return dispatch
-
-
-def _add_reads(app: Flask) -> None:
-    @app.get("/me")
-    def me() -> Response:
-        return item(me_record(caller()))
-
-    @app.get("/ping")
-    def ping() -> Response:
-        return reply({"data": {"response": "Pong"}})
-
-    @app.get("/<name>")
-    def listed(name: str) -> Response:
-        collection = open_collection(name)
-        world, person = machine().world, caller()
-        with world.lock:
-            if name == "calls":
-                live = world.live_records(clock.unix())
-                records: list[Record] = [call for call in live if person.is_root or is_party(call, person)]
-            else:
-                records = list(collection.visible(person))
-            page, total = collection_page(collection, records)
-            return reply({"data": [include(name, record) for record in page], "total": total})
-
-    @app.get("/<name>/<key>")
-    def one(name: str, key: str) -> Response:
-        if name in ("monitors", "voicemessages") and key.endswith(".mp3"):
-            return _mp3(name, key[:-4])
-        with machine().world.lock:
-            record = open_record(name, key)
-            collection = machine().world.collections[name]
-            full = record if name == "calls" else collection.item(record)
-            return item(include(name, full), path=f"/{name}/{key}")
-
-
-def _mp3(name: str, key: str) -> Response:
-    """The whole file; Range is ignored, as observed (observed.md §6)."""
-    record = open_record(name, key)
-    return Response(audio.mp3(record["duration"], record["id"]), content_type="audio/mpeg3")
 
 
 def _add_checks(app: Flask, parts: Machine) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from integration import clock
 from integration.simulator import words
-from integration.simulator.calls import Leg, Plan, Step, Wish
 from integration.simulator.history import MISSED_SCRIPTS
+from integration.simulator.legs import Leg, Plan, Step, Wish
 from integration.simulator.people import Person
 from integration.simulator.play import Made, Player, recorded
 from integration.simulator.world import World

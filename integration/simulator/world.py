@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration import catalogue, clock
-from integration.simulator import people
-from integration.simulator.calls import Leg, Scripts
+from integration.simulator import directory, people
+from integration.simulator.calls import Scripts
 from integration.simulator.events import EventIds
+from integration.simulator.legs import Leg
 from integration.simulator.people import Account, Group, Person
 from integration.simulator.records import live_record
 
@@ -115,11 +116,11 @@ class World:
             "users",
             mine=_owned_by("id"),
             item=self._user_item,
-            records=[people.user_record(person) for person in account.people],
+            records=[directory.user_record(person) for person in account.people],
         )
-        self._collect("ddis", key="e164", records=[people.line_record(line) for line in account.lines])
+        self._collect("ddis", key="e164", records=[directory.line_record(line) for line in account.lines])
         for name, kind in (("queues", "queue"), ("ringgroups", "ringgroup")):
-            groups = [people.group_record(group) for group in account.groups if group.kind == kind]
+            groups = [directory.group_record(group) for group in account.groups if group.kind == kind]
             self._collect(name, item=self._group_item, records=groups)
 
     def _collect(self, name: str, *, records: Iterable[Record] = (), **more: Any) -> None:
@@ -139,7 +140,7 @@ class World:
             if message["extension_id"] == person.id
         ]
         new = sum(1 for message in messages if message["is_new"])
-        return {**people.user_item(person, new, len(messages) - new), **_without(record, "customer")}
+        return {**directory.user_item(person, new, len(messages) - new), **_without(record, "customer")}
 
     def _group_item(self, record: Record) -> Record:
         group = self.group(record["id"])

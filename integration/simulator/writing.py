@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 
 from integration import clock
-from integration.simulator import people, records
-from integration.simulator.calls import Leg, Step, Wish
+from integration.simulator import contacts, filters, records
+from integration.simulator.answers import Answered, caller, invalid, item, machine, no_content, reply
+from integration.simulator.legs import Leg, Step, Wish
 from integration.simulator.login import Denied, Token
-from integration.simulator.server import (
-    Answered,
-    caller,
-    include,
-    invalid,
-    item,
-    machine,
-    no_content,
-    open_record,
-    reply,
-)
+from integration.simulator.reading import include, open_record
 from integration.simulator.traffic import Running
 
 Record = dict[str, Any]
@@ -64,15 +55,11 @@ def _add_sessions(app: Flask) -> None:
 
     @app.post("/logout")
     def logout() -> Response:
-        from flask import g
-
         machine().doorman.revoke(g.token.secret)
         return reply({"message": "Logout success"})
 
     @app.get("/apitokens")
     def list_tokens() -> Response:
-        from integration.simulator import filters
-
         rows = [token.record() for token in machine().doorman.keys_of(caller())]
         fields = ("token", "name", "user_id", "expiry", "created_at")
         try:
@@ -225,7 +212,7 @@ def _add_rest(app: Flask) -> None:
     @app.post("/contacts")
     def add_contact() -> Response:
         world = machine().world
-        record = people.contact_record(created_at=clock.stamp(), **_contact_fields(body()))
+        record = contacts.contact_record(created_at=clock.stamp(), **_contact_fields(body()))
         if not any(record[name] for name in ("first_name", "last_name", "company")):
             raise invalid("first_name")
         with world.lock:
@@ -269,5 +256,5 @@ def _contact_fields(sent: Record) -> Record:
     return {
         name: value
         for name, value in sent.items()
-        if name in people.CONTACT_DEFAULTS and name not in _CONTACT_READ_ONLY
+        if name in contacts.CONTACT_DEFAULTS and name not in _CONTACT_READ_ONLY
     }
