@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ CREATE TABLE IF NOT EXISTS media (
 -- serves the downloads: what is wanted, newest record first
 CREATE INDEX IF NOT EXISTS media_wanted ON media (kind, record_id) WHERE state IN ('wanted', 'failed');
 -- serves the scheduler: when the next download is due
-CREATE INDEX IF NOT EXISTS media_due ON media (next_try_at) WHERE state IN ('wanted', 'failed');
+CREATE INDEX IF NOT EXISTS media_due ON media (kind, next_try_at) WHERE state IN ('wanted', 'failed');
 """
 
 Kind = Literal["recording", "voicemail"]
@@ -52,6 +53,9 @@ _ORIGINS: dict[Kind, _Origin] = {
     "recording": _Origin("monitors", "timestamp", "recordings", "size"),
     "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL"),
 }
+
+
+FOLDERS: dict[Kind, str] = {kind: origin.folder for kind, origin in _ORIGINS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +144,33 @@ def counts(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
     }
 
 
+def last_error(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) -> str | None:
+    """Why the file that failed last did; None where none waits for another try."""
+    row = connection.execute(
+        "SELECT last_error FROM media WHERE state = 'failed' AND kind IN (SELECT value FROM json_each(?)) "
+        "ORDER BY updated_at DESC LIMIT 1",
+        (json.dumps(list(kinds)),),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
 def stored_bytes(connection: sqlite3.Connection) -> int:
     """What the archive holds."""
     row = connection.execute("SELECT coalesce(sum(size), 0) FROM media WHERE state = 'have'").fetchone()
     return int(row[0])
 
 
-def next_at(connection: sqlite3.Connection) -> float | None:
+def next_at(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) -> float | None:
     """When the next download is due (Unix seconds); None where none is wanted."""
-    row = connection.execute(
-        "SELECT min(coalesce(next_try_at, 0)) FROM media WHERE state IN ('wanted', 'failed')"
-    ).fetchone()
-    return None if row[0] is None else float(row[0])
+    due = [
+        connection.execute(
+            "SELECT min(coalesce(next_try_at, 0)) FROM media "
+            "WHERE kind = ? AND state IN ('wanted', 'failed')",
+            (kind,),
+        ).fetchone()[0]
+        for kind in kinds
+    ]
+    return min((float(at) for at in due if at is not None), default=None)
 
 
 def have(tx: Transaction, file: Wanted, size: int, sha256: str) -> None:

@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS _walks (
     walk_key ANY,
     walk_rows INTEGER NOT NULL DEFAULT 0,
     complete_at TEXT,
+    items_at TEXT,
     total INTEGER,
     last_success_at TEXT,
     last_error TEXT,
@@ -38,6 +39,7 @@ class WalkState:
     age is counted from. `last_error`: None when the last try went well. `rows` in the mirror, `total` on
     the platform when last told. `mark`: everything up to this id was read. `seen_until`: the platform's
     time up to which look-backs have read. `begun_at`, `walk_key`, `walk_rows`: a walk that is under way.
+    `items_at`: when every record was last read by its own path.
     """
 
     collection: str
@@ -53,6 +55,7 @@ class WalkState:
     begun_at: str | None = None
     walk_key: int | str | None = None
     walk_rows: int = 0
+    items_at: str | None = None
 
 
 def state_of(connection: sqlite3.Connection | Transaction, collection: str) -> WalkState:
@@ -75,14 +78,19 @@ def count_rows(connection: sqlite3.Connection | Transaction, of: Resource) -> in
     return int(row[0])
 
 
-def without_item(connection: sqlite3.Connection, of: Resource, limit: int) -> Sequence[int | str]:
-    """Keys of records whose own path was not read yet."""
+def keys(connection: sqlite3.Connection, of: Resource, *, without_item: bool) -> Sequence[int | str]:
+    """Keys of a collection's records, ascending; with `without_item` those never read by their own path."""
     rows = connection.execute(
-        f'SELECT "{of.key}" FROM "{of.table}" WHERE _item IS NULL AND _missing_since IS NULL '
-        f'ORDER BY "{of.key}" LIMIT ?',
-        (limit,),
+        f'SELECT "{of.key}" FROM "{of.table}" WHERE _missing_since IS NULL '
+        f'AND (NOT ? OR _item IS NULL) ORDER BY "{of.key}"',
+        (without_item,),
     )
     return [row[0] for row in rows]
+
+
+def items_read(tx: Transaction, collection: str) -> None:
+    """Every record was read by its own path."""
+    _set(tx, collection, items_at=clock.stamp())
 
 
 def begin(tx: Transaction, collection: str) -> None:

@@ -1,0 +1,99 @@
+"""`switchroom sync`: one pass now, with progress on a terminal and a summary table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from integration.cli import config_option
+from integration.processes.commands import carry_out
+from integration.settings import load
+from integration.sync.commands import names
+
+PIPED_WIDTH = 160
+"""Columns where standard output is no terminal: rich would fold at 80."""
+
+
+@click.command("sync", help="Bring the mirror up to date now: all collections, or those named.")
+@click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
+@click.option("--full", is_flag=True, help="Read everything again, not only what is new.")
+@click.option("--no-files", is_flag=True, help="Leave recordings and voicemail where they are.")
+@config_option
+def command(resources: tuple[str, ...], full: bool, no_files: bool, config: Path | None) -> None:
+    settings = load(config, os.environ)
+    arguments = {"resources": names(resources), "full": full, "files": not no_files}
+    with _Shown() as shown:
+        result = carry_out(settings, "sync", arguments, shown.progress, shown.notice)
+    _print_summary(result)
+    sys.exit(0 if result["complete"] else 1)
+
+
+class _Shown:
+    """Progress bars on standard error where that is a terminal; a line for each change of hands anywhere."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description:16}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Shown:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def progress(self, facts: dict[str, Any]) -> None:
+        name = facts.get("collection")
+        if not isinstance(name, str):
+            return
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task(name, total=None)
+        self._bars.update(self._tasks[name], completed=facts.get("done") or 0, total=facts.get("total"))
+
+    def notice(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False)
+
+
+def _print_summary(result: dict[str, Any]) -> None:
+    # A pipe has no width: as much as is needed, so that nothing is folded.
+    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH, no_color=True)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("collection")
+    for heading in ("in the mirror", "read", "new", "changed", "seconds"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for row in result["rows"]:
+        table.add_row(
+            row["collection"],
+            *(f"{row[name]:,}" for name in ("rows", "read", "new", "changed")),
+            f"{row['seconds']:.1f}",
+            _plain(row["error"] or ("complete" if row["complete"] else "not complete yet")),
+        )
+    files = result["files"]
+    if files is not None:
+        said = f"{files['waiting']:,} not fetched yet" + (f": {files['error']}" if files["error"] else "")
+        table.add_row(
+            "files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "",
+            _plain(said if files["waiting"] else "complete"),
+        )  # fmt: skip
+    console.print(table)
+
+
+def _plain(text: str) -> str:
+    """What the platform said is shown as it is, without rich's markup."""
+    return text.replace("[", r"\[")

@@ -1,0 +1,76 @@
+"""Polls of `/calls`: ghosts are closed, and calls that no webhook told are seen."""
+
+from __future__ import annotations
+
+from integration import clock
+from integration.catalogue import resource
+from integration.database import Transaction
+from integration.documents import Document
+from integration.errors import PlatformError, PlatformRefused
+from integration.mirror import presence
+from integration.mirror.upsert import delete_rows, upsert, usable_key
+from integration.sync.parts import Parts
+from integration.sync.reading import by_pages
+
+SILENCE_SECONDS = 3600.0
+"""A call that REST showed within this time and no webhook told means that webhooks are silent."""
+
+YOUNG_SECONDS = 3.0
+"""A leg a webhook told of just now may not be listed yet."""
+
+MOST_ASKED = 20
+"""Missing legs asked for by their own path after one poll."""
+
+
+def needed(parts: Parts) -> bool:
+    """Whether calls are open, or webhooks silent."""
+    since = clock.stamp(clock.unix() - SILENCE_SECONDS)
+    with parts.mirror.read() as connection:
+        return bool(presence.open_legs(connection)) or presence.untold(connection, since)
+
+
+def poll(parts: Parts) -> int:
+    """One poll; returns how many legs are alive. Raises PlatformError.
+
+    A leg that is known to be open and missing from the list is asked for by its own path: 404 ends it by
+    inference; anything else leaves it unconfirmed.
+    """
+    calls = resource("calls")
+    asked_at = clock.stamp()
+    listed = [
+        document for window in by_pages(parts.platform, calls, tries=1) for document in window.documents
+    ]
+    alive = {usable_key(calls, document) for document in listed}
+    before = clock.stamp(clock.unix() - YOUNG_SECONDS)
+    with parts.mirror.read() as connection:
+        missing = [leg for leg in presence.open_legs(connection, before) if leg not in alive]
+    found, gone = _ask_for(parts, missing[:MOST_ASKED])
+
+    def job(tx: Transaction) -> None:
+        documents = [*listed, *found]
+        upsert(tx, calls, documents, source="sync", asked_at=asked_at)
+        parts.calls.poll(tx, documents, asked_at)
+        if gone:
+            parts.calls.gone(tx, gone, asked_at)
+            delete_rows(tx, calls, gone)
+        # A hang-up may have come by webhook while the list was on its way.
+        delete_rows(tx, calls, presence.ended_legs(tx))
+
+    parts.mirror.write(job)
+    return len(alive) + len(found)
+
+
+def _ask_for(parts: Parts, legs: list[int]) -> tuple[list[Document], list[int]]:
+    """Legs by their own path: the records of those alive, the ids of those gone."""
+    found: list[Document] = []
+    gone: list[int] = []
+    for leg_id in legs:
+        try:
+            found.append(parts.platform.item(f"/calls/{leg_id}", tries=1))
+        except PlatformRefused as error:
+            if error.status == 404:
+                gone.append(leg_id)
+        except PlatformError:
+            # Not known; it stays unconfirmed, and the next poll asks again.
+            break
+    return found, gone

@@ -1,0 +1,43 @@
+"""What the clockwork's jobs work with. `House` has all of it; so has `Gear`, for a clockwork on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from integration.database import Database, Transaction
+from integration.documents import Document
+from integration.health import Health
+from integration.platform_api.client import Platform
+from integration.settings import Settings
+
+
+class Calls(Protocol):
+    """What polls of `/calls` are told to (mirror/calls/store.py)."""
+
+    def poll(self, tx: Transaction, live_documents: Sequence[Document], asked_at: str) -> object: ...
+
+    def gone(self, tx: Transaction, leg_ids: Sequence[int], asked_at: str) -> object: ...
+
+
+class Parts(Protocol):
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def mirror(self) -> Database: ...
+    @property
+    def platform(self) -> Platform: ...
+    @property
+    def health(self) -> Health: ...
+    @property
+    def calls(self) -> Calls: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gear:
+    settings: Settings
+    mirror: Database
+    platform: Platform
+    health: Health
+    calls: Calls

@@ -1,0 +1,193 @@
+"""The archive of recordings and voicemail: files fetched once, verified, kept."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from integration import clock
+from integration.errors import PlatformError, PlatformRefused, StorageFull
+from integration.mirror import media
+from integration.mirror.media import Kind, Wanted
+from integration.platform_api import files
+from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
+from integration.settings import Settings
+from integration.sync.parts import Parts
+
+log = logging.getLogger(__name__)
+
+LEFT_FREE = 2 * 10**9
+"""Bytes that the archive never takes (interface.md §2, recordings.max_gb)."""
+
+GUESS = 10 * 10**6
+"""Bytes to expect of a file whose record tells no size."""
+
+BATCH = 40
+AT_ONCE = 3
+
+_PATHS: dict[Kind, str] = {"recording": "monitors", "voicemail": "voicemessages"}
+
+
+def enabled(settings: Settings) -> list[Kind]:
+    """The kinds of files that are downloaded by themselves."""
+    kinds: list[Kind] = []
+    if settings.recordings.download:
+        kinds.append("recording")
+    if settings.voicemail.download:
+        kinds.append("voicemail")
+    return kinds
+
+
+def fetch_file(parts: Parts, kind: Kind, record_id: int, *, who: Who = PEOPLE) -> Path:
+    """The path of a recording's or voice message's file, fetched and verified if it is not there yet.
+
+    Whoever asks for a file that is being fetched waits for it. Raises PlatformRefused (404: no such record
+    is mirrored, or the platform has it no more), other PlatformErrors, StorageFull, OSError.
+    """
+    with parts.mirror.read() as connection:
+        file = media.find(connection, kind, record_id)
+        known = media.state(connection, kind, record_id)
+    if file is None:
+        raise PlatformRefused(f"no {kind} {record_id} is mirrored", status=404)
+    target = parts.settings.storage.data_dir / file.path
+    with _alone(target):
+        if _in_place(target, known):
+            return target
+        with parts.mirror.read() as connection:
+            known = media.state(connection, kind, record_id)
+        if not _in_place(target, known):
+            _fetch(parts, file, target, who)
+    return target
+
+
+def download_due(
+    parts: Parts, wanted: Callable[[], bool] = lambda: True, told: Callable[[Wanted], None] | None = None
+) -> int:
+    """Fetch what is due, several at a time, until nothing is; returns how many arrived.
+
+    Failures are noted with the file and do not stop the others; a full disk stops all. `told(file)` after
+    each. Raises StorageFull.
+    """
+    arrived = 0
+    workers = max(1, min(AT_ONCE, parts.settings.platform.max_concurrency - 1))
+    tried: set[tuple[str, int]] = set()
+    with ThreadPoolExecutor(workers, thread_name_prefix="download") as pool:
+        while wanted():
+            with parts.mirror.read() as connection:
+                due = media.wanted(connection, clock.unix(), enabled(parts.settings), BATCH)
+            # A failed one is due again in two seconds: that is for the next run, others may wait behind it.
+            batch = [file for file in due if (file.kind, file.record_id) not in tried]
+            if not batch:
+                return arrived
+            tried.update((file.kind, file.record_id) for file in batch)
+            for file, good in pool.map(lambda file: (file, _try(parts, file, wanted)), batch):
+                arrived += good
+                if told is not None:
+                    told(file)
+    return arrived
+
+
+def sweep(data_dir: Path) -> None:
+    """Remove what downloads left behind that the last run did not live to finish."""
+    for kind in media.KINDS:
+        for part in (data_dir / media.FOLDERS[kind]).rglob("*.mp3.part"):
+            part.unlink(missing_ok=True)
+
+
+def _try(parts: Parts, file: Wanted, wanted: Callable[[], bool]) -> bool:
+    if not wanted():
+        return False
+    try:
+        fetch_file(parts, file.kind, file.record_id, who=BACKGROUND)
+    except (PlatformError, OSError) as error:
+        log.info("%s %s: %s", file.kind, file.record_id, error)
+        return False
+    return True
+
+
+def _fetch(parts: Parts, file: Wanted, target: Path, who: Who) -> None:
+    """One download, and what the table says about it afterwards."""
+    _make_sure_of_room(parts, file)
+    try:
+        found = parts.platform.download(
+            f"/{_PATHS[file.kind]}/{file.record_id}.mp3", target, size=file.size, check=files.mp3, who=who
+        )
+    except PlatformRefused as error:
+        if error.status == 404 and _record_is_gone(parts, file):
+            parts.mirror.write(lambda tx: media.gone(tx, file))
+        else:
+            _note(parts, file, error)
+        raise
+    except (PlatformError, OSError) as error:
+        _note(parts, file, error)
+        raise
+    parts.mirror.write(lambda tx: media.have(tx, file, found.size, found.sha256))
+
+
+def _note(parts: Parts, file: Wanted, error: Exception) -> None:
+    said = str(error)
+    parts.mirror.write(lambda tx: media.failed(tx, file, said))
+
+
+def _record_is_gone(parts: Parts, file: Wanted) -> bool:
+    """A recording that is not ready answers 404, too; one that is gone has no record either."""
+    try:
+        parts.platform.item(f"/{_PATHS[file.kind]}/{file.record_id}", tries=1)
+    except PlatformRefused as error:
+        return error.status == 404
+    except PlatformError:
+        return False
+    return False
+
+
+def _make_sure_of_room(parts: Parts, file: Wanted) -> None:
+    size = file.size or GUESS
+    data_dir = parts.settings.storage.data_dir
+    if shutil.disk_usage(data_dir).free - size < LEFT_FREE:
+        raise StorageFull(f"less than 2 GB are left in {data_dir}; no file is fetched until there is room")
+    budget = parts.settings.recordings.max_gb * 10**9
+    if not budget:
+        return
+    with parts.mirror.read() as connection:
+        stored = media.stored_bytes(connection)
+    if stored + size > budget:
+        raise StorageFull(
+            f"the archive has reached recordings.max_gb ({parts.settings.recordings.max_gb:g} GB); raise it, "
+            "or no further file is fetched"
+        )
+
+
+def _in_place(target: Path, known: sqlite3.Row | None) -> bool:
+    """Whether the file is had and really there: people move files, and a symbolic link is none."""
+    if known is None or known["state"] != "have" or target.is_symlink():
+        return False
+    try:
+        return bool(target.stat().st_size == known["size"])
+    except OSError:
+        return False
+
+
+_fetching: dict[Path, tuple[threading.Lock, int]] = {}
+_guard = threading.Lock()
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """One thread at a time for each file."""
+    with _guard:
+        lock, users = _fetching.get(target, (threading.Lock(), 0))
+        _fetching[target] = (lock, users + 1)
+    try:
+        with lock:
+            yield
+    finally:
+        with _guard:
+            lock, users = _fetching.pop(target)
+            if users > 1:
+                _fetching[target] = (lock, users - 1)

@@ -1,0 +1,297 @@
+"""The clockwork: which job runs when. APScheduler appears only here."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from integration import clock
+from integration.database import Database
+from integration.errors import PlatformError, StorageError
+from integration.health import Health
+from integration.mirror import lookups as wishes
+from integration.mirror import media, walks
+from integration.platform_api.client import Platform
+from integration.settings import Settings
+from integration.sync import live, lookups, reconcile, recordings
+from integration.sync.backoff import Backoff
+from integration.sync.parts import Calls, Gear
+from integration.sync.plan import Policy, growing, walked
+from integration.sync.reconcile import Interrupted, Tally
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 1.0
+JUMP_SECONDS = 10.0
+"""The wall clock against the monotonic one between two looks: more is a jump, and every job is due anew."""
+
+WALK_CHECK_SECONDS = 15.0
+KEEP_ALIVE_CHECK_SECONDS = 30.0
+IDLE_SECONDS = 60.0
+"""How long look-ups and downloads sleep when nothing is arranged; a nudge wakes them sooner."""
+
+LOOK_UPS = "look-ups"
+DOWNLOADS = "downloads"
+WATCHDOG = "clockwork"
+
+
+class Clockwork:
+    """Runs the jobs that keep the mirror true. `start()` once; `stop()` is safe to call twice."""
+
+    def __init__(
+        self, settings: Settings, mirror: Database, platform: Platform, calls: Calls, health: Health
+    ) -> None:
+        self.parts = Gear(settings, mirror, platform, health, calls)
+        self._stopping = threading.Event()
+        self._nudged = {LOOK_UPS: threading.Event(), DOWNLOADS: threading.Event()}
+        self._backoff = Backoff()
+        self._away_since: str | None = None
+        self._scheduler = _make_scheduler()
+        self._scheduler.add_listener(self._ended, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
+        self._watchdog = threading.Thread(target=self._watch, name="clockwork watchdog", daemon=True)
+
+    def start(self) -> None:
+        sync = self.parts.settings.sync
+        self.every("live calls", sync.live_interval, self._poll, at_once=True)
+        for policy in growing():
+            self.every(f"look-back {policy.collection}", sync.recent_interval, self._look_back, policy)
+        self.every("walks", WALK_CHECK_SECONDS, self._walk_due, executor="walks")
+        self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
+        self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
+        self.every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
+        self.parts.health.watch(WATCHDOG, 30.0)
+        self.parts.health.probe("platform credentials", lambda: self.parts.platform.trouble)
+        self._scheduler.start()
+        self._watchdog.start()
+
+    def stop(self, timeout: float = 3.0) -> None:
+        """End what is under way at its next commit, and wait for it at most `timeout` seconds.
+
+        The platform's connections are cut: a request that hangs must not delay the end.
+        """
+        if self._stopping.is_set():
+            return
+        self._stopping.set()
+        self.parts.platform.close()
+        if not self._scheduler.running:
+            return
+        # Waiting is done here: the scheduler's own wait has no end.
+        ending = threading.Thread(target=self._scheduler.shutdown, name="clockwork ends", daemon=True)
+        ending.start()
+        ending.join(timeout)
+        self._watchdog.join(max(0.0, timeout))
+        if ending.is_alive():
+            log.warning("jobs are still under way after %s s", timeout)
+
+    def nudge(self) -> None:
+        """Something new is wished for: look-ups and downloads run at once. Quick; any thread."""
+        for name in (LOOK_UPS, DOWNLOADS):
+            self._nudge(name)
+
+    def every(
+        self,
+        name: str,
+        seconds: float,
+        job: Callable[..., None],
+        *arguments: object,
+        at_once: bool = True,
+        executor: str = "default",
+    ) -> None:
+        """Run `job(*arguments)` every `seconds`, never twice at a time. Its failure shows in Health."""
+        self._scheduler.add_job(
+            self._run,
+            "interval",
+            seconds=seconds,
+            args=(name, job, arguments),
+            id=name,
+            name=name,
+            executor=executor,
+            replace_existing=True,
+            next_run_time=_moment() if at_once else _moment(seconds),
+        )
+
+    # --- jobs --------------------------------------------------------------------------------------
+
+    def _run(self, name: str, job: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        """Around every job: its health, and no exception that ends nowhere."""
+        if self._stopping.is_set():
+            return
+        try:
+            job(*arguments)
+        except Interrupted:
+            return
+        except (PlatformError, StorageError) as error:
+            if not self._stopping.is_set():
+                log.warning("%s: %s", name, error)
+                self.parts.health.fail(name, error)
+        except Exception as error:
+            log.exception("%s failed", name)
+            self.parts.health.fail(name, f"{type(error).__name__}: {error}")
+        else:
+            self.parts.health.ok(name)
+
+    def _look_back(self, policy: Policy) -> None:
+        self._attempt(policy, lambda: reconcile.look_back(self.parts, policy, self._tally()))
+
+    def _walk_due(self) -> None:
+        """Read completely what was never, or not for too long. A collection that fails does not stop the
+        next; the last error is this job's."""
+        failure: PlatformError | None = None
+        for policy in walked():
+            if self._stopping.is_set():
+                return
+            try:
+                if self._walk_is_due(policy):
+                    self._attempt(policy, partial(self._walk, policy))
+            except PlatformError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _walk_is_due(self, policy: Policy) -> bool:
+        with self.parts.mirror.read() as connection:
+            state = walks.state_of(connection, policy.collection)
+        if state.complete_at is None or state.begun_at is not None:
+            return True
+        oldest = clock.stamp(clock.unix() - policy.walk_seconds(self.parts.settings))
+        # A time in the future was written by a clock that has been set right since.
+        return not oldest < state.complete_at <= clock.stamp()
+
+    def _walk(self, policy: Policy) -> None:
+        tally = self._tally()
+        reconcile.walk(self.parts, policy, tally)
+        if policy.items:
+            reconcile.read_due_items(self.parts, policy, tally)
+
+    def _attempt(self, policy: Policy, work: Callable[[], object]) -> None:
+        """Do `work` unless the collection rests; what goes wrong is kept with the collection."""
+        if self._backoff.resting(policy.collection):
+            return
+        try:
+            work()
+        except PlatformError as error:
+            if not self._stopping.is_set():
+                self._backoff.failed(policy.collection, error)
+                reconcile.note_failure(self.parts, policy, error)
+                self._note_away()
+            raise
+        self._succeeded(policy.collection)
+        self._nudge(DOWNLOADS)
+
+    def _poll(self) -> None:
+        if self._backoff.resting("calls") or not live.needed(self.parts):
+            return
+        try:
+            live.poll(self.parts)
+        except PlatformError as error:
+            self._backoff.failed("calls", error)
+            self._note_away()
+            raise
+        self._succeeded("calls")
+
+    def _look_up(self) -> None:
+        self._nudged[LOOK_UPS].clear()
+        try:
+            if lookups.look_up(self.parts):
+                self._nudge(DOWNLOADS)
+        except PlatformError:
+            self._note_away()
+            raise
+        finally:
+            with self.parts.mirror.read() as connection:
+                self._arrange(LOOK_UPS, wishes.next_at(connection))
+
+    def _download(self) -> None:
+        self._nudged[DOWNLOADS].clear()
+        # A full disk raises, and nothing is arranged: the next look is IDLE_SECONDS away.
+        recordings.download_due(self.parts, lambda: not self._stopping.is_set())
+        with self.parts.mirror.read() as connection:
+            self._arrange(DOWNLOADS, media.next_at(connection, recordings.enabled(self.parts.settings)))
+
+    def _keep_alive(self) -> None:
+        self.parts.platform.keep_alive()
+
+    def _tally(self) -> Tally:
+        return Tally(wanted=lambda: not self._stopping.is_set())
+
+    # --- away and back -----------------------------------------------------------------------------
+
+    def _note_away(self) -> None:
+        if self._away_since is None:
+            self._away_since = clock.stamp()
+
+    def _succeeded(self, collection: str) -> None:
+        """When the platform is back, files that failed meanwhile do not wait for their hours to pass."""
+        back = self._backoff.succeeded(collection)
+        since, self._away_since = self._away_since, None
+        if back and since is not None:
+            self.parts.mirror.write(lambda tx: media.wake(tx, since))
+            log.info("the platform is back; it was away since %s", since)
+            self._make_all_due()
+
+    # --- time --------------------------------------------------------------------------------------
+
+    def _arrange(self, name: str, at: float | None) -> None:
+        """Run job `name` at `at` (Unix seconds) or after IDLE_SECONDS, whichever is sooner."""
+        self._next_run(name, IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.5, at - clock.unix())))
+
+    def _nudge(self, name: str) -> None:
+        self._nudged[name].set()
+        self._next_run(name, 0.0)
+
+    def _ended(self, event: Any) -> None:
+        """A job that was nudged while it ran could not start then; now it can."""
+        nudged = self._nudged.get(event.job_id)
+        if nudged is not None and nudged.is_set():
+            self._next_run(event.job_id, 0.0)
+
+    def _next_run(self, name: str, seconds: float) -> None:
+        if self._stopping.is_set():
+            return
+        try:
+            self._scheduler.modify_job(name, next_run_time=_moment(seconds))
+        except JobLookupError:
+            log.debug("%s is not running yet", name)
+
+    def _make_all_due(self) -> None:
+        for job in self._scheduler.get_jobs():
+            self._next_run(job.id, 0.0)
+
+    def _watch(self) -> None:
+        """APScheduler reckons by the wall clock: when that is set back, every job would wait that long."""
+        offset = clock.unix() - clock.monotonic()
+        while not self._stopping.wait(WATCH_SECONDS):
+            moved = clock.unix() - clock.monotonic() - offset
+            if abs(moved) > JUMP_SECONDS:
+                log.warning("the clock jumped by %.0f s; every job is due anew", moved)
+                offset += moved
+                self._make_all_due()
+            if self._scheduler.running:
+                self.parts.health.beat(WATCHDOG)
+
+
+def _make_scheduler() -> Any:
+    """APScheduler's (it has no types), with a worker for walks and one for downloads beside the others."""
+    # It warns whenever a job is due while it still runs, which is how a long walk looks.
+    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
+    return BackgroundScheduler(  # type: ignore[no-untyped-call]
+        timezone=UTC,
+        executors={
+            name: {"type": "threadpool", "max_workers": workers}
+            for name, workers in (("default", 4), ("walks", 1), ("downloads", 1))
+        },
+        # Its own default drops a job that is a second late, silently.
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+    )
+
+
+def _moment(seconds: float = 0.0) -> datetime:
+    return clock.now() + timedelta(seconds=seconds)
