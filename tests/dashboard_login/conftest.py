@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -144,22 +145,26 @@ def house(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def serve(app: Flask, **kw: object) -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, app, threaded=True, **kw)  # type: ignore[arg-type]
+@contextmanager
+def served(app: Flask) -> Iterator[str]:
+    """`app` behind a real server; gives its address."""
+    server = make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    app.extensions["hub"].close()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        app.extensions["hub"].close()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.fixture
 def site(house: Database) -> Iterator[Site]:
     people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
     app = make_app(house)
-    for base in serve(app):
+    with served(app) as base:
         yield Site(house, app, base)
 
 

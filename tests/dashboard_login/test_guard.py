@@ -13,7 +13,7 @@ from integration.dashboard import guard, roles
 from integration.dashboard.guard import needs
 from integration.database import Database
 from integration.house import passwords, people, sessions
-from tests.dashboard_login.conftest import GOOD, Browser, Fields, Site, make_app, serve
+from tests.dashboard_login.conftest import GOOD, Browser, Fields, Site, make_app, served
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND")
 
@@ -145,7 +145,7 @@ def test_an_unsafe_request_must_come_from_our_own_pages(
     house: Database, headers: dict[str, str], status: int
 ) -> None:
     people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
-    for base in serve(make_app(house, public_url="https://switchroom.example.com/")):
+    with served(make_app(house, public_url="https://switchroom.example.com/")) as base:
         browser = Browser(base)
         browser.log_in()
         sent = {name: value.replace("SELF", base) for name, value in headers.items()}
@@ -224,7 +224,9 @@ def test_asking_who_is_there_on_an_open_route_is_a_mistake() -> None:
 @pytest.fixture
 def proxied(house: Database) -> Iterator[str]:
     people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
-    yield from serve(make_app(house, trusted_proxies=(ip_network("127.0.0.0/8"), ip_network("192.0.2.0/24"))))
+    networks = (ip_network("127.0.0.0/8"), ip_network("192.0.2.0/24"))
+    with served(make_app(house, trusted_proxies=networks)) as base:
+        yield base
 
 
 FORWARDED = {
