@@ -47,10 +47,11 @@ class _Origin:
     date: str
     folder: str
     size: str
+    """The column that tells a file's bytes, or NULL."""
 
 
 _ORIGINS: dict[Kind, _Origin] = {
-    "recording": _Origin("monitors", "timestamp", "recordings", "size"),
+    "recording": _Origin("monitors", "timestamp", "recordings", "record.size"),
     "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL"),
 }
 
@@ -120,7 +121,7 @@ def find(connection: sqlite3.Connection, kind: Kind, record_id: int) -> Wanted |
         return _wanted(row)
     origin = _ORIGINS[kind]
     row = connection.execute(
-        f'SELECT "{origin.date}", {origin.size} FROM {origin.table} WHERE id = ?',
+        f'SELECT "{origin.date}", {origin.size} FROM {origin.table} AS record WHERE id = ?',
         (record_id,),
     ).fetchone()
     if row is None:
