@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from integration.mirror.calls.joins import Joined
@@ -82,10 +82,9 @@ class Ended(NamedTuple):
     unsure: bool = False
 
 
-def evaluate(joined: Joined, legs: Sequence[Leg], knowledge: Knowledge, now: float) -> CallRow:
+def evaluate(joined: Joined, legs: Iterable[View], knowledge: Knowledge, now: float) -> CallRow:
     """The call that `legs` make up, as known at `now` (Unix seconds)."""
-    views = [View(leg, knowledge) for leg in legs]
-    views.sort(key=lambda view: (view.leg.started, view.leg.id))
+    views = sorted(legs, key=lambda view: (view.leg.started, view.leg.id))
     direction = direction_of(views)
     talks = _talks(views, direction, knowledge)
     open_ = _open(views)
@@ -144,12 +143,16 @@ def evaluate(joined: Joined, legs: Sequence[Leg], knowledge: Knowledge, now: flo
         t_cause=last.t_cause,
         charge=round(sum(charges), 6) if charges else None,
         legs=len(views),
-        recordings=len(frozenset[int]().union(*(view.leg.recordings for view in views))),
-        voicemails=len(frozenset[int]().union(*(view.leg.voicemails for view in views))),
+        recordings=_distinct(view.leg.recordings for view in views),
+        voicemails=_distinct(view.leg.voicemails for view in views),
         cdrs=sum(view.leg.cdrs for view in views),
         sources=",".join(name for name in SOURCES if any(name in view.leg.sources for view in views)),
         due_at=ended.due,
     )
+
+
+def _distinct(sets: Iterable[frozenset[int]]) -> int:
+    return len(frozenset().union(*sets))
 
 
 def direction_of(views: Sequence[View]) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import date
 from functools import lru_cache
 
+_TWO = tuple(f"{n:02d}" for n in range(60))
+
 
 @lru_cache(maxsize=4096)
 def _midnight(day: str) -> int | None:
@@ -51,4 +53,4 @@ def stamp(unix: float | None) -> str | None:
     day, rest = divmod(int(unix), 86_400)
     if not -719_162 <= day <= 2_932_896:
         return None
-    return f"{_day(day)} {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{_day(day)} {_TWO[rest // 3600]}:{_TWO[rest // 60 % 60]}:{_TWO[rest % 60]}"

@@ -21,15 +21,16 @@ from integration.mirror.calls import contacts, reading
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.joins import Joined, Link, join
-from integration.mirror.calls.legs import ENDED, Leg, build
+from integration.mirror.calls.legs import ENDED, build
 from integration.mirror.calls.outcomes import CallRow, evaluate
+from integration.mirror.calls.page import call_id_of, legs_of, timeline
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.stamps import seconds, stamp
 from integration.mirror.calls.tables import TABLES
 from integration.mirror.calls.view import Knowledge, View, link
 from integration.mirror.numbers import Numbers
 
-__all__ = ["TABLES", "CallStore"]
+__all__ = ["TABLES", "CallStore", "call_id_of", "legs_of", "timeline"]
 
 CHUNK = 2000
 """Legs that are rebuilt at a time: bounds memory and the length of lists in SQL."""
@@ -103,7 +104,7 @@ class CallStore:
             " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
             [(leg_id, asked, text) for leg_id, text in listed.items()],
         )
-        absent = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> ?", (ENDED,))]
+        absent = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
         absent = [leg_id for leg_id in absent if leg_id not in listed]
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, missing_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
@@ -178,6 +179,17 @@ class CallStore:
                 return count
             after = done[-1]
 
+    def doubtful(self, connection: sqlite3.Connection) -> list[int]:
+        """Open legs that the last poll did not list: to be asked for by their own path."""
+        return [
+            row[0]
+            for row in connection.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED' AND missing")
+        ]
+
+    def open_legs(self, connection: sqlite3.Connection) -> list[int]:
+        """Legs that go on, as far as is known; empty means that nothing needs a poll."""
+        return [row[0] for row in connection.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
+
     # --- inside ------------------------------------------------------------------------------------
 
     def _rebuild(self, tx: Transaction, ids: Sequence[int], now: float) -> None:
@@ -186,7 +198,7 @@ class CallStore:
         region.grow(ids)
         joined = join(region.links.values())
         knowledge = replace(knowledge, names=contacts.names(tx, region.parties()))
-        rows = [evaluate(call, [region.legs[id_] for id_ in call.legs], knowledge, now) for call in joined]
+        rows = [evaluate(call, [region.views[id_] for id_ in call.legs], knowledge, now) for call in joined]
         region.write_legs(joined)
         if self._on_ended is not None and region.just_ended:
             self._on_ended(tx, sorted(region.just_ended))
@@ -219,7 +231,6 @@ class _Region:
     def __init__(self, tx: Transaction, knowledge: Knowledge) -> None:
         self.tx = tx
         self.knowledge = knowledge
-        self.legs: dict[int, Leg] = {}
         self.views: dict[int, View] = {}
         self.links: dict[int, Link] = {}
         self.before: dict[int, tuple[Any, ...]] = {}
@@ -239,11 +250,10 @@ class _Region:
                 if facts.nothing:
                     self.void.add(id_)
                     continue
-                leg = self.legs[id_] = build(facts)
-                view = self.views[id_] = View(leg, self.knowledge)
+                view = self.views[id_] = View(build(facts), self.knowledge)
                 self.links[id_] = link(view, self.knowledge)
                 fresh.append(self.links[id_])
-            pending = sorted(self._neighbours(pending, fresh) - self.legs.keys() - self.void)
+            pending = sorted(self._neighbours(pending, fresh) - self.views.keys() - self.void)
 
     def _neighbours(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
         named = set(ids) | {i for one in fresh for i in (one.root, one.parent) if i}
@@ -293,7 +303,7 @@ class _Region:
                 old = self.before.get(id_)
                 if row != old:
                     rows.append(row)
-                    if self.legs[id_].ended and (old is None or old[9] != ENDED):
+                    if self.views[id_].leg.ended and (old is None or old[9] != ENDED):
                         self.just_ended.append(id_)
         self.tx.executemany(_WRITE_LEG, rows)
         self.tx.executemany(
@@ -378,9 +388,3 @@ def _legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
         (reading.ids_json(call_ids),),
     ).fetchall()
     return (row[0] for row in rows)
-
-
-def call_id_of(connection: sqlite3.Connection, any_id: int) -> int | None:
-    """The call that any id it ever had leads to: a leg's, its root's, one it had before it was joined."""
-    row = connection.execute("SELECT call_id FROM _call_ids WHERE id = ?", (any_id,)).fetchone()
-    return None if row is None else int(row[0])
