@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flask import current_app
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
     from integration.mirror.calls.store import CallStore
+    from integration.mirror.media import Kind
     from integration.mirror.numbers import Numbers
     from integration.platform_api.client import Platform
     from integration.sync.schedule import Clockwork
@@ -36,6 +39,8 @@ class House:
     calls: CallStore
     numbers: Numbers
     hub: Hub
+    fetch_file: Callable[[Kind, int], Path]
+    """Path of a recording's or voicemail's file, fetched first where it is missing; raises PlatformError."""
 
 
 def this_house() -> House:

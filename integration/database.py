@@ -43,7 +43,7 @@ class Change:
     data: dict[str, Any]
 
 
-Hook = Callable[["Transaction", Any], None]
+Hook = Callable[["Transaction", Any], object]
 
 
 class Transaction:

@@ -7,13 +7,11 @@ by claiming again at the next start. One event that can't be applied never holds
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 
 from integration.database import Database, Transaction
 from integration.errors import PlatformBroken, StorageError
-from integration.health import Health
 from integration.inbox.interpret import Event, RecordingReady, SmsReceived, interpret
 from integration.inbox.store import Inbox, Row, Status
 from integration.mirror import live_calls, lookups, messages
@@ -23,12 +21,12 @@ from integration.mirror.calls.store import CallStore
 log = logging.getLogger(__name__)
 
 BATCH = 64
-NAME = "webhooks applied"
 ENDS = frozenset({"call.hangup", "call.missed"})
 
 
 class Applier:
-    """A thread that applies what the inbox holds. `wake()` is called after each commit of the inbox.
+    """Applies what the inbox holds. `run()` does what there is to do; a watched thread calls it after each
+    commit of the inbox.
 
     `on_wish()` is called when something is to be fetched from the platform (a CDR, a recording).
     """
@@ -38,59 +36,36 @@ class Applier:
         inbox: Inbox,
         mirror: Database,
         calls: CallStore,
-        health: Health,
         on_wish: Callable[[], None],
     ) -> None:
         self._inbox = inbox
         self._mirror = mirror
         self._calls = calls
-        self._health = health
         self._on_wish = on_wish
-        self._wake = threading.Event()
         self._stop = threading.Event()
+        self._caught_up = False
         self._position = 0
-        self._thread = threading.Thread(target=self._run, name="apply webhooks", daemon=True)
-
-    def start(self) -> None:
-        self._health.watch(NAME, 120)
-        self._thread.start()
-
-    def wake(self) -> None:
-        self._wake.set()
 
     def stop(self) -> None:
-        """Finish the batch at hand, then end. What is left is claimed at the next start."""
+        """Have `run()` end after the batch at hand. What is left is claimed at the next start."""
         self._stop.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+
+    def run(self) -> None:
+        """Apply everything stored so far. Raises StorageError; nothing is lost by it, only not done yet."""
+        if not self._caught_up:
+            self._catch_up()
+            self._caught_up = True
+        while not self._stop.is_set() and (rows := self._inbox.after(self._position, BATCH)):
+            self._apply_rows(rows)
+            self._position = rows[-1].seq
 
     def again(self, seqs: Sequence[int]) -> int:
-        """Apply these once more, whatever became of them (`replay`). Returns how many are done."""
-        statuses = self._apply_rows(self._inbox.rows(seqs))
-        return len(statuses) - statuses.count("failed")
-
-    def _run(self) -> None:
-        caught_up = False
-        while not self._stop.is_set():
-            try:
-                if not caught_up:
-                    self._catch_up()
-                    caught_up = True
-                while not self._stop.is_set() and (rows := self._inbox.after(self._position, BATCH)):
-                    self._apply_rows(rows)
-                    self._position = rows[-1].seq
-                    self._health.beat(NAME)
-                self._health.ok(NAME)
-            except (StorageError, sqlite3.Error) as error:
-                # Nothing is lost: the rows are claimed again when the database can be written.
-                log.warning("webhooks wait to be applied: %s", error)
-                self._health.fail(NAME, error)
-                self._stop.wait(1)
-                continue
-            self._wake.wait(30)
-            self._wake.clear()
-            self._health.beat(NAME)
+        """Apply these once more, whatever became of them (`replay`). Returns how many did not fail."""
+        done = 0
+        for begin in range(0, len(seqs), BATCH):
+            statuses = self._apply_rows(self._inbox.rows(seqs[begin : begin + BATCH]))
+            done += len(statuses) - statuses.count("failed")
+        return done
 
     def _catch_up(self) -> None:
         """What an earlier run stored and did not apply, wherever in the inbox it stands."""
@@ -99,7 +74,6 @@ class Applier:
             if self._stop.is_set():
                 return
             self._apply_rows(self._inbox.rows(pending[begin : begin + BATCH]))
-            self._health.beat(NAME)
         self._position = max(self._position, pending[-1] if pending else 0, self._last_applied())
 
     def _last_applied(self) -> int:

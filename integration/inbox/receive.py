@@ -31,7 +31,7 @@ def make_blueprint(
 ) -> Blueprint:
     """Routes `GET, HEAD, POST /webhooks/<secret>`."""
     blueprint = Blueprint("webhooks", __name__)
-    networks = [ipaddress.ip_network(entry, strict=False) for entry in settings.allow_from]
+    networks = settings.allow_from
 
     def refusal(secret: str) -> Response | None:
         """Why this request goes no further, decided before its body is read; None to go on."""

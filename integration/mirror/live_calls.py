@@ -12,6 +12,7 @@ from integration.catalogue import resource
 from integration.database import Transaction
 from integration.documents import Document
 from integration.mirror.calls.facts import CallEvent
+from integration.mirror.calls.legs import ENDED
 from integration.mirror.upsert import delete_rows, upsert
 
 COLLECTION = "calls"
@@ -23,8 +24,7 @@ def told(tx: Transaction, event: CallEvent) -> None:
     leg = tx.execute("SELECT state FROM _legs WHERE leg_id = ?", (event.leg_id,)).fetchone()
     if leg is None or event.leg_id is None:
         return
-    if leg["state"] == "ENDED":
-        delete_rows(tx, calls, [event.leg_id])
+    if leg["state"] == ENDED:
         return
     row = tx.execute("SELECT _doc FROM calls WHERE id = ?", (event.leg_id,)).fetchone()
     values = orjson.loads(row["_doc"]) if row is not None else {"id": event.leg_id}
@@ -34,6 +34,11 @@ def told(tx: Transaction, event: CallEvent) -> None:
             values[name] = value
     document = Document(orjson.dumps(values).decode(), values)
     upsert(tx, calls, [document], source="webhook", asked_at=clock.stamp())
+
+
+def ended(tx: Transaction, leg_ids: list[int]) -> None:
+    """Legs that were just found ended, by whatever source, leave the table."""
+    delete_rows(tx, resource(COLLECTION), leg_ids)
 
 
 def _told(event: CallEvent) -> dict[str, object]:

@@ -18,7 +18,7 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.database import Change, Database
 from integration.mirror import history, lookups, media, messages, query, walks
-from integration.mirror.calls import store as calls
+from integration.mirror.calls import tables as calls
 from integration.mirror.migrations import MIRROR_STEPS, migrate, run_script
 
 CORE = """

@@ -1,0 +1,68 @@
+"""A named thread that does one thing again and again, watched: its failure shows in the health report."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from integration.errors import SwitchroomError
+from integration.health import Health
+
+log = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 60.0
+"""How long one round may take before the watchdog calls the thread stalled, beyond its interval."""
+
+PAUSE_AFTER_FAILURE = 1.0
+
+
+class Loop:
+    """Calls `work()` after each `wake()`, and every `every` seconds whether woken or not.
+
+    A round that raises is logged, shown as failing, and tried again a second later.
+    """
+
+    def __init__(self, name: str, work: Callable[[], object], every: float, health: Health) -> None:
+        self._name = name
+        self._work = work
+        self._every = every
+        self._health = health
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._health.watch(self._name, self._every + SILENCE_SECONDS)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to do. Never waits; safe on a database's writer thread."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the round at hand, then end. Safe to call twice, and before `start()`."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._health.unwatch(self._name)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._work()
+                self._health.ok(self._name)
+            except SwitchroomError as error:
+                log.warning("%s: %s", self._name, error)
+                self._pause(error)
+            except Exception as error:
+                # The thread must outlive a mistake in one round; the health report shows it.
+                log.exception("%s: a round failed", self._name)
+                self._pause(error)
+            self._wake.wait(self._every)
+            self._wake.clear()
+
+    def _pause(self, error: Exception) -> None:
+        self._health.fail(self._name, error)
+        self._stop.wait(PAUSE_AFTER_FAILURE)

@@ -1,0 +1,174 @@
+"""Puts the product together. The only file that knows every part."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+
+from integration import __version__, clock, health_routes
+from integration.background import Loop
+from integration.context import EXTENSION, House
+from integration.dashboard import guard, login, pages, security
+from integration.dashboard.live import present
+from integration.database import Change, Database
+from integration.exports import routes as export_routes
+from integration.facade.blueprint import make_blueprint as make_facade
+from integration.health import Health
+from integration.house import callbacks
+from integration.house import commands as house_commands
+from integration.house.database import open_house
+from integration.inbox import receive
+from integration.inbox.apply import Applier
+from integration.inbox.store import Inbox
+from integration.live.hub import Hub
+from integration.live.stream import make_stream
+from integration.mirror import changes, live_calls, search, wiring
+from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.store import CallStore
+from integration.mirror.media import Kind
+from integration.mirror.numbers import Numbers
+from integration.mirror.schema import epoch, open_mirror
+from integration.platform_api.client import Platform
+from integration.processes.channel import Handler
+from integration.processes.stop import end_broken
+from integration.processes.supervisor import BLOCKING_THREADS
+from integration.secrets import webhook_secrets
+from integration.settings import Settings
+from integration.sync import recordings
+from integration.sync.commands import handlers as sync_commands
+from integration.sync.schedule import Clockwork
+
+log = logging.getLogger(__name__)
+
+ROOT = Path(__file__).parents[1]
+OPEN_TO_ALL = ("static", "webhooks", "health", "facade", "exports")
+"""Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
+
+
+class Product:
+    """The running product, as the worker wants it (`worker.Product`)."""
+
+    def __init__(self, settings: Settings) -> None:
+        data_dir = settings.storage.data_dir
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.health = Health()
+        self.health.fact("version", __version__)
+        numbers = Numbers(settings.dashboard.country)
+        calls = CallStore(_rules(settings), numbers, on_ended=live_calls.ended)
+        house = open_house(data_dir / "house.db", on_broken=end_broken)
+        mirror = open_mirror(data_dir / "mirror.db", on_commit=self._announce, on_broken=end_broken)
+        inbox = Inbox(data_dir / "inbox.db", on_stored=self._stored, on_broken=end_broken)
+        with mirror.read() as connection:
+            hub = Hub(lambda number: changes.since(mirror, number), epoch(connection))
+        platform = Platform(settings.platform, requests_per_minute=settings.sync.max_requests_per_minute)
+        clockwork = Clockwork(settings, mirror, platform, calls, self.health)
+        self.parts = House(
+            settings, self.health, mirror, house, inbox, platform, clockwork, calls, numbers, hub, self._fetch
+        )
+        wiring.connect(mirror, calls)
+        self._applier = Applier(inbox, mirror, calls, clockwork.nudge)
+        self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
+        self._following = Loop("call-back list", lambda: callbacks.follow(house, mirror), 30, self.health)
+        self._indexing = Loop("search index", lambda: search.catch_up(mirror), 60, self.health)
+        self._ticking = Loop("call timers", self._tick, 1, self.health)
+        self._stopping = threading.Lock()
+        self._stopped = False
+        self.application: Callable[..., Any] = make_application(self.parts)
+        self.commands: Mapping[str, Handler] = {
+            **house_commands.handlers(house, mirror.path),
+            **sync_commands(self.parts),
+        }
+        _watch_databases(self.parts)
+
+    @property
+    def _loops(self) -> tuple[Loop, ...]:
+        return (self._applying, self._following, self._indexing, self._ticking)
+
+    def start(self) -> None:
+        """Start what works on its own: applying webhooks, timers, followers, the clockwork."""
+        for loop in self._loops:
+            loop.start()
+        self.parts.clockwork.start()
+
+    def close_streams(self) -> None:
+        self.parts.hub.close()
+
+    def stop(self) -> None:
+        """End jobs, then writers; what is queued for them becomes durable. Safe to call twice."""
+        with self._stopping:
+            if self._stopped:
+                return
+            self._stopped = True
+            self.parts.hub.close()
+            self._applier.stop()
+            self.parts.platform.close()
+            self.parts.clockwork.stop(timeout=2.0)
+            for loop in self._loops:
+                loop.stop()
+            self.parts.inbox.close()
+            self.parts.mirror.close()
+            self.parts.house.close()
+
+    def _announce(self, announced: list[Change]) -> None:
+        self.parts.hub.publish(announced)
+        self._following.wake()
+        self._indexing.wake()
+
+    def _stored(self) -> None:
+        self.health.fact("last webhook", clock.stamp())
+        self._applying.wake()
+
+    def _fetch(self, kind: Kind, record_id: int) -> Path:
+        return recordings.fetch_file(self.parts, kind, record_id)
+
+    def _tick(self) -> None:
+        now = clock.unix()
+        self.parts.mirror.write(lambda tx: self.parts.calls.tick(tx, now))
+
+
+def build(settings: Settings) -> Product:
+    """The product for `settings`; nothing runs before its `start()`. Raises SwitchroomError."""
+    return Product(settings)
+
+
+def make_application(parts: House) -> Flask:
+    """Every route of the product: receiver, health, login, pages, stream, exports, facade."""
+    settings = parts.settings
+    app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
+    app.extensions[EXTENSION] = parts
+    security.install(app, settings.server.trusted_proxies)
+    watch = guard.install(
+        app,
+        parts.house,
+        public_url=settings.server.public_url,
+        agents_see=settings.dashboard.agents_see,
+        open_to_all=OPEN_TO_ALL,
+    )
+    app.register_blueprint(receive.make_blueprint(parts.inbox, settings.webhooks, webhook_secrets(settings)))
+    app.register_blueprint(health_routes.make_blueprint(parts))
+    app.register_blueprint(login.make_login(parts.house))
+    app.register_blueprint(make_stream(parts.hub, present, BLOCKING_THREADS // 2, viewer=watch.viewer))
+    app.register_blueprint(export_routes.make_blueprint(parts))
+    pages.register(app)
+    app.register_blueprint(make_facade(parts, parts.fetch_file))
+    return app
+
+
+def _rules(settings: Settings) -> Rules:
+    return Rules(short=settings.calls.short_seconds, live_interval=settings.sync.live_interval)
+
+
+def _watch_databases(parts: House) -> None:
+    """Events can't be stored, or pages served, without these: `/readyz` is 503 when one is gone."""
+    for database in (parts.inbox.database, parts.mirror, parts.house):
+        parts.health.probe(database.name, partial(_trouble, database), essential=True)
+
+
+def _trouble(database: Database) -> str | None:
+    return None if database.healthy else "its writer is gone"

@@ -1,0 +1,51 @@
+"""What else changes when rows change: the hooks between collection tables and what is derived from them.
+
+They run in the transaction of the upsert, so that no reader ever sees one without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from integration.database import Database, Hook, Transaction
+from integration.mirror import media, messages
+from integration.mirror.calls.store import CallStore
+from integration.mirror.upsert import Upserted
+
+LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
+"""Collections whose records are facts about legs, and the fields that name those legs."""
+
+
+def connect(mirror: Database, calls: CallStore) -> None:
+    """Give `mirror` its hooks. Once, before the first write."""
+    for table, fields in LEG_FIELDS.items():
+        mirror.hooks.setdefault(table, []).append(_refresh(calls, fields))
+    mirror.hooks.setdefault("contacts", []).append(_contacts(calls))
+    messages.follow(mirror)
+    media.follow(mirror, media.KINDS)
+
+
+def _refresh(calls: CallStore, fields: Iterable[str]) -> Hook:
+    def hook(tx: Transaction, outcome: Upserted) -> None:
+        calls.refresh(tx, sorted(set(_legs(outcome, fields))))
+
+    return hook
+
+
+def _contacts(calls: CallStore) -> Hook:
+    def hook(tx: Transaction, outcome: Upserted) -> None:
+        calls.contacts_changed(
+            tx, [key for key in (*outcome.inserted, *outcome.updated) if isinstance(key, int)]
+        )
+
+    return hook
+
+
+def _legs(outcome: Upserted, fields: Iterable[str]) -> Iterator[int]:
+    for document in outcome.changed:
+        for name in fields:
+            value = document.values.get(name)
+            if isinstance(value, str) and value.isascii() and value.isdigit():
+                value = int(value)
+            if isinstance(value, int) and not isinstance(value, bool) and value:
+                yield value
