@@ -1,0 +1,139 @@
+"""What every test folder shares: Debian's Chromium, and the whole product as processes.
+
+The product is a simulator over HTTP, webhooks over HTTPS, and a logged-in browser.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.harness import Product, Simulator
+
+CHROMIUM = shutil.which("chromium")
+EMAIL, PASSWORD = "ann@example.com", "correct horse battery staple"
+
+
+@dataclass
+class Whole:
+    """A simulator with a small account and no traffic of its own, and the product wired to it."""
+
+    simulator: Simulator
+    product: Product
+    ca: Path
+
+    def script(self, name: str, **options: object) -> dict:
+        """Have the simulator play a call; returns what it made."""
+        return self.simulator.control("POST", "calls", {"script": name, **options})
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory):
+    """A certificate for 127.0.0.1 and the authority that signed it, as files."""
+    folder = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1", "localhost")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    issued.private_key_pem.write_to_path(folder / "key.pem")
+    for number, blob in enumerate(issued.cert_chain_pems):
+        blob.write_to_path(folder / "cert.pem", append=number > 0)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory, certificates):
+    """The whole product, shared by the tests of a session: each works with calls of its own."""
+    simulator = Simulator(
+        "--seed", "7", "--cdrs", "400", "--no-traffic", "--webhook-ca", str(certificates / "ca.pem")
+    )
+    product = None
+    try:
+        product = Product(
+            tmp_path_factory.mktemp("whole") / "data",
+            base_url=simulator.url,
+            user_id=simulator.user_id,
+            api_key=simulator.api_key,
+            context=ssl.create_default_context(cafile=certificates / "ca.pem"),
+            server__tls_cert=str(certificates / "cert.pem"),
+            server__tls_key=str(certificates / "key.pem"),
+            dashboard__country="GB",
+            dashboard__timezone="Europe/London",
+            sync__recent_interval="2",
+            sync__live_interval="1",
+        )
+        simulator.control("POST", "webhook", {"url": product.url + product.webhook_path})
+        added = product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
+        assert added.returncode == 0, added.stderr
+        yield Whole(simulator, product, certificates / "ca.pem")
+    finally:
+        if product is not None:
+            product.stop()
+        simulator.stop()
+
+
+@pytest.fixture(scope="session")
+def reader_key(whole):
+    """A read key of the facade, as `Authorization` header."""
+    added = whole.product.command("key", "add", "tests", "--scope", "read")
+    assert added.returncode == 0, added.stderr
+    user_id, _, secret = added.stdout.strip().partition(":")
+    assert re.fullmatch(r"[0-9]{6,7}", user_id)
+    assert re.fullmatch(r"[a-f0-9]{40}", secret)
+    return {"X-Auth-Token": secret}
+
+
+@pytest.fixture
+def browser_context_args(browser_context_args):
+    return {**browser_context_args, "ignore_https_errors": True}
+
+
+@pytest.fixture
+def logged_in(whole, page):
+    """A browser page of a logged-in administrator. Console errors and failed loads end the test."""
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(whole.product.url + "/login")
+    page.get_by_label("E-mail").fill(EMAIL)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(lambda url: "/login" not in url)
+    yield page
+    assert problems == []
+
+
+@pytest.fixture
+def facade(whole, reader_key):
+    """`facade(path)` → parsed answer of the facade to a GET with a read key."""
+    base = whole.simulator.base
+
+    def get(path: str):
+        return whole.product.client.json("GET", base + path, headers=reader_key)
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args):
+    """Debian's Chromium; a browser of playwright's own is never downloaded."""
+    if CHROMIUM is None:
+        pytest.fail("the browser tests need Debian's Chromium: sudo apt install chromium", pytrace=False)
+    return {
+        **browser_type_launch_args,
+        "executable_path": CHROMIUM,
+        "args": [
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ],
+    }
