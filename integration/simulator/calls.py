@@ -165,7 +165,8 @@ class Scripts:
         """The phone rings out and the caller talks to the mailbox: on the same leg, or (form "leg", as
         ring groups with a mailbox at their end do) on a leg of the mailbox's own."""
         if wish.form == "leg" or wish.group is not None:
-            return self.ring_group_missed(replace(wish, voicemail=True))
+            boxed = [group for group in self.account.groups if group.final_dst_type == "V"]
+            return self.ring_group_missed(replace(wish, voicemail=True, group=wish.group or boxed[0]))
         user, caller, line = self._direct(wish)
         leg = self.inbound(caller, line, user)
         plan = Plan("voicemail", [leg], party=caller)

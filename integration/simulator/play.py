@@ -94,8 +94,8 @@ class Player:
             record = records.cdr_record(self.world.new_id("cdrs"), leg)
             return self.world.collections["cdrs"].add(record)
 
-    def file_recording(self, leg: Leg, at: float) -> Record:
-        """The recording of an ended leg, told with monitor.audio_ready at `at`."""
+    def file_recording(self, leg: Leg, at: float) -> tuple[Record, Record | None]:
+        """The recording of an ended leg, and the webhook body (monitor.audio_ready) that told it at `at`."""
         assert leg.user is not None
         with self.world.lock:
             said = None
@@ -103,9 +103,11 @@ class Player:
                 said = words.conversation(self._rng, leg.user.first_name, records.billsec(leg))
             record = records.monitor_record(self.world.new_id("monitors"), leg, said)
             self.world.collections["monitors"].add(record)
-            if self.tell is not None:
-                self.tell(recording_event(self.world.event_ids.make(at), at, record, leg), at)
-            return record
+            if self.tell is None:
+                return record, None
+            event = recording_event(self.world.event_ids.make(at), at, record, leg)
+            self.tell(event, at)
+            return record, event
 
     def file_message(self, plan: Plan) -> Record | None:
         """The voice message of a call that ended at the mailbox."""

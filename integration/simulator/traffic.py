@@ -206,7 +206,10 @@ class Traffic:
 
     def _record(self, running: Running, leg: Leg, at: float) -> None:
         player = self.quiet_player if running.silent else self.player
-        running.made.monitor_ids.append(player.file_recording(leg, at)["id"])
+        monitor, event = player.file_recording(leg, at)
+        running.made.monitor_ids.append(monitor["id"])
+        if event is not None:
+            running.made.events.append(event)
 
     # -- calls by themselves -----------------------------------------------------------------------
 

@@ -1,0 +1,63 @@
+"""Recordings and voice messages are real MP3 of the stated duration and size."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from integration.simulator import audio
+
+# MPEG-2.5 layer III, no CRC, 8 kbit/s, 8 kHz, mono: how every frame begins, and the bits that count.
+HEADER, MASK = 0xFFE318C0, 0xFFFFFEC0
+SAMPLES_PER_FRAME, RATE = 576, 8000
+
+
+def frames(data: bytes) -> int:
+    """The number of frames; fails where a frame does not follow on the last."""
+    count = 0
+    for at in range(0, len(data), audio.FRAME_BYTES):
+        assert int.from_bytes(data[at : at + 4], "big") & MASK == HEADER & MASK, at
+        count += 1
+    assert count * audio.FRAME_BYTES == len(data)
+    return count
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 15, 59, 600, 1799])
+def test_frames_add_up_to_the_duration_and_the_size_is_known_beforehand(seconds):
+    data = audio.mp3(seconds, seed=3)
+    assert len(data) == audio.size_of(seconds)
+    length = frames(data) * SAMPLES_PER_FRAME / RATE
+    assert seconds <= length < seconds + 0.1
+
+
+def test_every_block_stands_alone_so_that_joints_play(monkeypatch):
+    data = audio.mp3(30, seed=3)
+    for at in range(0, len(data), audio.FRAME_BYTES * 14):
+        # main_data_begin, the first eight bits of the side information of MPEG-2 layer III.
+        assert data[at + 4] == 0
+
+
+def test_it_is_the_same_again_and_cheap():
+    audio.mp3(1, 1)
+    started = time.perf_counter()
+    assert audio.mp3(600, 5) == audio.mp3(600, 5) != audio.mp3(600, 6)
+    assert time.perf_counter() - started < 0.2
+
+
+def test_a_recording_over_http_has_the_bytes_its_record_says_and_ignores_range(world):
+    monitor = world.get("/monitors", limit=1).json()["data"][0]
+    path = f"/monitors/{monitor['id']}.mp3"
+    whole = world.get(path)
+    assert whole.headers["Content-Type"] == "audio/mpeg3"
+    assert len(whole.content) == monitor["size"]
+    assert frames(whole.content) * SAMPLES_PER_FRAME / RATE == pytest.approx(monitor["duration"], abs=0.1)
+    part = world.ask("GET", path, headers={"Range": "bytes=0-99"})
+    assert (part.status_code, part.content) == (200, whole.content)
+    assert "Accept-Ranges" not in part.headers
+
+
+def test_a_voice_message_has_its_sound_too(world):
+    message = world.rows("/voicemessages")[0]
+    data = world.get(f"/voicemessages/{message['id']}.mp3").content
+    assert frames(data) * SAMPLES_PER_FRAME / RATE == pytest.approx(message["duration"], abs=0.1)

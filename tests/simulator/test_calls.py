@@ -1,0 +1,208 @@
+"""Scripts of calls: the order of their events, what they leave behind, and changing a call under way."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.simulator.calls import Scripts
+
+
+def shown(made: dict) -> list[tuple[int, str, object]]:
+    """(number of the leg, event, final) in order."""
+    number = {leg: n for n, leg in enumerate(made["leg_ids"])}
+    calls = [e for e in made["events"] if e["event_name"].startswith("call.")]
+    return [(number[e["call_id"]], e["event_name"][5:], e.get("final")) for e in calls]
+
+
+def test_a_plain_call_rings_connects_and_ends_and_leaves_a_cdr(begin):
+    client = begin()
+    made = client.play("plain_answered", user="1002", talk=30, hold=False)
+    assert [name for _, name, _ in shown(made)] == ["initial", "ringing", "connected", "hangup"]
+    (cdr,) = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in made["cdr_ids"])
+    hangup, ready = made["events"][-2:]
+    assert (cdr["live_id"], cdr["type"], cdr["disposition"]) == (hangup["call_id"], "I", "CONNECTED")
+    assert cdr["billsec"] == hangup["duration"]
+    assert cdr["calldate"] == hangup["start_time"]
+    (monitor,) = (client.get(f"/monitors/{monitor_id}").json()["data"] for monitor_id in made["monitor_ids"])
+    assert (monitor["live_id"], monitor["duration"]) == (cdr["live_id"], cdr["billsec"])
+    assert (ready["monitor_id"], ready["size"]) == (monitor["id"], monitor["size"])
+
+
+def test_in_a_ring_group_one_leg_gives_up_before_the_first_ringing_and_one_answers(begin):
+    made = begin().play("ring_group_answered", group=80002, hold=False)
+    events = shown(made)
+    assert [name for _, name, _ in events] == [
+        *["initial"] * 3, "missed", *["ringing"] * 3, "connected", "missed", "hangup",
+    ]  # fmt: skip
+    assert all(final is False for _, name, final in events if name == "missed")
+    assert {e["root_call_id"] for e in made["events"] if "state" in e} == {made["leg_ids"][0]}
+    assert {e["context"] for e in made["events"]} == {"RG-80002"}
+
+
+def test_an_abandoned_ring_group_ends_with_one_final_miss(begin):
+    made = begin().play("ring_group_missed", group=80002)
+    assert [final for _, name, final in shown(made) if name == "missed"] == [False, False, True]
+    assert made["monitor_ids"] == []
+
+
+def test_a_hunt_group_rings_one_phone_after_another(begin):
+    made = begin().play("hunt_answered", hold=False)
+    assert shown(made) == [
+        (0, "initial", None), (0, "ringing", None), (0, "missed", False),
+        (1, "initial", None), (1, "ringing", None), (1, "missed", False),
+        (2, "initial", None), (2, "ringing", None), (2, "connected", None), (2, "hangup", None),
+    ]  # fmt: skip
+    starts = [e["start_time"] for e in made["events"] if e["event_name"] == "call.initial"]
+    assert starts == sorted(starts)
+    assert len(set(starts)) == 3
+
+
+def test_an_abandoned_queue_has_a_music_leg_with_billed_seconds_and_no_talk(begin):
+    client = begin()
+    made = client.play("queue_abandoned", group=80101)
+    events = shown(made)
+    assert events[:2] == [(0, "initial", None), (0, "connected", None)]
+    assert events[-1] == (0, "hangup", None)
+    assert [name for leg, name, _ in events if leg].count("missed") == 4
+    music = next(c for c in client.rows("/cdrs") if c["live_id"] == made["leg_ids"][0])
+    assert music["billsec"] > 0
+    assert music["user_id"] is None
+
+
+def test_a_transfer_has_two_talking_legs_and_a_hold(begin):
+    client = begin()
+    made = client.play("transfer", user="1002", other="1004", talk=40)
+    assert [entry[:2] for entry in shown(made)] == [
+        (0, "initial"), (0, "ringing"), (0, "connected"), (0, "hold"),
+        (1, "initial"), (1, "ringing"), (1, "connected"), (0, "hangup"), (1, "hangup"),
+    ]  # fmt: skip
+    first, second = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in made["cdr_ids"])
+    assert second["parent_live_id"] == first["live_id"] == second["root_live_id"]
+
+
+@pytest.mark.parametrize(("form", "legs"), [(None, 1), ("leg", 5)])
+def test_voicemail_leaves_a_message_at_its_leg(begin, form, legs):
+    client = begin()
+    made = client.play("voicemail", form=form, talk=12)
+    assert len(made["leg_ids"]) == legs
+    (message,) = client.rows("/voicemessages")
+    assert [message["id"]] == made["voicemessage_ids"]
+    assert message["live_id"] == made["leg_ids"][-1]
+    assert message["duration"] == 12
+    cdr = next(c for c in client.rows("/cdrs") if c["live_id"] == message["live_id"])
+    assert cdr["disposition"] == "VM"
+
+
+def test_click_to_call_comes_in_both_forms(begin):
+    client = begin()
+    one = client.play("click_to_call", form="one", caller="447700900321", hold=False)
+    states = [e["state"] for e in one["events"] if "state" in e]
+    assert states == ["INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "RINGING", "CONNECTED", "HANGUP"]
+    two = client.play("click_to_call", form="two", caller="447700900321", hold=False)
+    assert len(two["leg_ids"]) == 2
+    unanswered = client.play("click_to_call", form="one", caller="447700900321", answered=False)
+    cdr = client.get(f"/cdrs/{unanswered['cdr_ids'][0]}").json()["data"]
+    assert (cdr["billsec"], cdr["disposition"]) == (0, "RINGING")
+
+
+def test_the_documented_form_has_neither_root_nor_final(begin):
+    made = begin().play("ring_group_missed", documented=True)
+    assert all("final" not in e and "root_call_id" not in e for e in made["events"])
+
+
+@pytest.mark.parametrize("script", ["plain_answered", "outbound", "internal", "hunt_answered", "transfer"])
+def test_a_call_in_real_time_passes_through_the_live_calls_into_the_cdrs(begin, receiver, script):
+    client = begin(speed=200, webhook=receiver.url)
+    made = client.play(script, instant=False, talk=60, answered=True)
+    assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 200
+    with receiver.changed:
+        told = receiver.received
+
+        def ended() -> set[int]:
+            return {e["call_id"] for e in told if e["event_name"] in ("call.hangup", "call.missed")}
+
+        assert receiver.changed.wait_for(lambda: set(made["leg_ids"]) <= ended(), 8)
+    assert client.get("/calls").json() == {"data": [], "total": 0}
+    assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 404
+
+
+def test_every_script_can_be_played(begin):
+    client = begin()
+    simulator = client.simulator
+    assert isinstance(simulator.world.scripts, Scripts)
+    for script in simulator.world.scripts.by_name:
+        made = client.play(script)
+        assert made["cdr_ids"], script
+        times = [e["event_time"] for e in made["events"] if "state" in e]
+        assert times == sorted(times), script
+    assert client.get("/calls").json()["total"] == 0
+
+
+def test_a_live_call_can_be_hung_up(begin):
+    client = begin()
+    leg = client.play("plain_answered", until="connected")["leg_ids"][0]
+    answer = client.ask("DELETE", f"/calls/{leg}")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert client.get(f"/calls/{leg}").status_code == 404
+    made = client.control("GET", f"/calls/{leg}")
+    assert made["events"][3]["event_name"] == "call.hangup"
+    assert len(made["cdr_ids"]) == 1
+
+
+def test_a_ringing_call_can_be_answered_and_a_connected_one_transferred(begin):
+    client = begin(speed=50)
+    leg = client.play("plain_answered", until="ringing", user="1002")["leg_ids"][0]
+    refused = client.ask("PATCH", f"/calls/{leg}", json={"dst": "1004"})
+    assert refused.status_code == 400
+    answered = client.ask("PATCH", f"/calls/{leg}", json={"state": "CONNECTED"})
+    assert answered.status_code == 301
+    assert "Location" not in answered.headers
+    assert answered.json()["data"]["state"] == "CONNECTED"
+    assert client.ask("PATCH", f"/calls/{leg}", json={"dst": "1004"}).status_code == 301
+    names = [e["event_name"] for e in client.control("GET", f"/calls/{leg}")["events"]]
+    assert names[:4] == ["call.initial", "call.ringing", "call.connected", "call.hold"]
+
+
+def test_a_call_is_placed_agent_first(begin):
+    client = begin()
+    answer = client.ask("POST", "/calls", json={"to": "+447700900321"})
+    assert answer.status_code == 201
+    call = answer.json()["data"]
+    assert (call["state"], call["dst"]) == ("RINGING", "447700900321")
+    assert client.get(f"/calls/{call['id']}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({}, 400), ({"to": "abc"}, 400), ({"to": "447700900321", "from": 5}, 400)],
+)
+def test_a_wrong_call_is_refused_with_the_field_at_fault(begin, body, status):
+    answer = begin().ask("POST", "/calls", json=body)
+    assert answer.status_code == status
+    assert answer.json()["errors"][0].keys() == {"code", "field", "message"}
+
+
+def test_who_has_no_phone_on_line_cannot_call(begin):
+    answer = begin().ask("POST", "/calls", json={"to": "447700900321", "from": "1000012"})
+    assert answer.status_code == 412
+
+
+def test_contacts_and_sms_are_written_and_read_back(begin):
+    client = begin()
+    made = client.ask("POST", "/contacts", json={"first_name": "Zoe", "mobile": "447700900777"})
+    assert made.status_code == 201
+    path = f"/contacts/{made.json()['data']['id']}"
+    assert client.ask("PATCH", path, json={"company": "A/B"}).json()["data"]["company"] == "A/B"
+    assert client.get(path).json()["data"]["first_name"] == "Zoe"
+    assert client.ask("DELETE", path).status_code == 204
+    assert client.get(path).status_code == 404
+    sms = client.ask("POST", "/sms", json={"to": "447700900777", "message": "Hello"})
+    assert sms.status_code == 201
+    assert client.rows("/sms") == [sms.json()["data"]]
+
+
+def test_agents_are_logged_into_a_queue(begin):
+    client = begin()
+    body = {"users": [{"id": 1000005, "status": False}]}
+    users = client.ask("PATCH", "/queues/80101?include=users", json=body).json()["data"]["users"]
+    assert users[0]["status"] is False

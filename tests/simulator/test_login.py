@@ -1,0 +1,129 @@
+"""Who may ask: logins, tokens that expire, keys, Basic, and what an ordinary user may see."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+import requests
+
+from integration import clock
+from tests.simulator.conftest import Client, sample
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+
+
+def logged_in(client: Client) -> str:
+    admin = client.simulator.admin
+    body = {"email": admin.email, "password": admin.password}
+    return requests.post(client.simulator.url + "/login", json=body).json()["user_token"]
+
+
+def test_a_login_gives_a_token_that_works_in_both_headers(begin):
+    client = begin()
+    admin, url = client.simulator.admin, client.simulator.url
+    answer = requests.post(url + "/login", json={"email": admin.email, "password": admin.password})
+    assert answer.status_code == 200
+    assert answer.json().keys() == sample("response-login-200").keys()
+    token = answer.json()["user_token"]
+    for headers in (
+        {"X-Auth-Token": token},
+        basic(f"{admin.id}:{token}"),
+        basic(f"{admin.email}:{token}"),
+        {"X-Auth-Token": token, **basic(f"{admin.id}:{token}")},
+    ):
+        assert requests.get(url + "/me", headers=headers).json()["data"]["id"] == admin.id
+    assert requests.get(url + "/ping", headers={"X-Auth-Token": token}).json() == sample("response-ping-200")
+    assert requests.post(url + "/logout", headers={"X-Auth-Token": token}).status_code == 200
+    assert requests.get(url + "/me", headers={"X-Auth-Token": token}).status_code == 401
+
+
+def test_credentials_that_do_not_do_are_refused_as_the_platform_refuses_them(begin):
+    client = begin()
+    admin, url = client.simulator.admin, client.simulator.url
+    wrong = requests.post(url + "/login", json={"email": admin.email, "password": "no"})
+    assert (wrong.status_code, wrong.json()) == (400, sample("response-login-400"))
+    no_colon = requests.get(
+        url + "/me", headers={"Authorization": "Basic " + base64.b64encode(b"abc").decode()}
+    )
+    assert (no_colon.status_code, no_colon.json()) == (400, sample("response-auth-header-400"))
+    for headers in ({}, basic("1:2"), basic(f"1000002:{admin.api_key}"), {"X-Auth-Token": "0" * 40}):
+        assert requests.get(url + "/me", headers=headers).status_code == 401
+
+
+def test_a_second_factor_answers_202_with_a_nonce_and_prints_the_code(begin, capsys):
+    client = begin()
+    person, url = client.simulator.two_factor, client.simulator.url
+    answer = requests.post(url + "/login", json={"email": person.email, "password": person.password})
+    assert answer.status_code == 202
+    assert answer.json().keys() == sample("response-login-202-2fa").keys()
+    code = capsys.readouterr().err.split()[-1]
+    nonce = answer.json()["nonce"]
+    assert requests.post(url + "/login2fa", json={"code": "no", "nonce": nonce}).status_code == 400
+    token = requests.post(url + "/login2fa", json={"code": code, "nonce": nonce}).json()["user_token"]
+    assert requests.get(url + "/me", headers={"X-Auth-Token": token}).json()["data"]["id"] == person.id
+
+
+def test_an_unused_token_expires_and_use_keeps_it_alive(begin, monkeypatch):
+    client = begin(token_idle=100)
+    admin, url = client.simulator.admin, client.simulator.url
+    token = requests.post(url + "/login", json={"email": admin.email, "password": admin.password}).json()[
+        "user_token"
+    ]
+    real, shift = clock.monotonic, {"seconds": 0}
+    monkeypatch.setattr(clock, "monotonic", lambda: real() + shift["seconds"])
+    for seconds, status in ((90, 200), (180, 200), (290, 401)):
+        shift["seconds"] = seconds
+        assert requests.get(url + "/ping", headers={"X-Auth-Token": token}).status_code == status
+
+
+def test_sessions_can_be_expired_at_once_but_keys_stay(begin):
+    client = begin()
+    admin, url = client.simulator.admin, client.simulator.url
+    token = requests.post(url + "/login", json={"email": admin.email, "password": admin.password}).json()[
+        "user_token"
+    ]
+    assert client.control("POST", "/expire-tokens") == {"expired": 1}
+    assert requests.get(url + "/me", headers={"X-Auth-Token": token}).status_code == 401
+    assert client.get("/me").status_code == 200
+
+
+def test_api_tokens_are_made_listed_and_dropped(begin):
+    client = begin()
+    made = client.ask("POST", "/apitokens", json={"name": "Example", "expiry": 604800})
+    assert made.status_code == 201
+    assert made.json()["data"].keys() == sample("response-apitokens-post-201")["data"].keys()
+    token = made.json()["data"]["token"]
+    assert client.ask("POST", "/apitokens", json={"name": "Example"}).status_code == 400
+    found = client.get("/apitokens", filter='[{"property":"name","operator":"eq","value":"Example"}]').json()
+    assert [row["token"] for row in found["data"]] == [token]
+    dropped = client.ask("DELETE", f"/apitokens/{token}")
+    assert (dropped.status_code, dropped.content) == (204, b"")
+
+
+@pytest.fixture(scope="module")
+def ordinary(world: Client) -> Client:
+    return Client(world.simulator, world.simulator.ordinary.api_key)
+
+
+def test_an_ordinary_user_sees_only_what_is_their_own(world, ordinary):
+    me = world.simulator.ordinary
+    for name, owner in (("cdrs", "user_id"), ("monitors", "user_id"), ("sms", "user_id"), ("users", "id")):
+        own = [row for row in world.rows(f"/{name}") if row[owner] == me.id]
+        assert own
+        assert ordinary.rows(f"/{name}") == own
+    assert all(row["extension_id"] == me.id for row in ordinary.rows("/voicemessages"))
+    contacts = ordinary.rows("/contacts")
+    assert contacts == [row for row in world.rows("/contacts") if row["global"] or row["user_id"] == me.id]
+
+
+def test_what_is_others_is_403_and_what_is_nobodys_404(world, ordinary):
+    other = next(
+        row for row in world.rows("/cdrs") if row["user_id"] not in (None, ordinary.simulator.ordinary.id)
+    )
+    assert ordinary.get(f"/cdrs/{other['id']}").status_code == 403
+    assert ordinary.get("/cdrs/1").status_code == 404
+    for path in ("/queues", "/ringgroups", "/ddis", "/users/1000001", "/queues/80101"):
+        assert ordinary.get(path).status_code == 403, path

@@ -1,0 +1,83 @@
+"""The simulator as a process: announces itself, speaks HTTPS, ends when told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+import trustme
+
+COMMAND = [sys.executable, "-c", "from integration.cli import main; main()", "simulator", "--cdrs", "100"]
+
+
+@pytest.fixture
+def launch():
+    started: list[subprocess.Popen] = []
+
+    def start(*arguments: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def announced(process: subprocess.Popen) -> dict[str, str]:
+    assert process.stdout
+    lines = [process.stdout.readline().strip() for _ in range(6)]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def test_it_prints_where_it_answers_and_ends_within_three_seconds_of_sigterm(launch):
+    process = launch("--port", "0")
+    told = announced(process)
+    url = told["Simulator"]
+    assert url.startswith("http://127.0.0.1:")
+    assert url.endswith("/v1.2")
+    login = {"email": told["Administrator"], "password": told["Password"]}
+    assert requests.post(url + "/login", json=login, timeout=5).json()["user_id"] == int(told["User id"])
+    assert requests.get(url + "/me", headers={"X-Auth-Token": told["API key"]}, timeout=5).status_code == 200
+    started = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(5) == 0
+    assert time.monotonic() - started < 3
+
+
+def test_it_answers_https(launch, tmp_path):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    told = announced(
+        launch("--quiet", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    )
+    assert told["Simulator"].startswith("https://")
+    answer = requests.get(
+        told["Simulator"] + "/cdrs?limit=100",
+        headers={"X-Auth-Token": told["API key"]},
+        verify=str(tmp_path / "ca.pem"),
+        timeout=5,
+    )
+    assert answer.json()["total"] > 50
+
+
+def test_a_taken_port_and_a_bad_fault_end_with_one_line(launch):
+    first = launch("--quiet")
+    port = announced(first)["Simulator"].rsplit(":", 1)[1].split("/")[0]
+    for arguments, status in ((["--port", port], 1), (["--faults", "nonsense"], 2), (["--speed", "0"], 2)):
+        process = launch(*arguments)
+        _, errors = process.communicate(timeout=10)
+        assert process.returncode == status, errors
+        assert len(errors.strip().splitlines()) == 1

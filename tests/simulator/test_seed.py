@@ -1,0 +1,149 @@
+"""The invented account: the same again for a seed, consistent in itself, shaped like a real one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime
+
+import pytest
+
+from integration.simulator.history import seed_history
+from integration.simulator.world import World
+from tests.simulator.conftest import START, sample
+
+COLLECTIONS = (
+    "cdrs", "monitors", "sms", "voicemessages", "contacts", "users", "ddis", "queues", "ringgroups",
+)  # fmt: skip
+FICTION = re.compile(r"44207946\d{4}|447700900\d{3}|1(202|212|312|415|617)55501\d\d")
+
+
+def test_the_same_seed_answers_byte_for_byte_the_same(begin):
+    first = begin(cdrs=300, start_at=START)
+    second = begin(cdrs=300, start_at=START)
+    for name in COLLECTIONS:
+        path = f"/{name}?limit=5000"
+        assert first.get(path).content == second.get(path).content, name
+    other = begin(seed=8, cdrs=300, start_at=START)
+    assert other.get("/cdrs?limit=5000").content != first.get("/cdrs?limit=5000").content
+
+
+def test_the_same_seed_plays_the_same_calls_again(begin):
+    calls = [begin(start_at=START).play("ring_group_answered") for _ in range(2)]
+    shown = [[(e["call_id"], e["event_name"], e["src"], e["dst_id"]) for e in c["events"]] for c in calls]
+    assert shown[0] == shown[1]
+
+
+@pytest.fixture(scope="module")
+def full() -> World:
+    world = World(7, START)
+    seed_history(world)
+    return world
+
+
+def test_a_default_account_has_months_of_everything(full):
+    count = {name: len(collection.records) for name, collection in full.collections.items()}
+    assert count["cdrs"] >= 20_000
+    assert 1200 <= count["monitors"] <= 1900
+    assert 700 <= count["sms"] <= 900
+    assert 100 <= count["voicemessages"] <= 220
+    assert (count["users"], count["contacts"], count["ddis"]) == (12, 60, 8)
+    assert (count["queues"], count["ringgroups"]) == (2, 3)
+    days = sorted({record["calldate"][:10] for record in full.collections["cdrs"].records.values()})
+    assert 220 <= len(days) <= 270
+
+
+def test_history_is_busy_in_office_hours_and_quiet_at_weekends(full):
+    moments = [
+        datetime.strptime(record["calldate"], "%Y-%m-%d %H:%M:%S")
+        for record in full.collections["cdrs"].records.values()
+    ]
+    weekdays = Counter(moment.weekday() for moment in moments)
+    hours = Counter(moment.hour for moment in moments)
+    assert weekdays[6] < weekdays[5] < min(weekdays[day] for day in range(5))
+    assert sum(hours[hour] for hour in range(8, 18)) > 0.85 * len(moments)
+
+
+def test_recordings_and_voice_messages_belong_to_calls(full):
+    cdrs = {record["live_id"]: record for record in full.collections["cdrs"].records.values()}
+    for monitor in full.collections["monitors"].records.values():
+        cdr = cdrs[monitor["live_id"]]
+        assert (cdr["user_id"], max(1, cdr["billsec"])) == (monitor["user_id"], monitor["duration"])
+    for message in full.collections["voicemessages"].records.values():
+        cdr = cdrs[message["live_id"]]
+        assert cdr["disposition"] == "VM"
+        assert cdr["billsec"] >= message["duration"]
+    for cdr in cdrs.values():
+        assert cdr["is_root"] == (cdr["live_id"] == cdr["root_live_id"])
+        assert 0 <= cdr["billsec"] <= cdr["duration"]
+        assert cdr["type"] == {"out": "O"}.get(cdr["destination"], "I" if cdr["billsec"] else cdr["type"])
+
+
+def test_a_call_back_list_made_from_history_has_some_open_items(full):
+    calls: dict[int, list[dict]] = {}
+    for record in full.collections["cdrs"].records.values():
+        calls.setdefault(record["root_live_id"], []).append(record)
+    since = datetime.fromtimestamp(START - 7 * 86400).strftime("%Y-%m-%d %H:%M:%S")
+    waiting = set()
+    for legs in sorted(calls.values(), key=lambda legs: min(leg["calldate"] for leg in legs)):
+        talked = [leg for leg in legs if leg["disposition"] in ("CONNECTED", "ON_HOLD") and leg["user_id"]]
+        first = legs[0]
+        if first["destination"] == "in" and first["src"]:
+            if talked:
+                waiting.discard(first["src"])
+            elif first["calldate"] >= since:
+                waiting.add(first["src"])
+        elif any(leg["billsec"] >= 15 for leg in talked):
+            waiting.discard(first["dst"])
+    assert 8 <= len(waiting) <= 25
+
+
+def test_every_outside_number_is_from_a_range_reserved_for_fiction(full):
+    extensions = {person.ext for person in full.account.people}
+    for cdr in full.collections["cdrs"].records.values():
+        for number in (cdr["src"], cdr["dst"]):
+            assert not number or number in extensions or FICTION.fullmatch(number), number
+    for contact in full.collections["contacts"].records.values():
+        for number in (contact["mobile"], contact["tel"]):
+            assert number is None or FICTION.fullmatch(number), number
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/cdrs", "response-cdrs-list-200"),
+        ("/monitors", "response-monitors-list-200"),
+        ("/voicemessages", "response-voicemessages-list-200"),
+        ("/sms", "response-sms-list-200"),
+        ("/users", "response-users-list-200"),
+    ],
+)
+def test_records_have_the_keys_and_types_of_the_platform(world, path, name):
+    expected = sample(name)["data"][0]
+    records = world.rows(path)
+    assert records
+    for record in records:
+        assert set(expected) <= set(record)
+        for key, value in expected.items():
+            if value is not None and record[key] is not None:
+                assert isinstance(record[key], (int, float) if isinstance(value, float) else type(value)), key
+
+
+def test_live_calls_show_letters_and_unix_seconds(begin):
+    client = begin()
+    made = client.play("plain_answered", until="connected")
+    (call,) = client.get("/calls").json()["data"]
+    assert call["id"] == made["leg_ids"][0]
+    assert call["state"] == "CONNECTED"
+    assert isinstance(call["start_time"], int)
+    assert isinstance(call["connected_at"], int)
+    assert call["clid"].startswith('"+')
+
+
+def test_an_own_path_answers_with_more_than_the_list(world):
+    listed = world.get("/users").json()["data"][0]
+    assert listed.keys() - {"customer"} < world.get("/users/1000001").json()["data"].keys()
+    assert "users" not in world.get("/queues").json()["data"][0]
+    assert world.get("/queues/80101").json()["data"]["users"] == [1000005, 1000006, 1000007, 1000008]
+    expected = sample("response-me-200")["data"]
+    assert world.get("/me").json()["data"].keys() == expected.keys()
