@@ -92,16 +92,8 @@ class Platform:
         (the facade passes it on), and only what is no HTTP answer at all raises. `seconds` is the total
         for one try, body included (default: platform.timeout).
         """
-        caller = _caller(credentials)
-        if tries is None:
-            tries = PEOPLE_TRIES if who == PEOPLE else BACKGROUND_TRIES
-        # While the platform is away, asking once is enough to see whether it is back.
-        tries = 1 if self._away_since is not None else tries
-
-        def once() -> Answer:
-            return self._ask("GET", path + paging.query_string(params), None, who, caller, check, seconds)
-
-        return persist(once, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
+        caller, target = _caller(credentials), path + paging.query_string(params)
+        return self._persist(lambda: self._ask("GET", target, None, who, caller, check, seconds), who, tries)
 
     def send(
         self,
@@ -144,15 +136,22 @@ class Platform:
         `seen(answer)` gets the answer itself, for its `date`. Raises PlatformBroken for what is no page.
         """
         params = paging.parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
-        answer = self.get(f"/{collection.lstrip('/')}", params, who=who, tries=tries)
-        found = self._read(answer, read_page)
-        if seen is not None:
-            seen(answer)
-        return found
+        target = f"/{collection.lstrip('/')}{paging.query_string(params)}"
+
+        def once() -> PageDocuments:
+            answer = self._ask("GET", target, None, who, None, True, None)
+            found = self._read(answer, read_page)
+            if seen is not None:
+                seen(answer)
+            return found
+
+        return self._persist(once, who, tries)
 
     def item(self, path: str, *, who: Who = BACKGROUND, tries: int | None = None) -> Document:
         """One record by its own path. A missing one is PlatformRefused with status 404."""
-        return self._read(self.get(path, who=who, tries=tries), read_item)
+        return self._persist(
+            lambda: self._read(self._ask("GET", path, None, who, None, True, None), read_item), who, tries
+        )
 
     def download(
         self,
@@ -218,6 +217,14 @@ class Platform:
         if answer.status >= 400:
             raise self._error(path, answer.status, answer.headers, answer.body)
         return answer
+
+    def _persist(self, once: Callable[[], T], who: Who, tries: int | None) -> T:
+        if tries is None:
+            tries = PEOPLE_TRIES if who == PEOPLE else BACKGROUND_TRIES
+        if self._away_since is not None:
+            # Asking once is enough to see whether it is back.
+            tries = 1
+        return persist(once, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
 
     def _ask(
         self,
