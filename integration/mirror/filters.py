@@ -69,6 +69,13 @@ class Condition:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """True where one of the conditions is. Not part of the filter language; for narrowing what a key sees."""
+
+    conditions: tuple[Condition, ...]
+
+
 def parse_filter(text: str) -> tuple[Condition, ...]:
     """The conditions in `text`, the value of the query parameter `filter`.
 
@@ -167,12 +174,13 @@ class Binder:
         if not self._columns:
             raise QueryError(f"/{resource.collection} is not mirrored")
 
-    def windowed(self, conditions: tuple[Condition, ...]) -> bool:
+    def windowed(self, conditions: tuple[Condition | AnyOf, ...]) -> bool:
         """Whether an index narrows these conditions to a range or a list, but not in the order of the key."""
         names = {
             condition.property
             for condition in conditions
-            if condition.operator in _COMPARE or condition.operator == "in"
+            if isinstance(condition, Condition)
+            and (condition.operator in _COMPARE or condition.operator == "in")
         }
         if not names:
             return False
@@ -214,8 +222,10 @@ class Binder:
                 raise unknown
         return f"json_extract(_doc, {path})"
 
-    def condition(self, condition: Condition) -> str:
+    def condition(self, condition: Condition | AnyOf) -> str:
         """SQL that is true for the records `condition` matches; never for a NULL save with `eq null`."""
+        if isinstance(condition, AnyOf):
+            return f"({' OR '.join(self.condition(inner) for inner in condition.conditions)})"
         name = condition.property
         column = self.expression(name, "filter")
         operator, value = condition.operator, condition.value

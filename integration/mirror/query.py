@@ -15,9 +15,9 @@ import orjson
 
 from integration.catalogue.shapes import Resource
 from integration.errors import QueryError
-from integration.mirror.filters import Binder, Condition, parse_filter, register
+from integration.mirror.filters import AnyOf, Binder, Condition, parse_filter, register
 
-__all__ = ["INDEXES", "MAX_LIMIT", "Condition", "Query", "parse", "register"]
+__all__ = ["INDEXES", "MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 
 MAX_LIMIT = 5000
 """Records per page, the most and the default (specification, Limits)."""
@@ -67,7 +67,7 @@ class Query:
     """
 
     resource: Resource
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Condition | AnyOf, ...] = ()
     sort: str | None = None
     descending: bool = False
     page: int = 1
@@ -78,7 +78,7 @@ class Query:
     missing: bool = False
     hidden: frozenset[str] = frozenset()
 
-    def also(self, *conditions: Condition) -> Query:
+    def also(self, *conditions: Condition | AnyOf) -> Query:
         """The same question, narrowed further."""
         return replace(self, conditions=(*self.conditions, *conditions))
 
@@ -122,7 +122,7 @@ class Query:
         cursor.execute(*self._page(connection, f"CAST(t.{column} AS BLOB)"))
         if self.group_by is None:
             return [row[0] for row in cursor]
-        return [_counted(text, count) for text, count in cursor]
+        return [_counted(text, count) if text else text for text, count in cursor]
 
     def documents(self, connection: sqlite3.Connection) -> bytes:
         """This page's records, comma-separated: the inside of the envelope's `data`."""
