@@ -151,6 +151,10 @@ def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: Site, moving: Clo
     assert known.log_in().status_code == 303
 
 
+def test_logging_in_again_and_again_is_no_guessing(site: Site, moving: Clock) -> None:
+    assert {site.browser().log_in().status_code for _ in range(12)} == {303}
+
+
 def test_a_busy_moment_is_no_guess(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "WAIT_SECONDS", 0.001)
     browser = site.browser()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -93,12 +94,13 @@ def test_closing_ends_those_who_wait_and_those_who_come() -> None:
             ended.append(number)
 
     hub_subscriptions = [hub.subscribe(None) for _ in range(20)]
-    threads = [threading.Thread(target=wait, args=(number,)) for number in range(20)]
+    threads = [threading.Thread(target=wait, args=(number,), daemon=True) for number in range(20)]
     for thread in threads:
         thread.start()
     hub.close()
+    deadline = time.monotonic() + 5
     for thread in threads:
-        thread.join(5)
+        thread.join(max(0.0, deadline - time.monotonic()))
     assert sorted(ended) == list(range(20))
     with pytest.raises(Closed):
         hub.subscribe(None).take(60)

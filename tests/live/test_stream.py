@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -226,12 +227,9 @@ def test_someone_no_longer_welcome_is_sent_away(site: Site, monkeypatch: pytest.
     watching = site.watch()
     assert watching.next() == Event("comment")
     welcome[0] = False
-    event = watching.next()
-    while event is not None and event.name == "comment":
-        event = watching.next()
-    assert event is not None
-    assert event.name == "reload"
-    assert watching.next() is None
+    events = [event.name for event in islice(iter(watching.next, None), 500)]
+    assert "reload" in events
+    assert events[-1] == "reload"
 
 
 def test_one_too_many_is_told_when_to_come_again_and_a_place_is_freed(site: Site) -> None:
