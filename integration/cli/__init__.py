@@ -28,6 +28,10 @@ COMMANDS = {
     "simulator": "Run the simulated platform alone.",
     "sync": "Bring the mirror up to date now.",
     "export": "Export a collection from the mirror.",
+    "replay": "Apply stored webhooks again.",
+    "backup": "Copy databases, recordings and voicemail, beside a running serve.",
+    "restore": "Put a backup in place.",
+    "verify": "Check databases, recordings and voicemail.",
     "user": "Manage the people of the dashboard.",
     "key": "Manage the keys of the REST facade.",
 }
@@ -110,6 +114,8 @@ def main() -> None:
     """The entry point of `switchroom` and `python app.py`."""
     try:
         group.main(prog_name="switchroom", standalone_mode=False)
+        # Here rather than at exit, where a reader that went away would be a traceback.
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         sys.exit(2 if isinstance(error, click.UsageError) else 1)

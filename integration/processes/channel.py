@@ -1,9 +1,9 @@
 """The private channel by which commands hand their work to the process that writes.
 
 A Unix socket `data_dir/control.sock`, for its owner only. Lines of JSON: the client sends
-`{"command": …, "arguments": {…}}`; the answers are any number of `{"progress": {…}}` and then one of
-`{"result": {…}}`, `{"error": [line, …], "exit": 1|2}` or `{"moved": {arguments}}`, which means: this
-process is about to end, ask its successor for what is left.
+`{"command": …, "arguments": {…}}`; the answers are `{"taken": true}` (until then nothing was done), any
+number of `{"progress": {…}}`, and one of `{"result": {…}}`, `{"error": [line, …], "exit": 1|2}` or
+`{"moved": {arguments}}`, which means: this process is about to end, ask its successor for what is left.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import selectors
 import socket
 import threading
@@ -154,7 +155,8 @@ class Channel:
                 connection.settimeout(_REQUEST_SECONDS)
                 with connection.makefile("rb") as lines:
                     line = lines.readline(_LONGEST_LINE)
-                if line:
+                if line and not self.stopping.is_set():
+                    _send(connection, {"taken": True})
                     _send(connection, self._answer(json.loads(line), connection))
         except (OSError, ValueError) as error:
             log.info("a command went away: %s", error)
@@ -195,12 +197,10 @@ class Channel:
     def _wanted(self, connection: socket.socket) -> bool:
         if self.stopping.is_set():
             return False
-        try:
-            return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        poll = select.poll()
+        poll.register(connection, select.POLLIN)
+        # A client says nothing more after its request: what can be read is its end.
+        return not poll.poll(0)
 
 
 def hand_over(
@@ -217,12 +217,15 @@ def hand_over(
     connection = _connect(data_dir)
     if connection is None:
         return None
+    taken = False
     with connection, connection.makefile("rb") as lines:
         try:
             _send(connection, {"command": command, "arguments": arguments})
             for line in lines:
                 answer = json.loads(line)
-                if "progress" in answer:
+                if "taken" in answer:
+                    taken = True
+                elif "progress" in answer:
                     on_progress(answer["progress"])
                 elif "result" in answer:
                     return dict(answer["result"])
@@ -234,6 +237,8 @@ def hand_over(
                     raise SwitchroomError("\n".join(answer["error"]))
         except OSError as error:
             log.debug("the channel broke: %s", error)
+    if not taken:
+        return None
     raise SwitchroomError(f"the running process ended before {command} was done; start the command again")
 
 

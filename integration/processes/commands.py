@@ -27,12 +27,16 @@ from integration.processes.channel import (
     Unfinished,
     hand_over,
 )
+from integration.secrets import claim_data_dir
 from integration.settings import Settings
 
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 60.0
 """How long to wait for a process that holds the lock but does not answer: it is starting or ending."""
+
+COURTESY_SECONDS = 10.0
+"""How long a command that made way for a `serve` waits for it before it works alone again."""
 
 _RETRY_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
@@ -50,9 +54,12 @@ def carry_out(
     `on_notice` gets a line for people when the work changes hands. Raises what the handler raises,
     SwitchroomError if the writer does not answer.
     """
-    return carry_out_with(
-        settings.storage.data_dir, command, arguments, lambda: _handlers(settings), on_progress, on_notice
-    )
+    data_dir = settings.storage.data_dir
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SwitchroomError(f"storage.data_dir: {data_dir}: can't be made: {error.strerror}") from error
+    return carry_out_with(data_dir, command, arguments, lambda: _handlers(settings), on_progress, on_notice)
 
 
 @contextmanager
@@ -61,6 +68,7 @@ def _handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
     # Imported when first needed: the command that hands over needs none of it.
     from integration.factory import build
 
+    claim_data_dir(settings)
     product = build(settings)
     try:
         yield product.commands
@@ -78,12 +86,16 @@ def carry_out_with(
 ) -> Result:
     """As `carry_out`, with `handlers()` a context manager that gives the handlers for working alone."""
     deadline = clock.monotonic() + PATIENCE_SECONDS
+    alone_from = 0.0
     waiting = threading.Event()
     while True:
         try:
             result = hand_over(data_dir, command, arguments, on_progress)
             if result is not None:
                 return result
+            if clock.monotonic() < alone_from:
+                waiting.wait(_RETRY_SECONDS)
+                continue
             held = lock.take(data_dir, command.partition(".")[0])
         except Moved as moved:
             arguments = moved.arguments
@@ -100,7 +112,9 @@ def carry_out_with(
             return _alone(data_dir, held, command, arguments, handlers, on_progress)
         except Unfinished as unfinished:
             arguments = unfinished.arguments
-            deadline = clock.monotonic() + PATIENCE_SECONDS
+            # Whoever asked for the lock must get it first; if it never opens, the work is ours again.
+            alone_from = clock.monotonic() + COURTESY_SECONDS
+            deadline = alone_from + PATIENCE_SECONDS
             on_notice("`switchroom serve` is starting and takes this over")
 
 
@@ -127,7 +141,7 @@ def take_over(data_dir: Path, on_notice: Callable[[str], None]) -> lock.Lock:
     Raises lock.Held for another `serve`, and for a command that does not end in PATIENCE_SECONDS.
     """
     deadline = clock.monotonic() + PATIENCE_SECONDS
-    asked = False
+    asked: lock.Holder | None = None
     pause = threading.Event()
     while True:
         try:
@@ -140,10 +154,9 @@ def take_over(data_dir: Path, on_notice: Callable[[str], None]) -> lock.Lock:
                 raise
             if clock.monotonic() > deadline:
                 raise
-            if holder is not None and not left_over and not asked:
-                asked = _ask_to_yield(data_dir)
-                if asked:
-                    on_notice(f"waiting for {holder} to reach its next commit")
+            if holder is not None and not left_over and holder != asked and _ask_to_yield(data_dir):
+                asked = holder
+                on_notice(f"waiting for {holder} to reach its next commit")
         pause.wait(_RETRY_SECONDS)
 
 

@@ -76,6 +76,9 @@ def serve(settings: Settings, *, factory: str = FACTORY, say: Callable[[str], No
     try:
         claim_data_dir(settings)
         listener = port.listen(settings.server.host, settings.server.port)
+        # Links name the port: for port 0, the one that was found.
+        server = settings.server.model_copy(update={"port": listener.getsockname()[1]})
+        settings = settings.model_copy(update={"server": server})
         _Supervisor(settings, factory, listener, say).run()
     finally:
         lock.release()

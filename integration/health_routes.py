@@ -1,0 +1,73 @@
+"""`/healthz`, `/readyz` and `/metrics`: for probes, not for people (interface.md §3)."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, jsonify, request
+
+from integration.context import House
+from integration.dashboard.security import FORWARDED, PEER
+from integration.house import attempts, keys
+from integration.house.attempts import TooManyAttempts
+from integration.metrics import CONTENT_TYPE, Metrics
+from integration.settings_values import is_loopback
+
+
+def make_blueprint(parts: House) -> Blueprint:
+    """The three routes. They ask for no login: `/metrics` asks for loopback or a key."""
+    blueprint = Blueprint("health", __name__)
+    metrics = Metrics(parts.health)
+    metrics.gauge("live_streams", "Open live streams.", lambda: parts.hub.watchers)
+
+    @blueprint.get("/healthz")
+    def healthz() -> Response:
+        return _text("ok\n")
+
+    @blueprint.get("/readyz")
+    def readyz() -> tuple[Response, int]:
+        report = parts.health.report()
+        status = 503 if report["status"] == "unready" else 200
+        if not _local():
+            # Whoever can reach us may know that something fails; what it says may name hosts and paths.
+            report = {
+                "status": report["status"],
+                "checks": {name: {"state": check["state"]} for name, check in report["checks"].items()},
+            }
+        return jsonify(report), status
+
+    @blueprint.get("/metrics")
+    def show_metrics() -> Response:
+        if not _local():
+            refusal = _refusal(parts)
+            if refusal is not None:
+                return refusal
+        return Response(metrics.text(), content_type=CONTENT_TYPE)
+
+    return blueprint
+
+
+def _local() -> bool:
+    """Whether this machine asks for itself: a proxy on it speaks for others, and says so by its headers."""
+    return is_loopback(request.environ[PEER]) and not request.environ[FORWARDED]
+
+
+def _refusal(parts: House) -> Response | None:
+    """None for a request with a key of ours."""
+    given = request.authorization
+    if given is not None and given.type == "basic":
+        user, secret = given.username or "", given.password or ""
+    else:
+        user, secret = None, request.headers.get("X-Auth-Token", "").strip()
+    address = request.remote_addr or ""
+    try:
+        attempts.check(parts.house, "key", user, address)
+        if secret and keys.check(parts.house, user, secret) is not None:
+            return None
+        if secret:
+            attempts.failed(parts.house, "key", user, address)
+    except TooManyAttempts as error:
+        return _text(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
+    return _text("a key is needed\n", 401, {"WWW-Authenticate": 'Basic realm="Switchroom"'})
+
+
+def _text(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(text, status, headers, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,195 @@
+"""Commands that write reach the one writer, whoever that is, and change hands without losing their work."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.errors import ConfigurationError, SwitchroomError
+from integration.processes.channel import SOCKET_FILE, Channel, Moved, Progress, Unfinished, hand_over
+from tests.processes.conftest import Running, wait_for
+from tests.processes.standin import StandIn, settings_for
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def channel(tmp_path: Path) -> Iterator[Channel]:
+    def misconfigured(arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        raise ConfigurationError(["one.key: is wrong", "other.key: too"])
+
+    handlers = {**StandIn(settings_for(tmp_path)).commands, "misconfigured": misconfigured}
+    opened = Channel(tmp_path, handlers)
+    yield opened
+    opened.close(5)
+
+
+def test_progress_and_result_arrive(channel: Channel, tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    result = hand_over(tmp_path, "count", {"to": 3}, seen.append)
+    assert result is not None
+    assert result["done"] == 3
+    assert seen == [{"done": 1}, {"done": 2}, {"done": 3}]
+
+
+def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_path: Path) -> None:
+    assert hand_over(tmp_path, "count", {"to": 1}) is None
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(tmp_path / SOCKET_FILE))
+    assert hand_over(tmp_path, "count", {"to": 1}) is None
+    Channel(tmp_path, {}).close(1)
+
+
+def test_errors_arrive_as_what_they_are(channel: Channel, tmp_path: Path) -> None:
+    with pytest.raises(SwitchroomError, match="that can't be done"):
+        hand_over(tmp_path, "refuse", {})
+    with pytest.raises(ConfigurationError) as caught:
+        hand_over(tmp_path, "misconfigured", {})
+    assert caught.value.mistakes == ("one.key: is wrong", "other.key: too")
+    with pytest.raises(SwitchroomError, match="by a mistake of the product's"):
+        hand_over(tmp_path, "stumble", {})
+    with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
+        hand_over(tmp_path, "unheard", {})
+
+
+def test_the_socket_is_for_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 120) / ("e" * 120)
+    deep.mkdir(parents=True)
+    opened = Channel(deep, StandIn(settings_for(deep)).commands)
+    try:
+        assert (deep / SOCKET_FILE).stat().st_mode & 0o777 == 0o600
+        assert hand_over(deep, "count", {"to": 1}) is not None
+    finally:
+        opened.close(5)
+    assert not (deep / SOCKET_FILE).exists()
+
+
+def test_work_that_is_cut_short_by_the_end_of_the_process_says_what_is_left(tmp_path: Path) -> None:
+    opened = Channel(tmp_path, StandIn(settings_for(tmp_path)).commands)
+
+    def end(facts: dict[str, Any]) -> None:
+        opened.stopping.set()
+
+    with pytest.raises(Moved) as moved:
+        hand_over(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, end)
+    assert moved.value.arguments == {"to": 5, "gate": str(tmp_path / "never"), "from": 1}
+    opened.close(5)
+
+
+def test_work_ends_when_its_caller_goes_away(tmp_path: Path) -> None:
+    ended: list[dict[str, Any]] = []
+    stand_in = StandIn(settings_for(tmp_path))
+
+    def count(arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+        try:
+            return stand_in.count(arguments, progress)
+        except Unfinished as unfinished:
+            ended.append(unfinished.arguments)
+            raise
+
+    class GoneAway(Exception):
+        pass
+
+    def go_away(facts: dict[str, Any]) -> None:
+        raise GoneAway
+
+    opened = Channel(tmp_path, {"count": count})
+    try:
+        with pytest.raises(GoneAway):
+            hand_over(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, go_away)
+        wait_for(lambda: ended, "end of the work")
+        assert ended[0]["from"] == 1
+    finally:
+        opened.close(5)
+
+
+# --- real processes --------------------------------------------------------------------------------------
+
+
+def lines_of(process: Running) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in process.out]
+
+
+def test_a_command_is_done_by_a_running_serve(start: Start, tmp_path: Path) -> None:
+    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    assert server.port
+    command = start("-m", "tests.processes.work_alone", tmp_path, 2)
+    assert command.ended() == 0
+    assert [line["done"] for line in lines_of(command)] == [1, 2, 2]
+    assert lines_of(command)[-1]["mine"] is False
+
+
+def test_a_command_works_alone_where_nothing_runs_and_leaves_nothing_behind(
+    start: Start, tmp_path: Path
+) -> None:
+    command = start("-m", "tests.processes.work_alone", tmp_path, 2)
+    assert command.ended() == 0
+    assert lines_of(command)[-1]["mine"] is True
+    assert not (tmp_path / SOCKET_FILE).exists()
+
+
+def test_a_second_command_is_done_by_the_one_that_works_alone(start: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    first = start("-m", "tests.processes.work_alone", tmp_path, 2, gate)
+    wait_for(lambda: first.out, "first progress")
+    second = start("-m", "tests.processes.work_alone", tmp_path, 3)
+    assert second.ended() == 0
+    assert lines_of(second)[-1] == {"done": 3, "pid": first.pid, "mine": False}
+    gate.touch()
+    assert first.ended() == 0
+
+
+def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
+    start: Start, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    command = start("-m", "tests.processes.work_alone", tmp_path, 3, gate)
+    wait_for(lambda: command.out, "first progress")
+    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    assert server.port
+    assert f"waiting for `switchroom count` (process {command.pid}," in server.err[0]
+    gate.touch()
+    assert command.ended() == 0
+    assert command.err == ["`switchroom serve` is starting and takes this over"]
+    assert [line["done"] for line in lines_of(command)] == [1, 2, 3, 3]
+    assert lines_of(command)[-1]["mine"] is False
+
+
+def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    assert server.port
+    command = start("-m", "tests.processes.work_alone", tmp_path, 2, gate)
+    wait_for(lambda: command.out, "first progress")
+    server.signal(signal.SIGTERM)
+    assert server.ended() == 0
+    gate.touch()
+    assert command.ended() == 0
+    assert lines_of(command)[-1] == {"done": 2, "pid": command.pid, "mine": True}
+
+
+def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, tmp_path: Path) -> None:
+    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    assert server.port
+    command = start("-m", "tests.processes.work_alone", tmp_path, 2, tmp_path / "never")
+    wait_for(lambda: command.out, "first progress")
+    server.signal(signal.SIGKILL)
+    assert command.ended() == 1
+    assert command.err == [
+        "switchroom: the running process ended before count was done; start the command again"
+    ]
+
+
+def test_a_command_killed_while_it_works_alone_leaves_the_way_free(start: Start, tmp_path: Path) -> None:
+    command = start("-m", "tests.processes.work_alone", tmp_path, 2, tmp_path / "never")
+    wait_for(lambda: command.out, "first progress")
+    command.signal(signal.SIGKILL)
+    again = start("-m", "tests.processes.work_alone", tmp_path, 2)
+    assert again.ended() == 0

@@ -1,0 +1,44 @@
+"""A command that writes, as its own process: `python -m tests.processes.work_alone DATA_DIR TO [GATE]`.
+
+Counts with the stand-in's `count`, wherever the writer is; prints progress and result as lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from integration.cli import guarded
+from integration.processes.channel import Handler
+from integration.processes.commands import carry_out_with
+from tests.processes.standin import StandIn, settings_for
+
+
+@guarded
+def main(data_dir: str, to: str, *gate: str) -> None:
+    def show(facts: Mapping[str, Any]) -> None:
+        print(json.dumps(facts), flush=True)
+
+    @contextmanager
+    def handlers() -> Iterator[Mapping[str, Handler]]:
+        yield StandIn(settings_for(data_dir)).commands
+
+    arguments = {"to": int(to)} | ({"gate": gate[0]} if gate else {})
+    result = carry_out_with(
+        Path(data_dir),
+        "count",
+        arguments,
+        handlers,
+        show,
+        lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    show({**result, "mine": result["pid"] == os.getpid()})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
