@@ -1,0 +1,116 @@
+"""`switchroom export RESOURCE`: from the mirror, beside a running serve."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from integration import settings as settings_module
+from integration.catalogue import UnknownResource, resource
+from integration.cli import config_option, guarded
+from integration.errors import QueryError, StorageError
+from integration.exports import csv, jsonl
+from integration.exports.selection import select
+from integration.mirror import query
+from integration.mirror.masking import hidden_of
+
+
+@click.command("export")
+@click.argument("name", metavar="RESOURCE")
+@click.option(
+    "--from", "since", metavar="DATE", help="Only from this time on (the collection's date property)."
+)
+@click.option("--to", "until", metavar="DATE", help="Only before this time.")
+@click.option(
+    "--filter", "conditions", metavar="JSON", help="The facade's filter: [{property, operator, value}]."
+)
+@click.option("--columns", metavar="A,B,C", help="Only these fields, in this order (CSV).")
+@click.option("--tz", metavar="ZONE", help="Times in this zone, such as Europe/London, instead of UTC (CSV).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "jsonl"]),
+    default="csv",
+    show_default=True,
+    help="Form of the file.",
+)
+@click.option("--bom", is_flag=True, help="Begin the CSV with a byte order mark, for Excel.")
+@click.option(
+    "--out", metavar="FILE", default="-", help="Where to write; '-' is standard output, the default."
+)
+@config_option
+@guarded
+def command(
+    name: str,
+    since: str | None,
+    until: str | None,
+    conditions: str | None,
+    columns: str | None,
+    tz: str | None,
+    form: str,
+    bom: bool,
+    out: str,
+    config: Path | None,
+) -> None:
+    """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses."""
+    try:
+        chosen = resource(name.strip("/"))
+    except UnknownResource as error:
+        raise click.UsageError(str(error)) from None
+    if not chosen.listed:
+        raise click.UsageError(f"{name} can't be listed, so there is nothing to export")
+    given = {"from": since, "to": until, "filter": conditions, "columns": columns, "tz": tz}
+    try:
+        selection = select(
+            chosen, {key: value for key, value in given.items() if value is not None}, hidden_of(chosen)
+        )
+        mirror = settings_module.load(config, os.environ).storage.data_dir / "mirror.db"
+        with closing(_open(mirror)) as connection:
+            connection.execute("BEGIN")
+            if form == "jsonl":
+                chunks = jsonl.stream(lambda: nullcontext(connection), selection)
+            else:
+                chunks = csv.stream(lambda: nullcontext(connection), selection, bom=bom)
+            with _sink(out) as sink:
+                for chunk in chunks:
+                    sink.write(chunk)
+    except QueryError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _open(mirror: Path) -> sqlite3.Connection:
+    if not mirror.exists():
+        raise StorageError(f"{mirror} does not exist yet: run `switchroom sync` or `switchroom serve` first")
+    connection = sqlite3.connect(f"{mirror.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA busy_timeout=5000")
+    query.register(connection)
+    return connection
+
+
+@contextmanager
+def _sink(out: str) -> Iterator[BinaryIO]:
+    """Standard output, or a file that appears under its name only when it is whole."""
+    if out == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(out)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    except OSError as error:
+        raise StorageError(f"{target}: can't be written ({error.strerror})") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,179 @@
+"""The facade's one door: every request below a base path comes through `Facade.answer`."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import orjson
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import HTTPException
+
+from integration.catalogue import match, methods_for, resource
+from integration.context import House
+from integration.errors import PlatformError, QueryError, StorageError
+from integration.facade import files, passing, reads, writes
+from integration.facade.answers import Stop, failure, no_answer, whole
+from integration.facade.asking import Asked, Fetch, check_rights
+from integration.facade.auth import Caller, Gatekeeper
+from integration.facade.exposure import BEYOND, EXPOSURE, Exposure
+from integration.facade.login import logout, public, token_deleted
+
+log = logging.getLogger(__name__)
+
+NAME = "facade"
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+_ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
+_EXPOSED_HEADERS = "X-Mirror-Age, X-Mirror-Complete, Content-Range, Accept-Ranges, ETag, Retry-After"
+
+
+def base_paths(house: House) -> tuple[str, ...]:
+    """Where the facade answers, the longest first: as configured, and at the path of platform.base_url with
+    either version segment."""
+    found = {path.rstrip("/") for path in house.settings.facade.base_paths}
+    own = urlsplit(str(house.settings.platform.base_url)).path.rstrip("/")
+    if own:
+        found.add(own)
+        segments = own.split("/")
+        for at, segment in enumerate(segments):
+            if segment in ("v1.1", "v1.2"):
+                found |= {
+                    "/".join([*segments[:at], version, *segments[at + 1 :]]) for version in ("v1.1", "v1.2")
+                }
+    return tuple(sorted((path for path in found if path), key=lambda path: (-len(path), path)))
+
+
+def make_blueprint(house: House, fetch: Fetch | None = None) -> Blueprint:
+    """The facade as a blueprint called `facade`, open to the guard: it has credentials of its own.
+
+    `fetch(kind, record_id)` brings a missing recording or voicemail into the archive.
+    """
+    blueprint = Blueprint(NAME, __name__)
+    facade = Facade(house, fetch)
+    for number, base in enumerate(base_paths(house)):
+        for part, rule in enumerate((base, f"{base}/", f"{base}/<path:rest>")):
+            blueprint.add_url_rule(
+                rule,
+                endpoint=f"answer_{number}_{part}",
+                view_func=facade.answer,
+                methods=METHODS,
+                provide_automatic_options=False,
+                strict_slashes=True,
+                merge_slashes=False,
+            )
+    return blueprint
+
+
+class Facade:
+    """What stands behind the routes. One per application."""
+
+    def __init__(self, house: House, fetch: Fetch | None = None) -> None:
+        self._house = house
+        self._fetch = fetch
+        self.gatekeeper = Gatekeeper(house)
+
+    def answer(self, rest: str = "") -> Response:
+        """Every request: answered, or refused in the one shape of errors."""
+        try:
+            response = self._answer("/" + rest)
+        except Stop as stop:
+            response = stop.response()
+        except QueryError as error:
+            response = failure(400, str(error))
+        except HTTPException as error:
+            response = failure(error.code or 500, error.description or error.name)
+        except PlatformError as error:
+            response = no_answer(error).response()
+        except StorageError as error:
+            response = failure(503, str(error), headers={"Retry-After": "5"})
+        except sqlite3.OperationalError as error:
+            if str(error) != "interrupted":
+                log.exception("%s %s failed", request.method, request.path)
+                response = failure(500, "Something went wrong here; the log says what.")
+            else:
+                response = failure(400, "This query takes too long; filter on an indexed property.")
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            response = failure(500, "Something went wrong here; the log says what.")
+        return self._for_browsers(response)
+
+    def _answer(self, path: str) -> Response:
+        if request.method == "OPTIONS":
+            return self._options(path)
+        method = "GET" if request.method == "HEAD" else request.method
+        if path != "/" and any(part in ("", ".", "..") for part in path[1:].split("/")):
+            raise Stop(404, "There is nothing at this path.")
+        found = match(method, path)
+        operation, parameters = found if found else (None, {})
+        if operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC:
+            return public(self._asked(Caller("nobody"), method, path, operation, parameters), self.gatekeeper)
+        caller = self.gatekeeper.identify(request)
+        asked = self._asked(caller, method, path, operation, parameters)
+        if path == "/":
+            raise Stop(404, "There is nothing at this path.")
+        taken = methods_for(path)
+        if operation is None and (taken or method == "PUT") and (method, path.split("/")[1]) not in BEYOND:
+            raise Stop(405, f"{method} is not allowed here.", headers={"Allow": _allow(taken)})
+        check_rights(asked)
+        return self._dispatch(asked)
+
+    def _asked(
+        self, caller: Caller, method: str, path: str, operation: object, parameters: dict[str, str]
+    ) -> Asked:
+        return Asked(self._house, request, caller, method, path, operation, parameters, self._fetch)  # type: ignore[arg-type]
+
+    def _dispatch(self, asked: Asked) -> Response:
+        operation = asked.operation
+        exposure = EXPOSURE[operation.name] if operation else None
+        if exposure is Exposure.LOCAL:
+            return logout(asked, self.gatekeeper) if asked.path == "/logout" else _ping()
+        if asked.method != "GET":
+            response = writes.write(asked)
+            token_deleted(asked, response, self.gatekeeper)
+            return response
+        if not asked.caller.from_mirror:
+            return passing.answer(asked, passing.get(asked))
+        if operation is None or exposure is Exposure.READ_THROUGH:
+            return passing.read_through(asked)
+        if exposure is Exposure.FILE:
+            return files.audio(asked) if asked.path.endswith(".mp3") else files.user_cdrs(asked)
+        target = resource(operation.resource or "")
+        if operation.answer == "collection":
+            return reads.collection(asked, target)
+        return reads.item(asked, target)
+
+    def _options(self, path: str) -> Response:
+        """Preflights carry no credentials, so neither does this answer need any."""
+        return whole(b"", 204, headers={"Allow": _allow(methods_for(path) or METHODS)})
+
+    def _for_browsers(self, response: Response) -> Response:
+        """CORS as configured (facade.cors_origins). No cache on the way may keep an answer."""
+        response.headers.setdefault("Cache-Control", "no-store")
+        origins = self._house.settings.facade.cors_origins
+        if not origins:
+            return response
+        response.headers.add("Vary", "Origin")
+        origin = request.headers.get("Origin")
+        if origin is None or not (origin in origins or "*" in origins):
+            return response
+        response.headers["Access-Control-Allow-Origin"] = "*" if "*" in origins else origin
+        response.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
+        if request.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Methods"] = ", ".join(METHODS)
+            response.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
+            response.headers["Access-Control-Max-Age"] = "600"
+        return response
+
+
+def _allow(methods: Iterable[str]) -> str:
+    found = list(methods)
+    if "GET" in found and "HEAD" not in found:
+        found.append("HEAD")
+    return ", ".join(dict.fromkeys([*found, "OPTIONS"]))
+
+
+def _ping() -> Response:
+    """Both forms: the specification's `message` and the observed `data` (observed.md §2)."""
+    return whole(orjson.dumps({"message": "Pong", "data": {"response": "Pong"}}))

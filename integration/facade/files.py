@@ -1,0 +1,89 @@
+"""Files: recordings and voicemail from the archive with Range and ETag, a user's CDRs as CSV."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from flask import Response, send_file
+
+from integration.catalogue import resource
+from integration.errors import PlatformError
+from integration.exports import csv
+from integration.exports.selection import select
+from integration.facade import passing, reads
+from integration.facade.answers import Stop, no_answer, whole
+from integration.facade.asking import Asked
+from integration.mirror import media, records
+from integration.mirror.filters import Condition
+from integration.mirror.media import Kind
+
+_KINDS: dict[str, Kind] = {"monitors": "recording", "voicemessages": "voicemail"}
+
+
+def audio(asked: Asked) -> Response:
+    """`/monitors/{id}.mp3`, `/voicemessages/{id}.mp3`. What isn't archived yet is fetched and kept."""
+    if not asked.caller.from_mirror:
+        return passing.answer(asked, passing.get(asked))
+    target = resource(asked.collections[0])
+    kind, number = _KINDS[target.collection], int(asked.parameters["id"])
+    if number >= 2**63:
+        raise Stop(404, f"There is no {target.title} {number}.")
+    reads.own_record(asked, target, number)
+    with asked.house.mirror.read() as connection:
+        row = media.state(connection, kind, number)
+        missing = records.stored(connection, target, number)
+    if missing is not None and missing.missing:
+        raise Stop(404, f"There is no {target.title} {number}.")
+    if row is not None and row["state"] == "have":
+        path = _inside(asked.house.settings.storage.data_dir, row["path"])
+        if path is not None:
+            return _sent(path, row["sha256"])
+    return _sent(*_fetched(asked, kind, number))
+
+
+def user_cdrs(asked: Asked) -> Response:
+    """`/users/{id}/cdrs.csv`, made from the mirror."""
+    if not asked.caller.from_mirror:
+        return passing.answer(asked, passing.get(asked))
+    target = resource("cdrs")
+    with asked.house.mirror.read() as connection:
+        standing = records.standing(connection, target)
+        if not standing.complete and records.is_empty(connection, target):
+            return passing.read_through(asked)
+    mine = Condition("user_id", "eq", int(asked.parameters["id"]))
+    chosen = select(target, {})
+    chosen = replace(chosen, question=replace(chosen.question, missing=False).also(mine))
+    body = b"".join(csv.stream(asked.house.mirror.read, chosen))
+    headers = {"X-Mirror-Complete": "true" if standing.complete else "false"}
+    return whole(body, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _fetched(asked: Asked, kind: Kind, number: int) -> tuple[Path, str | None]:
+    if asked.fetch is None:
+        raise Stop(502, "The file is not in the archive yet.")
+    try:
+        path = asked.fetch(kind, number)
+    except PlatformError as error:
+        if error.status in (403, 404):
+            raise Stop(error.status, str(error)) from error
+        raise no_answer(error) from error
+    with asked.house.mirror.read() as connection:
+        row = media.state(connection, kind, number)
+    return path, row["sha256"] if row is not None else None
+
+
+def _inside(data_dir: Path, relative: str) -> Path | None:
+    """The archived file; None if it is gone, or is not a plain file in its folder (promise S13)."""
+    path = data_dir / relative
+    folder = data_dir.resolve()
+    if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(folder):
+        return None
+    return path
+
+
+def _sent(path: Path, sha256: str | None) -> Response:
+    """Range, If-Range, If-None-Match and If-Modified-Since are Werkzeug's."""
+    return send_file(
+        path.resolve(), mimetype="audio/mpeg", conditional=True, etag=sha256 or True, max_age=None
+    )

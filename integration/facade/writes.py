@@ -1,0 +1,254 @@
+"""Writes: done by the platform first, noted in the mirror before the answer leaves (interface.md §4).
+
+1. Rights and settings. 2. The body is read. 3. A repeat under the same Idempotency-Key gets the first answer.
+4. A journal entry. 5. The platform is asked, once. 6. The mirror. 7. The entry is finished; the platform's
+status and body are the answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from flask import Response
+
+from integration import clock
+from integration.catalogue import resource
+from integration.catalogue.shapes import Resource
+from integration.database import Transaction
+from integration.documents import Document, read_page
+from integration.errors import PlatformError, StorageError
+from integration.facade import passing
+from integration.facade.answers import JSON, Stop, no_answer, whole
+from integration.facade.asking import COLLECTIONS, Asked
+from integration.facade.exposure import EXPOSURE, Exposure
+from integration.house import journal
+from integration.mirror import records
+from integration.mirror.upsert import delete_rows, put_item, upsert, usable_key
+from integration.platform_api.budget import PEOPLE
+from integration.platform_api.transport import Answer
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 32 * 1024 * 1024
+"""A voicemail announcement travels as base64 in its body."""
+
+SLOW_SECONDS = 60.0
+"""Total for one write: click-to-call takes 15 seconds, /leadcalls may hold its answer for a minute."""
+
+_UNREPEATABLE = ("/apitokens",)
+"""Answers that hold a secret are not kept for a repeat."""
+
+
+def write(asked: Asked) -> Response:
+    """One write-through. Raises Stop: 400, 403, 409, 413, 422, 502, 504."""
+    _check_allowed(asked)
+    body = _body(asked)
+    key = asked.request.headers.get("Idempotency-Key")
+    if key is None:
+        return passing.answer(asked, _send(asked, body))
+    who = asked.caller.who
+    first = journal.claim(asked.house.house, who, key, asked.method, asked.target, body)
+    if first is not None:
+        return _repeat(first)
+    try:
+        answer = passing.answer(asked, _send(asked, body))
+    except Stop as stop:
+        answer = stop.response()
+    kept = b"" if asked.path.startswith(_UNREPEATABLE) else answer.get_data()
+    kind = answer.content_type or JSON
+    journal.settle(asked.house.house, who, key, answer.status_code, kind, kept)
+    return answer
+
+
+def _check_allowed(asked: Asked) -> None:
+    settings = asked.house.settings.facade
+    if not settings.writes:
+        raise Stop(403, "Writes are switched off here (facade.writes).")
+    if is_destructive(asked) and not settings.destructive:
+        raise Stop(403, "Deleting a whole collection or the account is switched off (facade.destructive).")
+
+
+def is_destructive(asked: Asked) -> bool:
+    """`DELETE` of a whole collection or of the account, known to the specification or not."""
+    if asked.operation is not None:
+        return EXPOSURE[asked.operation.name] is Exposure.DESTRUCTIVE
+    collection = asked.path.strip("/")
+    return asked.method == "DELETE" and ("/" not in collection or collection in COLLECTIONS)
+
+
+def _body(asked: Asked) -> bytes | None:
+    """The body, which must be JSON where there is one. Raises Stop 413, 400."""
+    request = asked.request
+    request.max_content_length = MOST_BYTES
+    body = request.get_data(cache=False)
+    if asked.caller.narrowed is not None:
+        return _from_own_user(body, asked.caller.narrowed)
+    if not body:
+        return None
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Stop(400, f"The body is not valid JSON: {error}") from None
+    return body
+
+
+def _from_own_user(body: bytes, user: int) -> bytes:
+    """A narrowed key's calls come from its own user (interface.md §6 Identity)."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Stop(400, f"The body is not valid JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise Stop(400, "The body must be a JSON object.")
+    if parsed.get("from") not in (None, user, str(user)):
+        raise Stop(403, "This key's calls come from its own user.")
+    return orjson.dumps({**parsed, "from": str(user)})
+
+
+def _repeat(first: journal.First) -> Response:
+    if not first.same:
+        raise Stop(422, "This Idempotency-Key was used for another request.")
+    if first.status is None:
+        raise Stop(409, "The first request with this Idempotency-Key has no answer yet.")
+    return whole(first.body or b"", first.status, content_type=first.content_type or JSON)
+
+
+def _send(asked: Asked, body: bytes | None) -> Answer:
+    """Journal, platform, mirror. Raises Stop 502 or 504 for no answer: it may have been done."""
+    house = asked.house
+    entry = journal.begin(
+        house.house,
+        who=asked.caller.who,
+        address=asked.request.remote_addr or "",
+        method=asked.method,
+        path=asked.path if not asked.path.startswith("/apitokens/") else "/apitokens/***",
+        body=body,
+    )
+    asked_at, begun = clock.stamp(), clock.monotonic()
+    try:
+        said = house.platform.send(
+            asked.method,
+            asked.target,
+            body,
+            params=asked.query or None,
+            who=PEOPLE,
+            credentials=asked.caller.credentials,
+            check=False,
+            seconds=max(SLOW_SECONDS, house.settings.platform.timeout),
+        )
+    except PlatformError as error:
+        journal.finish(
+            house.house, entry, status=None, result=f"no answer: {error}", seconds=clock.monotonic() - begun
+        )
+        raise no_answer(error) from error
+    journal.finish(
+        house.house, entry, status=said.status, result=_result(said), seconds=clock.monotonic() - begun
+    )
+    if said.status < 400:
+        try:
+            _note(asked, said, body, asked_at)
+        except (StorageError, PlatformError) as error:
+            # Done is done: the caller must not repeat it. The next walk brings it into the mirror.
+            log.warning("%s %s was done but not noted in the mirror: %s", asked.method, asked.path, error)
+    return said
+
+
+def _result(said: Answer) -> str:
+    return "done" if said.status < 400 else "refused" if said.status < 500 else "failed"
+
+
+def _note(asked: Asked, said: Answer, body: bytes | None, asked_at: str) -> None:
+    """Bring the mirror to what the write made."""
+    target = _resource(asked)
+    if target is None or target.key is None:
+        return
+    if asked.method == "DELETE":
+        _note_deleted(asked, target, said, asked_at)
+        return
+    record = passing.record_in(said.body)
+    if record is not None and _is_shaped(asked):
+        record = asked.house.platform.item(asked.target, who=PEOPLE)
+    if record is not None:
+        _store(asked, target, record, asked_at)
+        return
+    _reread(asked, target, _ids_in(body), asked_at)
+
+
+def _resource(asked: Asked) -> Resource | None:
+    """The mirrored collection that a write changes, by its path."""
+    if asked.path in ("/leadcalls", "/calls") or asked.path.startswith("/calls/"):
+        return resource("calls")
+    for name in ("/".join(asked.path.strip("/").split("/")[:2]), asked.path.strip("/").split("/")[0]):
+        if name in COLLECTIONS:
+            found = resource(name)
+            return found if found.listed and found.table != "me" else None
+    return None
+
+
+def _store(asked: Asked, target: Resource, record: Document, asked_at: str) -> None:
+    """An answer that shows only a part of the record must not take the rest away from the list's form."""
+    key = usable_key(target, record)
+    if key is None:
+        return
+
+    def work(tx: Transaction) -> None:
+        before = records.stored(tx.connection, target, key)
+        document = record
+        if before is not None:
+            known = orjson.loads(before.doc)
+            if known.keys() - record.values.keys():
+                values = {**known, **{name: record.values[name] for name in known if name in record.values}}
+                document = Document(orjson.dumps(values, default=str).decode(), values)
+        upsert(tx, target, [document], source="write", asked_at=asked_at)
+        if before is not None and before.item is not None:
+            whole_item = {**orjson.loads(before.item), **record.values}
+            document = Document(orjson.dumps(whole_item, default=str).decode(), whole_item)
+            put_item(tx, target, document, source="write", asked_at=asked_at)
+
+    asked.house.mirror.write(work)
+
+
+def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -> None:
+    """204 is done. 202 was only accepted: the next walk finds out."""
+    if said.status == 202:
+        return
+    tail = asked.path.strip("/").removeprefix(target.collection).strip("/")
+    keys = [int(part) for part in tail.split(",") if part.isdigit() and int(part) < 2**63] if tail else None
+
+    def work(tx: Transaction) -> None:
+        if keys is None:
+            records.mark_all_missing(tx, target, asked_at)
+        elif target.table == "calls":
+            delete_rows(tx, target, keys)
+        else:
+            records.mark_missing(tx, target, keys, asked_at)
+
+    asked.house.mirror.write(work)
+
+
+def _reread(asked: Asked, target: Resource, keys: Sequence[int], asked_at: str) -> None:
+    """What a bulk PATCH changed, read again: its answer shows no records."""
+    if not keys:
+        return
+    condition = [{"property": target.key, "operator": "in", "value": list(keys)}]
+    said = asked.house.platform.get(
+        f"/{target.collection}",
+        {"filter": orjson.dumps(condition).decode(), "limit": len(keys)},
+        who=PEOPLE,
+        credentials=asked.caller.credentials,
+    )
+    documents = read_page(said.body).documents
+    asked.house.mirror.write(lambda tx: upsert(tx, target, documents, source="write", asked_at=asked_at))
+
+
+def _ids_in(body: bytes | None) -> list[int]:
+    parsed: Any = orjson.loads(body) if body else None
+    entries = parsed if isinstance(parsed, list) else []
+    return [entry["id"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), int)]
+
+
+def _is_shaped(asked: Asked) -> bool:
+    return any(name == "include" or name.startswith("fields") for name in asked.args)

@@ -1,0 +1,144 @@
+"""The facade behind a real Flask application, on real databases, in front of a small platform over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from integration import clock
+from integration.catalogue import resource
+from integration.context import EXTENSION, House
+from integration.database import Database
+from integration.documents import Document
+from integration.facade.blueprint import make_blueprint
+from integration.house import keys
+from integration.house.database import open_house
+from integration.mirror import walks
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import upsert
+from integration.platform_api import retry
+from integration.platform_api.client import Platform
+from integration.settings import Settings
+from tests.platform_api.server import Asked, Reply, Server
+
+ADMIN = "b" * 40
+USER = "c" * 40
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
+
+
+def sample(name: str) -> dict[str, Any]:
+    return json.loads((FIXTURES / f"{name}.json").read_text())
+
+
+@dataclass
+class Room:
+    """Everything a test touches. `base` is where the facade answers."""
+
+    server: Server
+    mirror: Database
+    people: Database
+    platform: Platform
+    client: FlaskClient
+    house: House
+    app: Flask
+    base: str = "/v1.2/voipstudio"
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def get(self, path: str, headers: dict[str, str] | None = None, **options: Any) -> Any:
+        return self.client.get(
+            self.base + path, headers=self.headers if headers is None else headers, **options
+        )
+
+    def put(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
+        """Mirror these records, and say that a walk has read all of the collection."""
+        target = resource(collection)
+        documents = [Document(json.dumps(record, separators=(",", ":")), record) for record in records]
+
+        def work(tx: Any) -> None:
+            upsert(tx, target, documents, source="sync", asked_at=clock.stamp())
+            if complete:
+                walks.begin(tx, collection)
+                walks.finish(tx, collection, None, len(documents))
+
+        self.mirror.write(work)
+
+    def key(self, name: str = "tests", scope: str = "read", **options: Any) -> dict[str, str]:
+        _, secret = keys.add(self.people, name, scope, options.get("collections"), options.get("user"))
+        return {"X-Auth-Token": secret}
+
+    def away(self) -> None:
+        """From now on the platform gives no usable answer."""
+        self.server.routes.clear()
+        self.server.routes["*"] = lambda asked, reply: reply.json({"message": "down", "errors": []}, 503)
+
+    def asked(self, path: str) -> int:
+        return self.server.count(self.base + path)
+
+
+def me_of(asked: Asked) -> tuple[int, dict[str, Any]]:
+    """The platform's view of who asks."""
+    shown = asked.headers.get("X-Auth-Token") or asked.headers.get("Authorization", "")
+    people = {
+        ADMIN: {"id": 1000009, "email": "root@example.com", "is_root": True},
+        USER: {"id": 1000002, "email": "bob@example.com", "is_root": False},
+        "a" * 40: {**sample("response-me-200")["data"], "is_root": "true"},
+    }
+    import base64
+
+    if shown.startswith("Basic "):
+        shown = base64.b64decode(shown[6:]).decode().partition(":")[2]
+    if shown not in people:
+        return 401, {"message": "Unauthorized", "errors": []}
+    return 200, {"data": people[shown], "links": {}}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, Any]:
+    """Sections that a test may change before it asks for `room`."""
+    return {"facade": {}, "platform": {}, "storage": {"data_dir": tmp_path}}
+
+
+@pytest.fixture
+def room(settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setattr(retry, "FIRST_GAP", 0.001)
+    server = Server()
+    base = "/v1.2/voipstudio"
+    server.routes["*"] = lambda asked, reply: reply.json({"message": "Not found", "errors": []}, 404)
+    server.routes[f"{base}/me"] = lambda asked, reply: reply.json(me_of(asked)[1], me_of(asked)[0])
+    server.routes[f"{base}/ping"] = lambda asked, reply: reply.json({"message": "Pong"})
+    settings["platform"] = {
+        "base_url": server.url + base,
+        "user_id": "1000001",
+        "api_key": "a" * 40,
+        "timeout": 5,
+        **settings["platform"],
+    }
+    loaded = Settings.model_validate(settings)
+    mirror, people = open_mirror(tmp_path / "mirror.db"), open_house(tmp_path / "house.db")
+    platform = Platform(loaded.platform)
+    house = cast(House, SimpleNamespace(settings=loaded, mirror=mirror, house=people, platform=platform))
+    app = Flask(__name__)
+    app.extensions[EXTENSION] = house
+    app.register_blueprint(make_blueprint(house))
+    room = Room(server, mirror, people, platform, app.test_client(), house, app)
+    room.headers = room.key()
+    yield room
+    platform.close()
+    mirror.close()
+    people.close()
+    server.close()
+
+
+Say = Callable[[Asked, Reply], None]
+
+
+def says(value: Any, status: int = 200) -> Say:
+    return lambda asked, reply: reply.json(value, status)

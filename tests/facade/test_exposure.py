@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from integration.catalogue import OPERATIONS
+from integration.facade.exposure import EXPOSURE, Exposure
+
+
+def test_every_operation_of_the_specification_has_an_explicit_entry() -> None:
+    assert len(EXPOSURE) == 165
+    assert set(EXPOSURE) == {operation.name for operation in OPERATIONS}
+
+
+def test_public_is_exactly_what_needs_no_credentials() -> None:
+    public = {name for name, exposure in EXPOSURE.items() if exposure is Exposure.PUBLIC}
+    assert public == {operation.name for operation in OPERATIONS if operation.public}
+
+
+def test_deletes_of_whole_collections_and_of_the_account_are_destructive() -> None:
+    destructive = {name for name, exposure in EXPOSURE.items() if exposure is Exposure.DESTRUCTIVE}
+    assert destructive == {
+        "DELETE /sms",
+        "DELETE /chatmsgs",
+        "DELETE /cdrs",
+        "DELETE /monitors",
+        "DELETE /statements",
+        "DELETE /voicemessages",
+        "DELETE /customers/{id}",
+    }
