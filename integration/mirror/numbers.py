@@ -124,4 +124,7 @@ class Numbers:
             number = phonenumbers.parse(text, country)
         except phonenumbers.NumberParseException:
             return None
-        return number if phonenumbers.is_possible_number(number) else None
+        # Valid is the cheaper question with the commoner answer.
+        if phonenumbers.is_valid_number(number) or phonenumbers.is_possible_number(number):
+            return number
+        return None

@@ -37,11 +37,31 @@ CHUNK = 2000
 
 TICK = 500
 
-_LEG_COLUMNS = 41
-_WRITE_LEG = f"INSERT OR REPLACE INTO _legs VALUES ({', '.join('?' * _LEG_COLUMNS)})"
-_CALL_COLUMNS = len(CallRow._fields)
-_WRITE_CALL = f"INSERT OR REPLACE INTO _calls VALUES ({', '.join('?' * (_CALL_COLUMNS + 1))})"
 _DUE = CallRow._fields.index("due_at")
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def _update(table: str, columns: Sequence[str]) -> str:
+    """By the first column, which is the last parameter as well."""
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {columns[0]} = ?"
+
+
+LEG_COLUMNS = (
+    "leg_id", "call_id", "root_id", "parent_id", "join_key", "started", "ended", "window", "side", "state",
+    "state_since", "started_at", "connected", "connected_at", "ended_at", "inferred", "missing", "ended_by",
+    "final", "context", "group_kind", "group_id", "src", "src_id", "src_name", "dst", "dst_id", "dst_name",
+    "user_id", "user_name", "extension", "t_cause", "duration", "billsec", "charge", "disposition", "cdrs",
+    "recordings", "voicemails", "sources", "origins",
+)  # fmt: skip
+_STATE = LEG_COLUMNS.index("state")
+_CALL_COLUMNS = (*CallRow._fields, "change_no")
+# Neither OR REPLACE, which deletes and rewrites every index, nor an upsert, whose conflict clause would take
+# the place of those inside triggers on these tables.
+_NEW_LEG, _SAME_LEG = _insert("_legs", LEG_COLUMNS), _update("_legs", LEG_COLUMNS)
+_NEW_CALL, _SAME_CALL = _insert("_calls", _CALL_COLUMNS), _update("_calls", _CALL_COLUMNS)
 
 
 class LiveDocument(Protocol):
@@ -296,16 +316,20 @@ class _Region:
 
     def write_legs(self, joined: Sequence[Joined]) -> None:
         """Write the legs that differ from their rows, remove those that no fact tells of any more."""
-        rows = []
+        new, changed = [], []
         for call in joined:
             for id_ in call.legs:
                 row = _leg_row(self.views[id_], self.links[id_], call.id)
                 old = self.before.get(id_)
                 if row != old:
-                    rows.append(row)
-                    if self.views[id_].leg.ended and (old is None or old[9] != ENDED):
+                    if old is None:
+                        new.append(row)
+                    else:
+                        changed.append((*row, id_))
+                    if self.views[id_].leg.ended and (old is None or old[_STATE] != ENDED):
                         self.just_ended.append(id_)
-        self.tx.executemany(_WRITE_LEG, rows)
+        self.tx.executemany(_NEW_LEG, new)
+        self.tx.executemany(_SAME_LEG, changed)
         self.tx.executemany(
             "DELETE FROM _legs WHERE leg_id = ?", [(i,) for i in self.void & self.before.keys()]
         )
@@ -343,7 +367,7 @@ def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Join
         tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
         tx.announce("call_gone", id_)
     _lead_on(tx, joined, region, lost)
-    written = []
+    new, changed = [], []
     for row in rows:
         before = old.get(row.id)
         if before is not None and before[:_DUE] == row[:_DUE]:
@@ -351,8 +375,13 @@ def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Join
                 tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
             continue
         summary = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
-        written.append((*row, tx.announce("call", row.id, summary)))
-    tx.executemany(_WRITE_CALL, written)
+        number = tx.announce("call", row.id, summary)
+        if before is None:
+            new.append((*row, number))
+        else:
+            changed.append((*row, number, row.id))
+    tx.executemany(_NEW_CALL, new)
+    tx.executemany(_SAME_CALL, changed)
 
 
 def _lead_on(tx: Transaction, joined: Sequence[Joined], region: _Region, lost: Sequence[int]) -> None:
