@@ -1,0 +1,223 @@
+"""Calls: the history. Everything that is shown is in the URL, so that a view can be kept and passed on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+import phonenumbers
+from flask import Blueprint, request
+
+from integration.context import this_house
+from integration.dashboard import formats, shell
+from integration.mirror import history, search
+from integration.mirror.history import CallFilter, Cursor
+
+blueprint = Blueprint("calls", __name__)
+
+DEFAULT_RANGE = "week"
+RANGES = {
+    "today": "Today",
+    "yesterday": "Yesterday",
+    "week": "7 days",
+    "month": "30 days",
+    "all": "Everything",
+}
+DAYS = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7), "month": (29, 30)}
+"""Days before today that a range begins, and how many days it has."""
+OUTCOMES = {
+    "answered": "Answered",
+    "not_talked": "Missed or voicemail",
+    "missed": "Missed",
+    "voicemail": "Voicemail",
+    "abandoned": "Hung up early",
+    "not_answered": "No answer (outbound)",
+    "internal": "Internal",
+    "open": "Going on",
+}
+WAYS = {"in": "Inbound", "out": "Outbound", "internal": "Internal"}
+READ_SECONDS = 5.0
+"""A search that takes longer is cut; the page then says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the URL asks for. `args` holds only what is set."""
+
+    args: Mapping[str, str]
+    range: str
+    asked: CallFilter
+
+    def url(self, **changes: str | None) -> str:
+        """This view with some parameters changed (None: without), on its first page."""
+        merged = {**self.args, **changes}
+        kept = [(name, merged[name]) for name in NAMES if merged.get(name)]
+        return "/calls" + (f"?{urlencode(kept)}" if kept else "")
+
+    @property
+    def narrowed(self) -> int:
+        """How many filters besides the range and the search are set."""
+        return sum(name in self.args for name in NAMES if name not in ("q", "range", "from", "to"))
+
+
+NAMES = (
+    "q",
+    "range",
+    "from",
+    "to",
+    "direction",
+    "outcome",
+    "person",
+    "line",
+    "min",
+    "max",
+    "recorded",
+    "voicemail",
+)
+
+
+def read(args: Mapping[str, str], *, zone: ZoneInfo, today: date, calling_code: str | None) -> View:
+    """The view that URL parameters ask for. What makes no sense is left out, not refused: links get old."""
+    kept = {name: args[name].strip()[:200] for name in NAMES if args.get(name, "").strip()}
+    first, last = _day(kept.get("from")), _day(kept.get("to"))
+    if first is None:
+        kept.pop("from", None)
+    if last is None:
+        kept.pop("to", None)
+    named = kept.get("range", DEFAULT_RANGE)
+    if first or last:
+        named = "custom"
+        kept.pop("range", None)
+    elif named not in RANGES:
+        named = DEFAULT_RANGE
+        kept.pop("range", None)
+    elif named in DAYS:
+        back, length = DAYS[named]
+        first = today - timedelta(days=back)
+        last = first + timedelta(days=length - 1)
+    for name, known in (("direction", WAYS), ("outcome", OUTCOMES)):
+        if kept.get(name) not in known:
+            kept.pop(name, None)
+    for name in ("person", "min", "max"):
+        if not (kept.get(name, "").isdecimal() and len(kept[name]) <= 12):
+            kept.pop(name, None)
+    asked = CallFilter(
+        since=formats.midnight(first, zone) if first else None,
+        until=formats.midnight(last + timedelta(days=1), zone) if last else None,
+        wanted=search.wanted(kept.get("q", ""), calling_code),
+        user_id=_number(kept.get("person")),
+        our_number=kept.get("line"),
+        direction=kept.get("direction"),
+        outcome=kept.get("outcome"),
+        at_least=_number(kept.get("min")),
+        at_most=_number(kept.get("max")),
+        recorded=kept.get("recorded") == "1",
+        voicemail=kept.get("voicemail") == "1",
+    )
+    return View(kept, named, asked)
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        day = date.fromisoformat(text or "")
+    except ValueError:
+        return None
+    # Beyond these a zone's offset can't be taken off any more.
+    return day if 1970 <= day.year < 9000 else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def calling_code(country: str | None) -> str | None:
+    """'44' for 'GB'."""
+    code = phonenumbers.country_code_for_region(country.upper()) if country else 0
+    return str(code) if code else None
+
+
+@blueprint.get("/calls")
+def index() -> str:
+    house, zone = this_house(), formats.zone()
+    view = read(
+        request.args,
+        zone=zone,
+        today=formats.today(),
+        calling_code=calling_code(house.settings.dashboard.country),
+    )
+    asked = replace(view.asked, only_user=shell.only_user())
+    if asked.wanted is not None:
+        search.catch_up(house.mirror)
+    cursor = Cursor.read(request.args.get("before"), "before") or Cursor.read(
+        request.args.get("after"), "after"
+    )
+    with house.mirror.read(seconds=READ_SECONDS) as connection:
+        page = history.page(connection, asked, cursor)
+        total = history.count(connection, asked)
+        elsewhere = 0
+        if not total and (asked.since or asked.until):
+            elsewhere = history.count(connection, asked.without_range())
+        anything = total or history.count(connection, CallFilter(only_user=asked.only_user), 1)
+        people, numbers = history.people(connection), history.numbers(connection)
+    return shell.page(
+        "calls",
+        "calls.html",
+        q=view.args.get("q", ""),
+        view=view,
+        days=_by_day(page.rows),
+        calls=page,
+        total=total,
+        more_than=history.COUNTED if total > history.COUNTED else None,
+        elsewhere=elsewhere,
+        anything=anything,
+        people=people,
+        numbers=numbers,
+        chips=_chips(view),
+        export=_export(asked),
+        RANGES=RANGES,
+        OUTCOMES=OUTCOMES,
+        WAYS=WAYS,
+    )
+
+
+def _by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
+    """Rows under the day they began in the display zone."""
+    return [
+        (day, list(calls)) for day, calls in groupby(rows, key=lambda row: formats.day_of(row["started_at"]))
+    ]
+
+
+def _chips(view: View) -> list[tuple[str, str, bool]]:
+    """(word, URL, whether it is on): one click on, one click off."""
+    chips = []
+    for name in ("today", "week", "month", "all"):
+        url = view.url(range=None if name == DEFAULT_RANGE else name, **_NO_DAYS)
+        chips.append((RANGES[name], url, view.range == name))
+    for word, name, value in (
+        ("Missed", "outcome", "not_talked"),
+        ("Recorded", "recorded", "1"),
+        ("Voicemail", "voicemail", "1"),
+    ):
+        on = view.args.get(name) == value
+        chips.append((word, view.url(**{name: None if on else value}), on))
+    return chips
+
+
+_NO_DAYS: dict[str, str | None] = {"from": None, "to": None}
+
+
+def _export(asked: CallFilter) -> str:
+    """The CDRs of the same range, whose date property is `calldate`."""
+    entries = []
+    if asked.since:
+        entries.append({"property": "calldate", "operator": "gte", "value": asked.since})
+    if asked.until:
+        entries.append({"property": "calldate", "operator": "lt", "value": asked.until})
+    query = {"filter": json.dumps(entries)} if entries else {}
+    return "/exports/cdrs.csv" + (f"?{urlencode(query)}" if query else "")

@@ -1,0 +1,25 @@
+"""The dashboard's pages, as a table of contents."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from integration.dashboard import call, calls, errors, formats, live, messages, missed, shell, system
+
+BLUEPRINTS = (
+    live.blueprint,
+    missed.blueprint,
+    calls.blueprint,
+    call.blueprint,
+    messages.blueprint,
+    system.blueprint,
+)
+
+
+def register(app: Flask) -> None:
+    """Put every page into `app`. The guard must have been installed before."""
+    formats.register(app)
+    shell.register(app)
+    errors.register(app)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)

@@ -1,0 +1,126 @@
+"""What stands on every page around its content: rail with counts, display zone, age of the data."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Flask, render_template
+from jinja2 import pass_context
+from jinja2.runtime import Context
+
+from integration import clock
+from integration.context import House, this_house
+from integration.dashboard import formats
+from integration.dashboard.guard import current_person
+from integration.dashboard.roles import only_calls_of
+from integration.house import callbacks
+from integration.house.people import Person
+from integration.mirror import live
+
+LATE_SECONDS = 300
+"""What the mirror lists may be this old (design.md §1: 'within five minutes'); older shows amber."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One entry of the rail. `key` follows `g` on the keyboard; `badge` is the class of its count."""
+
+    page: str
+    path: str
+    word: str
+    icon: str
+    key: str
+    badge: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """How old what people see may be: a word, the UTC text it counts from, a hue, a sentence."""
+
+    word: str
+    stamp: str | None
+    hue: str
+    title: str
+
+
+def only_user() -> int | None:
+    """The platform user whose calls alone the person may see; None for everyone's."""
+    return only_calls_of(current_person(), this_house().settings.dashboard.agents_see)
+
+
+def age(connection: sqlite3.Connection, house: House) -> Age:
+    """Of the CDRs, which everything is settled by."""
+    state = live.freshness(connection)
+    last = state.last_success_at
+    if last is None:
+        if state.last_error:
+            return Age("no data yet", None, "bad", f"The platform could not be read: {state.last_error}")
+        return Age("first walk", None, "wary", "The first walk of the platform has not finished yet.")
+    seconds = formats.since(last) or 0.0
+    late = max(LATE_SECONDS, 2 * house.settings.sync.recent_interval)
+    when = formats.at_full(last)
+    if state.last_error:
+        return Age("unreachable, data from", last, "bad", f"Last read {when}. Since then: {state.last_error}")
+    return Age("data from", last, "wary" if seconds > late else "", f"Call records were last read {when}.")
+
+
+def unreachable_since(connection: sqlite3.Connection) -> str | None:
+    """UTC text since when the platform can't be read; None while it can."""
+    state = live.freshness(connection)
+    if not state.last_error:
+        return None
+    return state.last_success_at or state.last_error_at or clock.stamp()
+
+
+def open_callbacks(house: House) -> int:
+    with house.house.read() as connection:
+        return callbacks.count_open(connection)
+
+
+def tabs(counts: live.Counts, missed: int, trouble: bool) -> list[Tab]:
+    return [
+        Tab("live", "/", "Live", "live", "l", "live", counts.open),
+        Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
+        Tab("calls", "/calls", "Calls", "calls", "c"),
+        Tab("messages", "/messages", "Messages", "messages", "s"),
+        Tab("system", "/system", "System", "system", "y", "alarm" if trouble else "", int(trouble)),
+    ]
+
+
+def shell(person: Person) -> dict[str, Any]:
+    house = this_house()
+    only = only_user()
+    with house.mirror.read() as connection:
+        counts = live.counts(connection, only)
+        change = live.change_number(connection)
+        data_age = age(connection, house)
+    settings = house.settings.dashboard
+    return {
+        "person": person,
+        "tabs": tabs(counts, open_callbacks(house), house.health.report()["status"] != "ok"),
+        "counts": counts,
+        "change": change,
+        "age": data_age,
+        "zone": settings.timezone.replace("_", " "),
+        "now": int(clock.unix() * 1000),
+    }
+
+
+def page(name: str, template: str, **values: Any) -> str:
+    """Render a page inside the shell. `name` marks its tab."""
+    return render_template(template, page=name, shell=shell(current_person()), **values)
+
+
+@pass_context
+def _allowed(context: Context, role_or_right: str) -> bool:
+    person = context.get("person")
+    return isinstance(person, Person) and person.may(role_or_right)
+
+
+def register(app: Flask) -> None:
+    """Templates get `may('agent')`."""
+    app.jinja_env.globals["may"] = _allowed
+    app.jinja_env.globals["NOTHING"] = formats.NOTHING

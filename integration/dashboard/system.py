@@ -1,0 +1,81 @@
+"""System: how old everything is, what failed, and what to do about it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from flask import Blueprint
+
+from integration import clock
+from integration.context import this_house
+from integration.dashboard import formats, shell
+from integration.inbox.overview import overview
+from integration.mirror import live, media, walks
+
+blueprint = Blueprint("system", __name__)
+
+SILENT_SECONDS = 3600
+"""If records show calls in this time and no webhook came, webhooks are not set up, or broken."""
+DATABASES = ("inbox.db", "mirror.db", "house.db")
+LOW_BYTES = 2_000_000_000
+"""Kept free by the archive (interface.md §2, recordings.max_gb)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Bytes of the file system that holds `data_dir`, and of our databases by name."""
+
+    total: int
+    free: int
+    databases: dict[str, int]
+
+    @property
+    def low(self) -> bool:
+        return self.free < 2 * LOW_BYTES
+
+
+def disk(data_dir: Path) -> Disk:
+    usage = shutil.disk_usage(data_dir)
+    sizes = {}
+    for name in DATABASES:
+        files = (data_dir / name, data_dir / f"{name}-wal")
+        sizes[name] = sum(file.stat().st_size for file in files if file.exists())
+    return Disk(usage.total, usage.free, sizes)
+
+
+def _archive(connection: sqlite3.Connection) -> dict[str, int]:
+    """Files by state (have, wanted, failed, gone), and `bytes`."""
+    found = dict.fromkeys(("have", "wanted", "failed", "gone"), 0)
+    for (_, state), count in media.counts(connection).items():
+        found[state] = found.get(state, 0) + count
+    return {**found, "bytes": media.stored_bytes(connection)}
+
+
+@blueprint.get("/system")
+def index() -> str:
+    house = this_house()
+    received = overview(house.inbox)
+    hour_ago = clock.stamp(clock.unix() - SILENT_SECONDS)
+    with house.mirror.read() as connection:
+        collections = walks.all_states(connection)
+        untold = live.untold_calls(connection, hour_ago)
+        fresh = live.freshness(connection)
+        archive = _archive(connection)
+    late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
+    quiet = received.last_received_at is None or received.last_received_at < hour_ago
+    return shell.page(
+        "system",
+        "system.html",
+        received=received,
+        silent=untold if quiet else 0,
+        fresh=fresh,
+        late=(formats.since(fresh.last_success_at) or 0) > late,
+        collections=collections,
+        archive=archive,
+        disk=disk(Path(house.settings.storage.data_dir)),
+        report=house.health.report(),
+        public_url=house.settings.server.public_url,
+    )

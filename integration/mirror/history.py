@@ -1,0 +1,236 @@
+"""Named queries of the history: one row per call, filtered, paged by key, counted.
+
+Everything reads `_calls` (see mirror/calls/store.py for its columns). Paging is by (started_at, id), so
+that calls which arrive between two pages are neither shown twice nor skipped.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from integration.mirror import search
+from integration.mirror.search import Wanted
+
+TABLES = (
+    search.TABLES
+    + """
+-- serves a person's calls, and since when they are free
+CREATE INDEX IF NOT EXISTS _calls_by_user ON _calls (user_id, started_at);
+"""
+)
+
+PAGE = 50
+MANY = 5000
+"""Above so many matches of a search the order is read from the index on started_at and each row compared."""
+COUNTED = 100_000
+"""Counting stops here; the page says 'more than'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place between two rows: the row at (started_at, id), read on `before` (older) or `after` (newer)."""
+
+    started_at: str
+    id: int
+    way: Literal["before", "after"] = "before"
+
+    def __str__(self) -> str:
+        return f"{self.started_at.replace(' ', 'T')}.{self.id}"
+
+    @classmethod
+    def read(cls, text: str | None, way: Literal["before", "after"]) -> Cursor | None:
+        """The cursor that `str()` wrote; None for anything else."""
+        started, dot, number = (text or "").rpartition(".")
+        if not dot or not number.isdigit() or len(number) > 18:
+            return None
+        return cls(started.replace("T", " "), int(number), way)
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """What history shows. Times are text UTC, `until` exclusive; durations seconds of talk."""
+
+    since: str | None = None
+    until: str | None = None
+    wanted: Wanted | None = None
+    user_id: int | None = None
+    our_number: str | None = None
+    party: str | None = None
+    direction: str | None = None
+    outcome: str | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+    recorded: bool = False
+    voicemail: bool = False
+    only_user: int | None = None
+    """Narrows to the calls of this platform user, whatever else is asked (`dashboard.agents_see = own`)."""
+
+    def without_range(self) -> CallFilter:
+        return replace(self, since=None, until=None)
+
+    def where(self) -> tuple[list[str], list[Any]]:
+        """Conditions on `c` and their values, the search apart."""
+        conditions: list[str] = []
+        values: list[Any] = []
+
+        def add(condition: str, *bound: Any) -> None:
+            conditions.append(condition)
+            values.extend(bound)
+
+        if self.since is not None:
+            add("c.started_at >= ?", self.since)
+        if self.until is not None:
+            add("c.started_at < ?", self.until)
+        if self.user_id is not None:
+            add("c.user_id = ?", self.user_id)
+        if self.only_user is not None:
+            add("c.user_id = ?", self.only_user)
+        if self.our_number is not None:
+            add("(c.our_e164 = ? OR c.our_number = ?)", self.our_number, self.our_number)
+        if self.party is not None:
+            add("coalesce(c.party_e164, c.party) = ?", self.party)
+        if self.direction is not None:
+            add("c.direction = ?", self.direction)
+        if self.outcome == "not_talked":
+            add("c.outcome IN ('missed', 'voicemail')")
+        elif self.outcome == "open":
+            add("c.state <> 'ended'")
+        elif self.outcome is not None:
+            add("c.outcome = ?", self.outcome)
+        if self.at_least is not None:
+            add("c.talk_seconds >= ?", self.at_least)
+        if self.at_most is not None:
+            add("coalesce(c.talk_seconds, 0) <= ?", self.at_most)
+        if self.recorded:
+            add("c.recordings > 0")
+        if self.voicemail:
+            add("c.voicemails > 0")
+        return conditions, values
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows newest first, and the cursors to the pages around them (None: there is nothing that way)."""
+
+    rows: list[sqlite3.Row]
+    newer: Cursor | None
+    older: Cursor | None
+
+
+def page(
+    connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | None = None, size: int = PAGE
+) -> Page:
+    """One page of calls. Without a cursor the newest."""
+    source, conditions, values = _matching(connection, asked)
+    ascending = cursor is not None and cursor.way == "after"
+    if cursor is not None:
+        conditions.append(f"(c.started_at, c.id) {'>' if ascending else '<'} (?, ?)")
+        values += [cursor.started_at, cursor.id]
+    order = "ASC" if ascending else "DESC"
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    rows = connection.execute(
+        f"SELECT c.* FROM {source} {where} ORDER BY c.started_at {order}, c.id {order} LIMIT ?",
+        [*values, size + 1],
+    ).fetchall()
+    more = len(rows) > size
+    rows = rows[:size]
+    if ascending:
+        rows.reverse()
+    if not rows:
+        return Page([], None, None)
+    first, last = rows[0], rows[-1]
+    has_newer = more if ascending else cursor is not None
+    has_older = True if ascending else more
+    return Page(
+        rows,
+        Cursor(first["started_at"], first["id"], "after") if has_newer else None,
+        Cursor(last["started_at"], last["id"], "before") if has_older else None,
+    )
+
+
+def count(connection: sqlite3.Connection, asked: CallFilter, limit: int = COUNTED) -> int:
+    """How many calls match; counting stops at `limit` + 1."""
+    source, conditions, values = _matching(connection, asked)
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    row = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM {source} {where} LIMIT ?)",
+        [*values, limit + 1],
+    ).fetchone()
+    return int(row[0])
+
+
+def _matching(connection: sqlite3.Connection, asked: CallFilter) -> tuple[str, list[str], list[Any]]:
+    """FROM, conditions and values for `asked`, with the cheaper of two ways to search."""
+    conditions, values = asked.where()
+    source = "_calls c"
+    if asked.wanted is None:
+        return source, conditions, values
+    if asked.wanted.indexed:
+        found = connection.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?)",
+            (asked.wanted.match, MANY + 1),
+        ).fetchone()[0]
+        if found <= MANY:
+            conditions.append("c.id IN (SELECT rowid FROM _calls_search WHERE _calls_search MATCH ?)")
+            values.append(asked.wanted.match)
+        else:
+            _compare(asked.wanted.indexed, conditions, values, anywhere=True)
+    _compare(asked.wanted.short, conditions, values, anywhere=False)
+    return source, conditions, values
+
+
+def _compare(
+    groups: tuple[tuple[str, ...], ...], conditions: list[str], values: list[Any], *, anywhere: bool
+) -> None:
+    """Row by row. Short fragments must begin a number or a word, else they would match nearly everything."""
+    text = "(SELECT char(10) || s.text FROM _calls_search s WHERE s.rowid = c.id)"
+    for group in groups:
+        alternatives = []
+        for word in group:
+            plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            patterns = [f"%{plain}%"] if anywhere else [f"%\n{plain}%", f"% {plain}%"]
+            alternatives += [f"{text} LIKE ? ESCAPE '\\'"] * len(patterns)
+            values += patterns
+        conditions.append(f"({' OR '.join(alternatives)})")
+
+
+# --- around one call ---------------------------------------------------------------------------------
+
+
+def find(connection: sqlite3.Connection, number: int) -> sqlite3.Row | None:
+    """The call that `number` leads to: its own id, or any id it ever had."""
+    row = connection.execute("SELECT * FROM _calls WHERE id = ?", (number,)).fetchone()
+    if row is None:
+        row = connection.execute(
+            "SELECT c.* FROM _call_ids i JOIN _calls c ON c.id = i.call_id WHERE i.id = ?", (number,)
+        ).fetchone()
+    found: sqlite3.Row | None = row
+    return found
+
+
+def earlier(
+    connection: sqlite3.Connection, party_e164: str | None, before: str, but: int, limit: int = 5
+) -> list[sqlite3.Row]:
+    """The last calls with an outside number before `before` (text UTC), newest first."""
+    if not party_e164:
+        return []
+    return connection.execute(
+        "SELECT * FROM _calls WHERE coalesce(party_e164, party) = ? AND started_at <= ? AND id <> ?"
+        " ORDER BY started_at DESC LIMIT ?",
+        (party_e164, before, but, limit),
+    ).fetchall()
+
+
+def people(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """The account's people for a filter: id, name, ext."""
+    return connection.execute(
+        "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext"
+        " FROM users ORDER BY name COLLATE NOCASE, id"
+    ).fetchall()
+
+
+def numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """The account's own numbers for a filter: e164 as the platform writes it, name."""
+    return connection.execute("SELECT e164, name FROM ddis ORDER BY e164").fetchall()

@@ -1,0 +1,23 @@
+import { start as timers } from "./timers.js";
+import { start as keys } from "./keys.js";
+import { start as drawer } from "./drawer.js";
+import { start as players } from "./player.js";
+import { start as live } from "./live.js";
+
+for (const button of document.querySelectorAll("[data-action][hidden], [data-copy][hidden]")) button.hidden = false;
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy], [data-action='theme']");
+  if (!button) return;
+  if (button.dataset.action) return window.switchTheme();
+  event.preventDefault();
+  try { await navigator.clipboard.writeText(button.dataset.copy); } catch { return prompt("Copy:", button.dataset.copy); }
+  button.classList.add("done");
+  setTimeout(() => button.classList.remove("done"), 1200);
+});
+
+timers();
+keys();
+drawer();
+players(document);
+if (document.body.dataset.change) live();

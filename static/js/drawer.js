@@ -1,0 +1,50 @@
+// A row opens to the side, so that nobody loses their place. Without JavaScript it is a link to the call's page.
+import { tick } from "./timers.js";
+
+const drawer = document.getElementById("drawer");
+let current = null, came = null;
+
+export const shown = () => current;
+
+export async function open(id) {
+  if (!id || !drawer) return;
+  if (!current) came = document.activeElement;
+  current = String(id);
+  let answer;
+  try { answer = await fetch(`/calls/${encodeURIComponent(id)}/beside`); } catch { return location.assign(`/calls/${id}`); }
+  if (current !== String(id)) return;
+  if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
+  drawer.innerHTML = await answer.text();
+  for (const button of drawer.querySelectorAll("[hidden][data-copy]")) button.hidden = false;
+  drawer.hidden = false;
+  mark(id);
+  tick();
+}
+
+export function close() {
+  current = null;
+  drawer.hidden = true;
+  drawer.replaceChildren();
+  if (came?.isConnected) came.focus({ preventScroll: true });
+}
+
+export const again = (id) => { if (current === String(id)) open(id); };
+
+function mark(id) {
+  for (const row of document.querySelectorAll("tr.row[aria-selected]")) row.removeAttribute("aria-selected");
+  document.querySelector(`tr.row[data-call="${CSS.escape(String(id))}"]`)?.setAttribute("aria-selected", "true");
+}
+
+export function start() {
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-action='shut']")) return close();
+    if (event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    const link = event.target.closest("a[data-open]");
+    const row = event.target.closest("tr.row[data-call]");
+    if (!link && (!row || event.target.closest("a, button, input, summary, form, details") || String(getSelection()))) return;
+    const id = link ? link.pathname.split("/").pop() : row.dataset.call;
+    if (!id) return;
+    event.preventDefault();
+    if (current === id) close(); else open(id);
+  });
+}

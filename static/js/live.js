@@ -1,0 +1,165 @@
+// Rows as they change. One stream for all tabs of a browser: the tab that holds the lock reads it and tells the
+// others. Where streams fail (a proxy that buffers, too many open), the page asks again every few seconds.
+import { again } from "./drawer.js";
+import { sync, tick } from "./timers.js";
+
+const EVENTS = ["call", "call_gone", "sms", "callback", "reload"];
+const POLL = 10_000, KEPT = 8;
+const list = document.getElementById("live");
+const page = document.body.dataset.page;
+const title = document.title;
+const channel = "BroadcastChannel" in window ? new BroadcastChannel("switchroom") : null;
+let last = document.body.dataset.change;
+let said = 0, polling = null, newer = 0, refreshing = null;
+
+const fragment = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
+
+function counts(values) {
+  if (!values) return;
+  for (const [name, n] of Object.entries(values)) {
+    const badge = document.querySelector(`[data-count="${name}"]`);
+    if (badge) badge.textContent = n || "";
+    const figure = document.querySelector(`[data-figure="${name}"]`);
+    if (figure && name !== "live") { (figure.querySelector("a") || figure).textContent = n; figure.classList.toggle("zero", !n); }
+  }
+  document.title = values.ringing ? `(${values.ringing}) ${title}` : title;
+}
+
+function say(text) {
+  const box = document.getElementById("said");
+  if (!text || !box || Date.now() - said < 1500) return;
+  said = Date.now();
+  box.textContent = text;
+}
+
+function place(row) {
+  const body = list.tBodies.namedItem?.(row.dataset.group) || list.querySelector(`tbody[data-group="${row.dataset.group}"]`);
+  const old = document.getElementById(row.id);
+  const same = old && old.dataset.group === row.dataset.group;
+  const chosen = old?.getAttribute("aria-selected");
+  const focused = old?.contains(document.activeElement);
+  if (chosen) row.setAttribute("aria-selected", chosen);
+  if (same) old.replaceWith(row);
+  else {
+    old?.remove();
+    row.classList.add("fresh");
+    const rows = [...body.querySelectorAll("tr.row")];
+    const next = row.dataset.group === "ended" ? rows[0] : rows.find((other) => Number(other.dataset.at) > Number(row.dataset.at));
+    body.insertBefore(row, next || null);
+    if (row.dataset.group === "ended") [...body.querySelectorAll("tr.row")].slice(KEPT).forEach((extra) => extra.remove());
+  }
+  if (focused) row.querySelector("[data-open]")?.focus({ preventScroll: true });
+}
+
+function tidy() {
+  let open = 0, waiting = null;
+  for (const body of list.tBodies) {
+    if (!body.dataset.group) continue;
+    const n = body.querySelectorAll("tr.row").length;
+    body.hidden = !n;
+    const label = body.querySelector(".n");
+    if (label) label.textContent = n || "";
+    if (body.dataset.group !== "ended") open += n;
+    if (body.dataset.group === "ringing") waiting = body.querySelector("tr.row");
+  }
+  document.getElementById("nobody").hidden = open > 0;
+  const figure = document.querySelector("[data-figure='waiting']");
+  if (figure && !waiting) { figure.textContent = "—"; figure.classList.add("zero"); }
+  tick();
+}
+
+// The regions of this page, asked for again: what no single row tells (people, queues, figures, work list).
+async function refresh(whole) {
+  let answer;
+  try { answer = await fetch(location.href, { headers: { Accept: "text/html" } }); } catch { return false; }
+  if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
+  if (!answer.ok) return false;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  sync(Number(fresh.body.dataset.now));
+  const wanted = whole ? "[data-region], #live, #age" : "[data-region]";
+  for (const region of document.querySelectorAll(wanted)) {
+    const other = fresh.getElementById(region.id);
+    if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
+    if (region === list) for (const body of list.tBodies) {
+      const twin = body.id ? fresh.getElementById(body.id) : other.querySelector(`tbody[data-group="${body.dataset.group}"]`);
+      if (twin) { body.replaceChildren(...twin.childNodes); body.hidden = twin.hidden; }
+    } else region.replaceChildren(...other.childNodes);
+  }
+  for (const badge of document.querySelectorAll("[data-count]")) {
+    const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
+    if (other) badge.textContent = other.textContent;
+  }
+  if (whole) last = fresh.body.dataset.change;
+  reveal();
+  tick();
+  return true;
+}
+
+const reveal = () => { for (const b of document.querySelectorAll("[data-copy][hidden]")) b.hidden = false; };
+const soon = () => { refreshing ||= setTimeout(() => { refreshing = null; refresh(false); }, 800); };
+
+function take(name, data, id) {
+  if (id) last = id;
+  sync(data.now);
+  if (name === "reload") return refresh(true);
+  counts(data.counts);
+  if (name === "call") {
+    say(data.say);
+    if (list) { place(fragment(data.html).firstElementChild); tidy(); reveal(); soon(); }
+    else if (page === "calls" && data.ended) more();
+    else if (page === "missed" && data.ended) soon();
+    again(data.id);
+  } else if (name === "call_gone" && list) { document.getElementById(`call-${data.id}`)?.remove(); tidy(); }
+  else if (name === "callback" && page === "missed") soon();
+}
+
+function more() {
+  const chip = document.getElementById("newer");
+  if (!chip || new URLSearchParams(location.search).has("before")) return;
+  newer += 1;
+  chip.textContent = newer === 1 ? "1 new call" : `${newer} new calls`;
+  chip.hidden = false;
+  chip.onclick = () => location.reload();
+}
+
+function poll(on) {
+  if (on && !polling) polling = setInterval(() => { if (!document.hidden) refresh(true); }, POLL);
+  if (!on && polling) { clearInterval(polling); polling = null; }
+}
+
+// Reads the stream as long as this tab lives. A stream that broke is opened again by us, not by EventSource: with
+// jitter, so that a restart is not greeted by all browsers at once, and from the last id any tab has seen.
+function read() {
+  let failed = 0;
+  const connect = () => {
+    const source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
+    source.onopen = () => { failed = 0; tell({ name: "open" }); poll(false); };
+    for (const name of EVENTS) source.addEventListener(name, (event) => {
+      const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
+      tell(message);
+      take(message.name, message.data, message.id);
+    });
+    source.onerror = () => {
+      source.close();
+      failed += 1;
+      if (failed > 2) { poll(true); tell({ name: "poll" }); }
+      setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
+    };
+    addEventListener("pagehide", () => source.close(), { once: true });
+  };
+  connect();
+}
+
+const tell = (message) => channel?.postMessage(message);
+
+export function start() {
+  if (channel) channel.onmessage = ({ data: { name, data, id } }) => {
+    if (name === "open") poll(false);
+    else if (name === "poll") poll(true);
+    else take(name, data, id);
+  };
+  // Locks exist only on HTTPS and localhost; elsewhere each tab reads for itself.
+  if (channel && navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
+  else read();
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+}

@@ -1,0 +1,43 @@
+// One-second timers, counted from the server's clock: a wrong clock here must not make a call look longer.
+let ahead = Date.now() - Number(document.body.dataset.now || Date.now());
+
+export const sync = (now) => { if (now) ahead = Date.now() - now; };
+export const serverSeconds = () => (Date.now() - ahead) / 1000;
+
+const two = (n) => String(n).padStart(2, "0");
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const h = Math.floor(whole / 3600), m = Math.floor((whole % 3600) / 60), s = whole % 60;
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+function age(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [size, word] of [[86400, "d"], [3600, "h"], [60, "min"]])
+    if (whole >= size) return `${Math.floor(whole / size)} ${word}`;
+  return `${whole} s`;
+}
+
+export function tick() {
+  const now = serverSeconds();
+  for (const el of document.querySelectorAll("[data-since]")) {
+    const seconds = now - Number(el.dataset.since);
+    const text = duration(seconds);
+    if (el.textContent !== text) el.textContent = text;
+    const [amber, red] = (el.dataset.limits || "").split(" ").map(Number);
+    el.classList.toggle("red", red > 0 && seconds >= red);
+    el.classList.toggle("amber", amber > 0 && seconds >= amber && !(red > 0 && seconds >= red));
+  }
+  for (const el of document.querySelectorAll("[data-ago]")) {
+    const text = age(now - Number(el.dataset.ago));
+    if (el.textContent !== text) el.textContent = text;
+  }
+}
+
+export function start() {
+  tick();
+  // On the server's whole second, so that all timers of all rows turn together.
+  const next = () => setTimeout(() => { tick(); next(); }, 1000 - ((Date.now() - ahead) % 1000) + 5);
+  next();
+  document.addEventListener("visibilitychange", tick);
+}
