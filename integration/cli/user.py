@@ -15,6 +15,7 @@ from integration.errors import ConfigurationError
 from integration.house import passwords, people
 from integration.house.beside import Beside
 from integration.house.refused import Refused
+from integration.house.setup_links import base_url
 from integration.processes.commands import carry_out
 from integration.settings import Settings, load
 
@@ -120,16 +121,6 @@ def change(
 def remove(email: str, config: Path | None) -> None:
     _carry_out(load(config, os.environ), "user.remove", {"email": email})
     click.echo(f"{people.normal_email(email)} is removed", err=True)
-
-
-def base_url(settings: Settings) -> str:
-    """Where people reach the dashboard: the public address, else the one it listens on."""
-    server = settings.server
-    if server.public_url:
-        return server.public_url
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
-    scheme = "https" if server.tls_cert else "http"
-    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{server.port}"
 
 
 def show_table(rows: Sequence[tuple[str, ...]]) -> None:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from integration import catalogue
 from integration.database import Database
 from integration.house import audit, keys, people, setup_links
 from integration.house.people import RIGHTS
 from integration.house.refused import Refused
-from integration.processes.channel import Arguments, Handler, Progress, Result
+
+if TYPE_CHECKING:
+    from integration.processes.channel import Arguments, Handler, Progress, Result
 
 WHO = "command line"
 """Who did it, in the audit."""

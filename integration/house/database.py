@@ -21,6 +21,7 @@ from integration.errors import NewerDatabase, StorageError
 from integration.house import (
     attempts,
     audit,
+    callbacks,
     journal,
     keys,
     notes,
@@ -39,6 +40,7 @@ OWNERS: tuple[ModuleType, ...] = (
     attempts,
     audit,
     notes,
+    callbacks,
     journal,
     remembered,
 )

@@ -15,6 +15,7 @@ from integration import clock
 from integration.database import Database, Transaction
 from integration.house import people
 from integration.house.refused import Refused
+from integration.settings import Settings
 
 GOOD_FOR = 48 * 3600.0
 """Seconds."""
@@ -62,6 +63,16 @@ def first_run_link(house: Database, base_url: str) -> str | None:
         return True
 
     return _url(base_url, token) if house.write(work) else None
+
+
+def base_url(settings: Settings) -> str:
+    """Where people reach the dashboard: the public address, else the one it listens on."""
+    server = settings.server
+    if server.public_url:
+        return server.public_url
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
+    scheme = "https" if server.tls_cert else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{server.port}"
 
 
 def look(house: Database, token: str) -> SetupLink | None:

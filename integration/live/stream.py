@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Flask, Response, current_app, jsonify, request
 
 from integration import clock
 from integration.database import Change
@@ -47,7 +47,7 @@ class _Rendered:
 
 class Renderer:
     """`present(change, person)` as text of the stream, once per change and visibility: a hundred dashboards
-    cost one rendering."""
+    cost one rendering. It runs in an application context, but in nobody's request: it is shown to many."""
 
     def __init__(self, hub: Hub, present: Present) -> None:
         self._hub = hub
@@ -55,7 +55,7 @@ class Renderer:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[int, Hashable], _Rendered] = OrderedDict()
 
-    def render(self, change: Change, viewer: Viewer) -> str:
+    def render(self, app: Flask, change: Change, viewer: Viewer) -> str:
         """The frames for one change, '' if it shows this viewer nothing. Raises Lost if it can't be shown."""
         key = (change.number, viewer.visibility)
         with self._lock:
@@ -67,7 +67,8 @@ class Renderer:
                     self._known.popitem(last=False)
         if mine:
             try:
-                entry.frames = self._frames(change, self._present(change, viewer.person))
+                with app.app_context():
+                    entry.frames = self._frames(change, self._present(change, viewer.person))
             except Exception:
                 # The page would go on showing what is no longer true; loading it again shows what is.
                 log.exception("change %s (%s %s) can't be shown", change.number, change.topic, change.key)
@@ -95,6 +96,7 @@ class Stream:
 
     def __init__(
         self,
+        app: Flask,
         hub: Hub,
         renderer: Renderer,
         viewer: Viewer,
@@ -102,6 +104,7 @@ class Stream:
         latest_only: Collection[str],
         ended: Callable[[], None],
     ) -> None:
+        self._app = app
         self._hub = hub
         self._renderer = renderer
         self._viewer = viewer
@@ -141,7 +144,8 @@ class Stream:
                     if not self._viewer.welcome():
                         raise Lost
                 text = "".join(
-                    self._renderer.render(change, self._viewer) for change in self._worth_showing(changes)
+                    self._renderer.render(self._app, change, self._viewer)
+                    for change in self._worth_showing(changes)
                 )
                 # An id without data moves the browser's Last-Event-ID on; it is no event.
                 yield (text or f": keep-alive\n{self._position()}\n").encode()
@@ -193,7 +197,8 @@ def make_stream(
             return full
         try:
             after = request.headers.get("Last-Event-ID") or request.args.get("after") or None
-            body = Stream(hub, renderer, who, hub.subscribe(after), latest_only, places.release)
+            app = current_app._get_current_object()  # type: ignore[attr-defined]
+            body = Stream(app, hub, renderer, who, hub.subscribe(after), latest_only, places.release)
         except BaseException:
             places.release()
             raise

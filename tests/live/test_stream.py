@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, current_app, has_request_context
 from werkzeug.serving import make_server
 
 from integration.database import Change, Database
@@ -125,6 +125,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
     def present(change: Change, person: str) -> list[tuple[str, dict[str, Any]]]:
         rendered.append((change.number, person))
+        assert current_app.name == __name__, "pages are rendered by the application's templates"
+        assert not has_request_context(), "what is shown to many is nobody's"
         if change.topic == "nothing":
             return []
         if change.topic == "broken":
