@@ -72,13 +72,13 @@ class _Plan:
         question, resource = selection.question, selection.resource
         binder = question.binder(connection)
         where = question.where(binder)
-        cells = [_cell(binder, selection, name) for name in selection.columns]
-        template = ",".join(form for form, _ in cells) + "\r\n"
-        line = f"printf({binder.bind(template)}, {', '.join(cell for _, cell in cells)})"
+        lines = []
         # printf stops at a NUL, so records that hold one take the long way.
-        plain = ", ".join(f"without_nul({cell})" for _, cell in cells)
-        odd = f"printf({binder.bind(template)}, {plain})"
-        line = f"CAST(CASE WHEN instr(_doc, '{_NUL}') THEN {odd} ELSE {line} END AS BLOB)"
+        for clean in (False, True):
+            cells = [_cell(binder, selection, name, clean=clean) for name in selection.columns]
+            template = ",".join(form for form, _ in cells) + "\r\n"
+            lines.append(f"printf({binder.bind(template)}, {', '.join(cell for _, cell in cells)})")
+        line = f"CAST(CASE WHEN instr(_doc, '{_NUL}') THEN {lines[1]} ELSE {lines[0]} END AS BLOB)"
         table = f'"{resource.table}"'
         # NOT INDEXED: one pass over the table in the order of its rowid for all chunks together, instead of
         # a sort for each. Where it begins is asked of the indexes.
@@ -97,11 +97,13 @@ class _Plan:
         self.first: int | None = first[0]
 
 
-def _cell(binder: Binder, selection: Selection, name: str) -> tuple[str, str]:
+def _cell(binder: Binder, selection: Selection, name: str, *, clean: bool) -> tuple[str, str]:
     """The conversion and the expression for one column's cells."""
     if name in BOOKKEEPING:
         return '"%w"', f"coalesce({name}, '')"
     column = binder.expression(name, "columns")
+    if clean:
+        column = f"without_nul({column})"
     if is_secret(name):
         return '"%w"', f"CASE WHEN {column} IS NULL THEN '' ELSE '{MASK}' END"
     field = selection.resource.field(name)

@@ -24,6 +24,9 @@ HISTORY = frozenset(
 )
 """What stays in exports when the platform has it no longer; settings don't (interface.md §6 Deletions)."""
 
+MOST_COLUMNS = 120
+"""SQLite functions take 127 arguments, and a line is one of them."""
+
 BOOKKEEPING = ("_first_seen", "_last_seen", "_source", "_missing_since")
 """May be asked for as columns beside the record's own fields."""
 
@@ -66,8 +69,8 @@ def select(resource: Resource, args: Mapping[str, str], hidden: frozenset[str] =
 def _columns(resource: Resource, text: str | None) -> tuple[str, ...]:
     if text:
         names = [name.strip() for name in text.split(",") if name.strip()]
-        if len(names) > 500:
-            raise QueryError("columns: at most 500 are allowed")
+        if len(names) > MOST_COLUMNS:
+            raise QueryError(f"columns: at most {MOST_COLUMNS} are allowed")
         return tuple(dict.fromkeys(names))
     return tuple(field.name for field in resource.fields if field.documented and not field.item_only)
 

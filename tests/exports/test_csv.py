@@ -1,0 +1,169 @@
+"""CSV against Python's own reader, over records of every type with everything that breaks spreadsheets."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import json
+import sqlite3
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from integration.errors import QueryError
+from integration.exports import csv, jsonl
+from integration.exports.selection import select
+from tests.facade.tables import collection_at, insert
+from tests.facade.test_query import CALLS
+
+
+def exported(
+    table: sqlite3.Connection, args: dict[str, str] | None = None, **options: Any
+) -> list[list[str]]:
+    data = b"".join(csv.stream(lambda: nullcontext(table), select(CALLS, args or {}), **options))
+    return list(python_csv.reader(io.StringIO(data.decode("utf-8"), newline="")))
+
+
+def test_headers_are_the_documented_names_in_documented_order() -> None:
+    table = collection_at(":memory:", CALLS, [{"id": 1, "labels": ["x"]}])
+    assert exported(table)[0] == [
+        "id", "duration", "live_id", "user_id", "type", "calldate", "src", "src_name", "charge", "cw", "pin",
+    ]  # fmt: skip
+    data = b"".join(csv.stream(lambda: nullcontext(table), select(CALLS, {"columns": "id"}), bom=True))
+    assert data == b'\xef\xbb\xbf"id"\r\n1\r\n'
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-2+3", "'-2+3"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("+1+1", "'+1+1"),
+        ("+442079460001", "+442079460001"),
+        ("+12345", "'+12345"),
+        ("+123456", "+123456"),
+        ("+1234567890123456", "'+1234567890123456"),
+        ("+44 2079460001", "'+44 2079460001"),
+        ("+44207946000x", "'+44207946000x"),
+        ("00442079460001", "00442079460001"),
+        ("'=1", "'=1"),
+        ('say "hi", ok\r\n', 'say "hi", ok\r\n'),
+        ("a\x00=b", "a\ufffd=b"),
+        ("\x00=b", "\ufffd=b"),
+        ("", ""),
+        (None, ""),
+        (-5, "'-5"),
+        ("Zoë 中文 🎉", "Zoë 中文 🎉"),
+        ("%s %w %d", "%s %w %d"),
+    ],
+)
+def test_a_cell_is_exact_and_never_a_formula(cell: Any, expected: str) -> None:
+    table = collection_at(":memory:", CALLS, [{"id": 1, "src_name": cell}])
+    assert exported(table, {"columns": "src_name,id"}) == [["src_name", "id"], [expected, "1"]]
+
+
+CELL = st.none() | st.text(alphabet="ab=+-@\t\r\n\",;'1234567\x00é%\\", max_size=12) | st.integers(0, 2**62)
+
+# SQLite's json_extract ends a string at its NUL (before 3.45); only columns keep what follows.
+EXTRA = CELL.map(lambda value: value.replace("\x00", "") if isinstance(value, str) else value)
+
+
+def guarded(value: Any) -> str:
+    if value is None:
+        return ""
+    text = str(value).replace("\x00", "\ufffd")
+    if text.startswith(("=", "@", "-", "\t", "\r")):
+        return "'" + text
+    number = text[1:]
+    if text.startswith("+") and not (6 <= len(number) <= 15 and number.isascii() and number.isdigit()):
+        return "'" + text
+    return text
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries({"src": CELL, "src_name": CELL, "duration": CELL, "extra": EXTRA}),
+        max_size=9,
+    ),
+    st.integers(1, 4),
+)
+def test_any_records_read_back_as_they_are(records: list[dict[str, Any]], lines: int) -> None:
+    records = [{"id": number * 3, **record} for number, record in enumerate(records, 1)]
+    table = collection_at(":memory:", CALLS, records)
+    names = ["id", "src", "src_name", "duration"] + (
+        ["extra"] if any(r["extra"] is not None for r in records) else []
+    )
+    rows = exported(table, {"columns": ",".join(names)}, lines=lines)
+    assert rows[1:] == [[guarded(record[name]) for name in names] for record in records]
+    table.close()
+
+
+def test_filter_window_zone_sort_and_missing_records() -> None:
+    table = collection_at(
+        ":memory:",
+        CALLS,
+        [
+            {"id": 1, "calldate": "2026-06-30 22:59:59", "src": "1"},
+            {"id": 2, "calldate": "2026-06-30 23:00:00", "src": "1"},
+            {"id": 3, "calldate": "2026-07-01 22:59:59", "src": "2"},
+            {"id": 4, "calldate": "2026-07-01 23:00:00", "src": "1"},
+            {"id": 5, "calldate": None, "src": "1"},
+        ],
+    )
+    insert(table, CALLS, {"id": 6, "calldate": "2026-07-01 12:00:00"}, missing_since="2026-08-01 00:00:00")
+    day = {"from": "2026-07-01", "to": "2026-07-02", "columns": "id,calldate"}
+    assert [row[0] for row in exported(table, day)[1:]] == ["3", "4", "6"]
+    assert exported(table, {**day, "tz": "Europe/London"})[1:] == [
+        ["2", "2026-07-01 00:00:00"],
+        ["3", "2026-07-01 23:59:59"],
+        ["6", "2026-07-01 13:00:00"],
+    ]
+    ones = json.dumps([{"property": "src", "operator": "eq", "value": "1"}])
+    newest = {"filter": ones, "sort": "calldate", "dir": "DESC", "columns": "id"}
+    assert [row[0] for row in exported(table, newest)] == ["id", "4", "2", "1", "5"]
+    assert exported(table, {"columns": "id,_missing_since"})[-1] == ["6", "2026-08-01 00:00:00"]
+
+
+def test_pins_are_masked() -> None:
+    table = collection_at(":memory:", CALLS, [{"id": 1, "pin": "4711"}, {"id": 2}])
+    assert exported(table, {"columns": "id,pin"})[1:] == [["1", "***"], ["2", ""]]
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        ({"columns": "id,nope"}, "nope"),
+        ({"columns": 'id","x'}, 'id"'),
+        ({"tz": "Mars/Olympus"}, "Mars"),
+        ({"tz": "../../etc/passwd"}, "tz"),
+        ({"from": "yesterday"}, "yesterday"),
+        ({"filter": "{"}, "JSON"),
+        ({"group_by": "src"}, "group_by"),
+        ({"sort": "nope"}, "nope"),
+    ],
+)
+def test_nonsense_is_refused_before_the_first_byte(args: dict[str, str], named: str) -> None:
+    table = collection_at(":memory:", CALLS, [{"id": 1}])
+    with pytest.raises(QueryError, match=named):
+        csv.stream(lambda: nullcontext(table), select(CALLS, args))
+
+
+def test_chunks_are_small_however_long_the_file_is() -> None:
+    table = collection_at(":memory:", CALLS, [{"id": n, "src": "442079460001"} for n in range(1, 5001)])
+    chunks = list(csv.stream(lambda: nullcontext(table), select(CALLS, {}), lines=100))
+    assert len(chunks) == 51
+    assert max(map(len, chunks)) < 20_000
+
+
+def test_json_lines_are_the_records_as_received() -> None:
+    records = [{"id": n, "src": "=1", "more": [1, {"a": None}]} for n in range(1, 6)]
+    table = collection_at(":memory:", CALLS, records)
+    data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {}), lines=2))
+    assert [json.loads(line) for line in data.splitlines()] == records

@@ -1,0 +1,142 @@
+"""Recordings and voicemail from the archive, a user's CDRs as CSV."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from integration.database import Transaction
+from integration.errors import PlatformRefused
+from integration.facade.blueprint import make_blueprint
+from integration.mirror import media
+from tests.facade.conftest import USER, Room, sample
+
+SOUND = bytes(range(256)) * 40
+RECORD = {"id": 1052000001, "timestamp": "2026-09-02 08:45:55", "size": len(SOUND)}
+URL = "/monitors/1052000001.mp3"
+
+
+def archive(room: Room, content: bytes = SOUND) -> Path:
+    """Put the file of RECORD into the archive, as the download does."""
+    room.put("monitors", RECORD)
+    file = media.Wanted("recording", 1052000001, "recordings/2026/09/02/1052000001.mp3", len(content), 0)
+    path = room.house.settings.storage.data_dir / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+    def work(tx: Transaction) -> None:
+        media.have(tx, file, len(content), hashlib.sha256(content).hexdigest())
+
+    room.mirror.write(work)
+    return path
+
+
+def fetching(room: Room, fetch: Any) -> None:
+    """The same facade with something that fetches."""
+    app = Flask(__name__)
+    app.register_blueprint(make_blueprint(room.house, fetch))
+    room.client = app.test_client()
+
+
+def test_a_recording_comes_from_the_archive(room: Room) -> None:
+    archive(room)
+    answer = room.get(URL)
+    assert answer.status_code == 200
+    assert answer.content_type == "audio/mpeg"
+    assert answer.data == SOUND
+    assert int(answer.headers["Content-Length"]) == len(SOUND)
+    assert answer.headers["Accept-Ranges"] == "bytes"
+    assert answer.headers["ETag"] == f'"{hashlib.sha256(SOUND).hexdigest()}"'
+    assert room.server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "span"),
+    [
+        ("bytes=0-99", 206, slice(0, 100)),
+        ("bytes=100-", 206, slice(100, None)),
+        ("bytes=-5", 206, slice(-5, None)),
+        ("bytes=999999-", 416, slice(0, 0)),
+    ],
+)
+def test_parts_of_it_can_be_asked_for(room: Room, wanted: str, status: int, span: slice) -> None:
+    archive(room)
+    answer = room.get(URL, {**room.headers, "Range": wanted})
+    assert answer.status_code == status
+    if status == 206:
+        assert answer.data == SOUND[span]
+        assert answer.headers["Content-Range"].endswith(f"/{len(SOUND)}")
+
+
+def test_who_has_it_already_is_told_so(room: Room) -> None:
+    archive(room)
+    tag = room.get(URL).headers["ETag"]
+    answer = room.get(URL, {**room.headers, "If-None-Match": tag})
+    assert (answer.status_code, answer.data) == (304, b"")
+
+
+def test_what_is_missing_is_fetched_and_sent(room: Room, tmp_path: Path) -> None:
+    room.put("monitors", RECORD)
+    asked = []
+
+    def fetch(kind: str, number: int) -> Path:
+        asked.append((kind, number))
+        return archive(room)
+
+    fetching(room, fetch)
+    assert room.get(URL).data == SOUND
+    assert room.get(URL).data == SOUND
+    assert asked == [("recording", 1052000001)]
+
+
+def test_what_can_not_be_fetched_says_why_in_json(room: Room) -> None:
+    room.put("monitors", RECORD)
+
+    def fetch(kind: str, number: int) -> Path:
+        raise PlatformRefused("no recording 5 is mirrored", status=404)
+
+    fetching(room, fetch)
+    assert room.get(URL).status_code == 404
+    assert room.get(URL).json["errors"] == []
+
+
+def test_a_symbolic_link_in_the_archive_is_not_followed(room: Room, tmp_path: Path) -> None:
+    path = archive(room)
+    path.unlink()
+    secret = tmp_path / "secret"
+    secret.write_text("hidden")
+    path.symlink_to(secret)
+    answer = room.get(URL)
+    assert answer.status_code == 502
+    assert b"hidden" not in answer.data
+
+
+def test_a_key_for_one_user_hears_only_that_users_recordings(room: Room) -> None:
+    archive(room)
+    room.put("monitors", {**RECORD, "user_id": 8})
+    assert room.get(URL, room.key("mine", user=7)).status_code == 403
+    assert room.get(URL, room.key("theirs", user=8)).status_code == 200
+
+
+def test_another_platform_user_hears_what_the_platform_lets_them(room: Room) -> None:
+    archive(room)
+    room.server.routes[room.base + URL] = lambda asked, reply: reply.json(
+        {"message": "no", "errors": []}, 403
+    )
+    assert room.get(URL, {"X-Auth-Token": USER}).status_code == 403
+
+
+def test_a_users_cdrs_come_as_csv(room: Room) -> None:
+    cdr = sample("response-cdrs-list-200")["data"][0]
+    room.put("cdrs", {**cdr, "id": 1, "user_id": 7}, {**cdr, "id": 2, "user_id": 8})
+    answer = room.get("/users/7/cdrs.csv")
+    assert answer.content_type == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader(io.StringIO(answer.data.decode(), newline="")))
+    assert [row["id"] for row in rows] == ["1"]
+    assert rows[0]["calldate"] == cdr["calldate"]

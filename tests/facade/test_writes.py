@@ -1,0 +1,211 @@
+"""Writes: the platform first, then the mirror, then the answer; once, journaled, without secrets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from integration.catalogue import resource
+from integration.mirror import records
+from tests.facade.conftest import Room, sample, says
+
+SMS = sample("response-sms-list-200")["data"][0]
+
+
+@pytest.fixture
+def writer(room: Room) -> dict[str, str]:
+    return room.key("writer", "write")
+
+
+def journal(room: Room) -> list[dict[str, Any]]:
+    with room.people.read() as connection:
+        return [dict(row) for row in connection.execute("SELECT * FROM journal ORDER BY id")]
+
+
+def stored(room: Room, collection: str, key: int) -> dict[str, Any] | None:
+    with room.mirror.read() as connection:
+        found = records.stored(connection, resource(collection), key)
+    return None if found is None or found.missing else json.loads(found.doc)
+
+
+def test_what_the_platform_returned_is_in_the_mirror_before_the_answer(
+    room: Room, writer: dict[str, str]
+) -> None:
+    room.server.routes[f"{room.base}/sms"] = says({"data": SMS, "links": {}}, 201)
+    answer = room.client.post(
+        f"{room.base}/sms", json={"to": "447700900101", "message": "Hello"}, headers=writer
+    )
+    assert answer.status_code == 201
+    assert answer.json == {"data": SMS, "links": {}}
+    assert stored(room, "sms", SMS["id"]) == SMS
+    (entry,) = journal(room)
+    assert (entry["who"], entry["method"], entry["path"], entry["status"]) == (
+        "key writer",
+        "POST",
+        "/sms",
+        201,
+    )
+    assert json.loads(entry["body"]) == {"to": "447700900101", "message": "Hello"}
+
+
+@pytest.mark.parametrize("status", [301, 400, 403, 404, 412, 500, 503])
+def test_whatever_status_the_platform_gives_a_write_is_passed_on(
+    room: Room, writer: dict[str, str], status: int
+) -> None:
+    said = {"message": "Unable to make a call with no VoIP clients registered", "errors": []}
+    room.server.routes[f"{room.base}/calls/5"] = says(said, status)
+    answer = room.client.patch(f"{room.base}/calls/5", json={"dst": "1001"}, headers=writer)
+    assert answer.status_code == status
+    assert answer.json == said
+    assert room.asked("/calls/5") == 1
+
+
+def test_no_answer_is_502_and_nothing_is_sent_again(room: Room, writer: dict[str, str]) -> None:
+    def cut(asked: Any, reply: Any) -> None:
+        reply.raw(b"", close=True)
+
+    room.server.routes[f"{room.base}/calls"] = cut
+    answer = room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=writer)
+    assert answer.status_code == 502
+    assert room.asked("/calls") == 1
+    assert journal(room)[0]["result"].startswith("no answer")
+
+
+class TestTimeout:
+    @pytest.fixture
+    def settings(self, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        monkeypatch.setattr("integration.facade.writes.SLOW_SECONDS", 0.2)
+        settings["platform"]["timeout"] = 0.2
+        return settings
+
+    def test_too_slow_is_504(self, room: Room) -> None:
+        room.server.routes[f"{room.base}/calls"] = lambda asked, reply: room.server.stopping.wait(5)
+        answer = room.client.post(f"{room.base}/calls", json={"to": "1"}, headers=room.key("w", "write"))
+        assert answer.status_code == 504
+
+
+def test_a_partial_answer_leaves_the_rest_of_the_record(room: Room, writer: dict[str, str]) -> None:
+    room.put("queues", {"id": 80001, "name": "Old", "ring_time": 15, "users": [1000001]})
+    room.server.routes[f"{room.base}/queues/80001"] = says(
+        {"data": {"id": 80001, "name": "New"}, "links": {}}
+    )
+    assert (
+        room.client.patch(f"{room.base}/queues/80001", json={"name": "New"}, headers=writer).status_code
+        == 200
+    )
+    assert stored(room, "queues", 80001) == {"id": 80001, "name": "New", "ring_time": 15, "users": [1000001]}
+
+
+def test_an_answer_with_include_is_not_stored_but_read_again_plainly(
+    room: Room, writer: dict[str, str]
+) -> None:
+    room.put("queues", {"id": 80001, "name": "Support", "users": [1000001, 1000002]})
+
+    def queue(asked: Any, reply: Any) -> None:
+        reply.json(sample("response-queue-patch-200" if asked.method == "PATCH" else "response-queue-200"))
+
+    room.server.routes[f"{room.base}/queues/80001"] = queue
+    body = {"users": [{"id": 1000001, "status": False}]}
+    answer = room.client.patch(f"{room.base}/queues/80001?include=users", json=body, headers=writer)
+    assert answer.status_code == 200
+    assert answer.json["data"]["users"][0] == {"id": 1000001, "status": False}
+    assert stored(room, "queues", 80001)["users"] == [1000001, 1000002]
+
+
+def test_deletes_by_ids_are_gone_from_the_facade_and_kept_in_the_table(
+    room: Room, writer: dict[str, str]
+) -> None:
+    room.put("monitors", *[{"id": n, "timestamp": "2026-09-02 08:45:55"} for n in (1, 2, 3)])
+    room.server.routes[f"{room.base}/monitors/1,2"] = lambda asked, reply: reply.content(
+        b"", "text/plain", 204
+    )
+    answer = room.client.delete(f"{room.base}/monitors/1,2", headers=writer)
+    assert (answer.status_code, answer.data) == (204, b"")
+    assert [record["id"] for record in room.get("/monitors").json["data"]] == [3]
+    with room.mirror.read() as connection:
+        assert connection.execute("SELECT count(*) FROM monitors").fetchone()[0] == 3
+
+
+def test_what_a_bulk_patch_changed_is_read_again(room: Room, writer: dict[str, str]) -> None:
+    room.put("contacts", {"id": 5, "group_name": "A"})
+
+    def contacts(asked: Any, reply: Any) -> None:
+        if asked.method == "GET":
+            assert json.loads(asked.query["filter"][0]) == [
+                {"property": "id", "operator": "in", "value": [5]}
+            ]
+            reply.json({"data": [{"id": 5, "group_name": "B"}], "total": 1})
+        else:
+            reply.json({"data": []})
+
+    room.server.routes[f"{room.base}/contacts"] = contacts
+    body = [{"id": 5, "group_name": "B"}]
+    assert room.client.patch(f"{room.base}/contacts", json=body, headers=writer).status_code == 200
+    assert stored(room, "contacts", 5) == {"id": 5, "group_name": "B"}
+
+
+def test_destructive_deletes_are_refused_until_they_are_allowed(room: Room, writer: dict[str, str]) -> None:
+    for path in ("/sms", "/cdrs", "/customers/1", "/faxes", "/voicemessages", "/sms/cannedresponses"):
+        answer = room.client.delete(room.base + path, headers=writer)
+        assert answer.status_code in (403, 405), path
+        assert "destructive" in answer.json["message"] or answer.status_code == 405
+    assert room.server.asked == []
+
+
+class TestSettings:
+    @pytest.fixture
+    def settings(self, settings: dict[str, Any], request: pytest.FixtureRequest) -> dict[str, Any]:
+        settings["facade"].update(request.param)
+        return settings
+
+    @pytest.mark.parametrize("settings", [{"writes": False}], indirect=True)
+    def test_writes_can_be_switched_off(self, room: Room) -> None:
+        answer = room.client.post(f"{room.base}/sms", json={}, headers=room.key("w", "write"))
+        assert answer.status_code == 403
+        assert "facade.writes" in answer.json["message"]
+        assert room.server.asked == []
+
+    @pytest.mark.parametrize("settings", [{"destructive": True}], indirect=True)
+    def test_destructive_deletes_can_be_allowed(self, room: Room) -> None:
+        room.put("cdrs", {"id": 1})
+        room.server.routes[f"{room.base}/cdrs"] = lambda asked, reply: reply.content(b"", "text/plain", 204)
+        assert room.client.delete(f"{room.base}/cdrs", headers=room.key("w", "write")).status_code == 204
+        assert room.get("/cdrs").json == {"data": [], "total": 0}
+
+
+def test_a_repeat_with_the_same_key_rings_once_and_gets_the_first_answer(
+    room: Room, writer: dict[str, str]
+) -> None:
+    room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
+    headers = {**writer, "Idempotency-Key": "abc"}
+    answers = [room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [201] * 3
+    assert answers[0].data == answers[2].data
+    assert room.asked("/calls") == 1
+    assert room.client.post(f"{room.base}/calls", json={"to": "1002"}, headers=headers).status_code == 422
+    other = {**room.key("other", "write"), "Idempotency-Key": "abc"}
+    room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=other)
+    assert room.asked("/calls") == 2
+
+
+def test_secrets_stay_out_of_the_journal(room: Room, writer: dict[str, str]) -> None:
+    room.server.routes["*"] = says({"data": {"id": 1}, "links": {}})
+    body = {"name": "Room", "pin": "4711", "nested": [{"password": "hunter2"}]}
+    room.client.post(f"{room.base}/conferences", json=body, headers=writer)
+    text = journal(room)[0]["body"]
+    assert "Room" in text
+    assert "4711" not in text
+    assert "hunter2" not in text
+
+
+def test_a_body_that_is_not_json_is_400_and_a_huge_one_413(
+    room: Room, writer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = room.client.post(f"{room.base}/sms", data=b"{", headers=writer)
+    assert (answer.status_code, answer.json["errors"]) == (400, [])
+    monkeypatch.setattr("integration.facade.writes.MOST_BYTES", 10)
+    answer = room.client.post(f"{room.base}/sms", data=b"[1,2,3,4,5,6,7]", headers=writer)
+    assert (answer.status_code, answer.json["errors"]) == (413, [])
+    assert room.server.asked == []
