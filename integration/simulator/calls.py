@@ -6,13 +6,12 @@ the call at normal speed. How legs behave follows observed.md §1.2 and §8 and 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from integration.simulator import numbers
+from integration.simulator.casting import Casting
 from integration.simulator.legs import Leg, Message, Plan, Wish
-from integration.simulator.people import Account, Group, Line, Person
+from integration.simulator.people import Group, Line
 
 NOT_REGISTERED = "No user responding"
 ELSEWHERE = "Call completed elsewhere"
@@ -22,19 +21,12 @@ BUSY = "User busy"
 
 
 class Scripts:
-    """Plans calls of one account. `new_id` hands out live call ids."""
+    """Plans calls of one account, by name."""
 
-    def __init__(self, account: Account, rng: random.Random, new_id: Callable[[], int]) -> None:
-        self.account = account
-        self.rng = rng
-        self.new_id = new_id
-        self._names: dict[str, str] = {
-            number: f"{c['first_name']} {c['last_name']}"
-            for c in account.contacts
-            for number in (c["mobile"], c["tel"])
-            if number
-        }
-        self.known = list(self._names)
+    def __init__(self, cast: Casting) -> None:
+        self.cast = cast
+        self.account = cast.account
+        self.rng = cast.rng
         self.by_name: dict[str, Callable[[Wish], Plan]] = {
             "plain_answered": self.plain_answered,
             "plain_missed": self.plain_missed,
@@ -51,100 +43,13 @@ class Scripts:
             "internal": self.internal,
         }
 
-    # -- who and how long ------------------------------------------------------------------------
-
-    def caller(self) -> str:
-        """Somebody outside: more often a contact than a stranger, now and then withheld."""
-        draw = self.rng.random()
-        if draw < 0.03:
-            return ""
-        if draw < 0.65 and self.known:
-            return self.known[int(len(self.known) * self.rng.random() ** 1.8)]
-        return numbers.outsider(self.rng)
-
-    def talk(self) -> float:
-        return min(1800.0, 4.0 + self.rng.lognormvariate(4.3, 0.9))
-
-    def _ringing(self) -> float:
-        return 2.0 + self.rng.random() * 10.0
-
-    def _someone(self) -> Person:
-        return self.rng.choice([person for person in self.account.people if person.online])
-
-    def _group(self, kind: str, strategy: str | None = None) -> Group:
-        return self.rng.choice(
-            [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
-        )
-
-    # -- legs ------------------------------------------------------------------------------------
-
-    def inbound(
-        self,
-        caller: str,
-        line: Line,
-        user: Person | None,
-        *,
-        context: str = "LOCAL_USER",
-        group: Group | None = None,
-        root: Leg | None = None,
-        parent: Leg | None = None,
-        dst_id: str | None = None,
-        dst_name: str | None = None,
-    ) -> Leg:
-        leg_id = self.new_id()
-        if group is not None and group.cli_prefix:
-            src_name = f"{group.name} | {caller}"
-        elif not caller:
-            src_name = "anonymous"
-        else:
-            # The name is the number once more, in another format, with quotes inside (observed.md §1.2).
-            src_name = self._names.get(caller) or f'"{caller}" <{numbers.national(caller)}>'
-        return Leg(
-            id=leg_id,
-            root_id=root.id if root else leg_id,
-            parent_id=parent.id if parent else None,
-            user=user,
-            context=context,
-            destination="in",
-            src=caller,
-            src_id="0",
-            src_name=src_name,
-            clid=f'"{caller}" <{caller}>' if caller else "anonymous",
-            dst=line.e164,
-            dst_id=dst_id or (str(user.id) if user else "0"),
-            dst_name=dst_name or (user.name if user else line.name),
-            src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
-            machine=user is None,
-            log_missed=user.log_missed_calls if user and group else True,
-        )
-
-    def outgoing(self, user: Person, to: str, root: Leg | None = None) -> Leg:
-        leg_id = self.new_id()
-        inside = next((p for p in self.account.people if p.ext == to), None)
-        return Leg(
-            id=leg_id,
-            root_id=root.id if root else leg_id,
-            parent_id=root.id if root else None,
-            user=user,
-            context="USER_LOCAL" if inside else "PSTN_CALL",
-            destination="out",
-            src=user.ext,
-            src_id=str(user.id),
-            src_name=user.name,
-            clid=f'"{user.cli}" <{user.cli}>' if not inside else f'"{user.name}" <{user.ext}>',
-            dst=to,
-            dst_id=str(inside.id) if inside else "0",
-            dst_name=inside.name if inside else self._names.get(to) or numbers.place(to),
-            src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
-        )
-
     # -- scripts ---------------------------------------------------------------------------------
 
     def plain_answered(self, wish: Wish) -> Plan:
-        user, caller, line = self._direct(wish)
-        leg = self.inbound(caller, line, user)
+        user, caller, line = self.cast.direct(wish)
+        leg = self.cast.inbound(caller, line, user)
         plan = Plan("plain_answered", [leg], party=caller, answered=True)
-        ring = wish.ring or self._ringing()
+        ring = wish.ring or self.cast.ringing()
         plan.add(0.0, leg, "initial")
         plan.add(0.3, leg, "ringing")
         plan.add(ring, leg, "connected")
@@ -152,8 +57,8 @@ class Scripts:
         return plan.finish()
 
     def plain_missed(self, wish: Wish) -> Plan:
-        user, caller, line = self._direct(wish)
-        leg = self.inbound(caller, line, user)
+        user, caller, line = self.cast.direct(wish)
+        leg = self.cast.inbound(caller, line, user)
         plan = Plan("plain_missed", [leg], party=caller)
         ring = wish.ring or 3.0 + self.rng.random() * user.ring_time
         plan.add(0.0, leg, "initial")
@@ -167,8 +72,8 @@ class Scripts:
         if wish.form == "leg" or wish.group is not None:
             boxed = [group for group in self.account.groups if group.final_dst_type == "V"]
             return self.ring_group_missed(replace(wish, voicemail=True, group=wish.group or boxed[0]))
-        user, caller, line = self._direct(wish)
-        leg = self.inbound(caller, line, user)
+        user, caller, line = self.cast.direct(wish)
+        leg = self.cast.inbound(caller, line, user)
         plan = Plan("voicemail", [leg], party=caller)
         ring = wish.ring or float(user.ring_time)
         seconds = int(wish.talk or 5 + self.rng.random() * 40)
@@ -180,11 +85,11 @@ class Scripts:
         return plan.finish()
 
     def ring_group_answered(self, wish: Wish) -> Plan:
-        group, caller, line = self._to_group(wish, "ringgroup", "A")
+        group, caller, line = self.cast.to_group(wish, "ringgroup", "A")
         plan, legs = self._ring_all(group, caller, line, "ring_group_answered")
         plan.answered = True
         winner = next((leg for leg in legs if leg.user is wish.user), legs[1 % len(legs)])
-        ring = wish.ring or self._ringing()
+        ring = wish.ring or self.cast.ringing()
         given_up = legs[-1] if legs[-1] is not winner else legs[0]
         if len(legs) > 1:
             plan.add(0.1, given_up, "missed", cause=NOT_REGISTERED, by="caller", final=False)
@@ -196,7 +101,7 @@ class Scripts:
         return plan.finish()
 
     def ring_group_missed(self, wish: Wish) -> Plan:
-        group, caller, line = self._to_group(wish, "ringgroup", "A")
+        group, caller, line = self.cast.to_group(wish, "ringgroup", "A")
         plan, legs = self._ring_all(group, caller, line, "ring_group_missed")
         mailbox = wish.voicemail
         ring = wish.ring or (float(group.ring_time) if mailbox else 4.0 + self.rng.random() * group.ring_time)
@@ -207,7 +112,7 @@ class Scripts:
         if mailbox:
             plan.script = "voicemail"
             box = group.members[0]
-            leg = self.inbound(
+            leg = self.cast.inbound(
                 caller,
                 line,
                 None,
@@ -227,18 +132,18 @@ class Scripts:
 
     def hunt_answered(self, wish: Wish) -> Plan:
         """One phone after another, each for the group's ring time; the last one (or `user`) answers."""
-        group, caller, line = self._to_group(wish, "ringgroup", "H")
+        group, caller, line = self.cast.to_group(wish, "ringgroup", "H")
         answering = wish.user if wish.user in group.members else group.members[-1]
         plan = Plan("hunt_answered", [], party=caller, answered=True)
         at = 0.0
         for member in group.members:
             root = plan.legs[0] if plan.legs else None
-            leg = self.inbound(caller, line, member, context=group.context, group=group, root=root)
+            leg = self.cast.inbound(caller, line, member, context=group.context, group=group, root=root)
             plan.legs.append(leg)
             plan.add(at, leg, "initial")
             plan.add(at + 0.2, leg, "ringing")
             if member is answering:
-                ring = at + (wish.ring or self._ringing())
+                ring = at + (wish.ring or self.cast.ringing())
                 plan.add(ring, leg, "connected")
                 self._conversation(plan, leg, ring, wish)
                 break
@@ -251,7 +156,7 @@ class Scripts:
         plan, music, legs, retry_at = self._queue(wish, "queue_answered")
         plan.answered = True
         winner = next((leg for leg in legs if leg.user is wish.user), legs[0])
-        at = retry_at + (wish.ring or self._ringing())
+        at = retry_at + (wish.ring or self.cast.ringing())
         plan.add(at, winner, "connected")
         plan.add(at + 0.1, music, "hangup", cause=NORMAL, by="system")
         for leg in legs:
@@ -271,18 +176,18 @@ class Scripts:
 
     def transfer(self, wish: Wish) -> Plan:
         """A answers, holds, transfers to B; B talks on."""
-        user, caller, line = self._direct(wish)
-        first = self.inbound(caller, line, user)
+        user, caller, line = self.cast.direct(wish)
+        first = self.cast.inbound(caller, line, user)
         other = wish.other or self.rng.choice([p for p in self.account.people if p.online and p is not user])
         plan = Plan("transfer", [first], party=caller, answered=True)
-        ring = wish.ring or self._ringing()
-        talk = wish.talk or self.talk()
+        ring = wish.ring or self.cast.ringing()
+        talk = wish.talk or self.cast.talk()
         plan.add(0.0, first, "initial")
         plan.add(0.3, first, "ringing")
         plan.add(ring, first, "connected")
         at = ring + talk * 0.3
         plan.add(at, first, "hold")
-        second = self.inbound(caller, line, other, root=first, parent=first)
+        second = self.cast.inbound(caller, line, other, root=first, parent=first)
         second.dst = other.ext
         plan.legs.append(second)
         plan.add(at + 1.0, second, "initial")
@@ -293,11 +198,11 @@ class Scripts:
         return plan.finish()
 
     def outbound(self, wish: Wish) -> Plan:
-        user = wish.user or self._someone()
-        to = wish.caller or self._reachable()
-        leg = self.outgoing(user, to)
+        user = wish.user or self.cast.someone()
+        to = wish.caller or self.cast.reachable()
+        leg = self.cast.outgoing(user, to)
         plan = Plan("outbound", [leg], party=to, answered=True)
-        ring = wish.ring or self._ringing()
+        ring = wish.ring or self.cast.ringing()
         plan.add(0.0, leg, "initial")
         plan.add(0.8, leg, "ringing")
         plan.add(ring, leg, "connected")
@@ -305,9 +210,9 @@ class Scripts:
         return plan.finish()
 
     def outbound_missed(self, wish: Wish) -> Plan:
-        user = wish.user or self._someone()
-        to = wish.caller or self._reachable()
-        leg = self.outgoing(user, to)
+        user = wish.user or self.cast.someone()
+        to = wish.caller or self.cast.reachable()
+        leg = self.cast.outgoing(user, to)
         plan = Plan("outbound_missed", [leg], party=to)
         plan.add(0.0, leg, "initial")
         if self.rng.random() < 0.3:
@@ -320,16 +225,16 @@ class Scripts:
     def click_to_call(self, wish: Wish) -> Plan:
         """Agent first. Form "one": a single id goes INITIAL → ACCEPTED → RINGING → CONNECTED for the agent,
         then RINGING → CONNECTED for the destination; form "two": a leg for each (calls.md, example 8)."""
-        user = wish.user or self._someone()
-        to = wish.caller or self._reachable()
+        user = wish.user or self.cast.someone()
+        to = wish.caller or self.cast.reachable()
         answered = wish.answered is not False
-        leg = self.outgoing(user, to)
+        leg = self.cast.outgoing(user, to)
         plan = Plan("click_to_call", [leg], party=to, answered=answered)
         pickup = 2.0 + self.rng.random() * 2
-        ring = pickup + 0.5 + (wish.ring or self._ringing())
+        ring = pickup + 0.5 + (wish.ring or self.cast.ringing())
         plan.add(0.0, leg, "initial")
         if wish.form == "two":
-            far = self.outgoing(user, to, root=leg)
+            far = self.cast.outgoing(user, to, root=leg)
             plan.legs.append(far)
             leg.context, leg.dst, leg.dst_id, leg.dst_name = (
                 "CLICK_TO_CALL",
@@ -359,12 +264,12 @@ class Scripts:
         return plan.finish()
 
     def internal(self, wish: Wish) -> Plan:
-        user = wish.user or self._someone()
+        user = wish.user or self.cast.someone()
         other = wish.other or self.rng.choice([p for p in self.account.people if p.online and p is not user])
-        leg = self.outgoing(user, other.ext)
+        leg = self.cast.outgoing(user, other.ext)
         answered = wish.answered if wish.answered is not None else self.rng.random() < 0.8
         plan = Plan("internal", [leg], answered=answered)
-        ring = wish.ring or self._ringing()
+        ring = wish.ring or self.cast.ringing()
         plan.add(0.0, leg, "initial")
         plan.add(0.3, leg, "ringing")
         if answered:
@@ -376,26 +281,11 @@ class Scripts:
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _direct(self, wish: Wish) -> tuple[Person, str, Line]:
-        caller = wish.caller if wish.caller is not None else self.caller()
-        if wish.user is not None:
-            return wish.user, caller, wish.line or self.account.line_of(wish.user)
-        line = wish.line or self.rng.choice([x for x in self.account.lines if isinstance(x.target, Person)])
-        return (line.target if isinstance(line.target, Person) else self._someone()), caller, line
-
-    def _to_group(self, wish: Wish, kind: str, strategy: str | None) -> tuple[Group, str, Line]:
-        group = wish.group or self._group(kind, strategy)
-        caller = wish.caller if wish.caller is not None else self.caller()
-        return group, caller, wish.line or self.account.line_of(group)
-
-    def _reachable(self) -> str:
-        return self.caller() or numbers.outsider(self.rng)
-
     def _ring_all(self, group: Group, caller: str, line: Line, script: str) -> tuple[Plan, list[Leg]]:
         plan = Plan(script, [], party=caller)
         for n, member in enumerate(group.members):
             root = plan.legs[0] if plan.legs else None
-            leg = self.inbound(caller, line, member, context=group.context, group=group, root=root)
+            leg = self.cast.inbound(caller, line, member, context=group.context, group=group, root=root)
             plan.legs.append(leg)
             plan.add(n * 0.02, leg, "initial")
             # All phones ring, the one that gives up at once too: its ringing comes after its end.
@@ -403,8 +293,8 @@ class Scripts:
         return plan, list(plan.legs)
 
     def _queue(self, wish: Wish, script: str) -> tuple[Plan, Leg, list[Leg], float]:
-        group, caller, line = self._to_group(wish, "queue", None)
-        music = self.inbound(
+        group, caller, line = self.cast.to_group(wish, "queue", None)
+        music = self.cast.inbound(
             caller, line, None, context=group.context, dst_id=str(group.id), dst_name=group.name
         )
         plan = Plan(script, [music], party=caller)
@@ -416,7 +306,7 @@ class Scripts:
         for n, members in enumerate(rounds):
             legs = []
             for member in members:
-                leg = self.inbound(
+                leg = self.cast.inbound(
                     caller, line, member, context=group.context, group=group, root=music, parent=music
                 )
                 legs.append(leg)
@@ -431,7 +321,7 @@ class Scripts:
         return plan, music, legs, at
 
     def _conversation(self, plan: Plan, leg: Leg, at: float, wish: Wish) -> None:
-        talk = wish.talk or self.talk()
+        talk = wish.talk or self.cast.talk()
         hold = wish.hold if wish.hold is not None else self.rng.random() < 0.12 and talk > 20
         if hold:
             plan.add(at + talk * 0.4, leg, "hold")

@@ -237,7 +237,7 @@ class Traffic:
         line = rng.choice([line for line in self.world.account.lines if line.sms])
         person = rng.choice([person for person in self.world.account.people if person.online])
         with self.world.lock:
-            sender = self.world.scripts.caller()
+            sender = self.world.cast.caller()
         if sender.startswith("447"):
             question, answer = words.sms_pair(rng)
             self.player.receive_sms(sender, line.e164, question, person, at)

@@ -14,6 +14,7 @@ from typing import Any
 from integration import catalogue, clock
 from integration.simulator import directory, people
 from integration.simulator.calls import Scripts
+from integration.simulator.casting import Casting
 from integration.simulator.events import EventIds
 from integration.simulator.legs import Leg
 from integration.simulator.people import Account, Group, Person
@@ -78,7 +79,8 @@ class World:
         self.event_ids = EventIds(random.Random(f"events {seed}"))
         self.live: dict[int, Leg] = {}
         self._next = dict(_FIRST_IDS)
-        self.scripts = Scripts(self.account, self.rng, lambda: self.new_id("calls"))
+        self.cast = Casting(self.account, self.rng, lambda: self.new_id("calls"))
+        self.scripts = Scripts(self.cast)
         self.collections: dict[str, Collection] = {}
         self._lay_out()
 

@@ -129,7 +129,7 @@ def _add_calls(app: Flask) -> None:
         elif sent.get("state") is not None:
             if sent["state"] not in ("CONNECTED", "answer") or leg.state != "RINGING":
                 raise invalid("state")
-            talk = machine().world.scripts.talk()
+            talk = machine().world.cast.talk()
             machine().traffic.take_over(
                 running,
                 [
@@ -171,13 +171,13 @@ def _transfer(running: Running, leg: Leg, to: str) -> None:
     if leg.state not in ("CONNECTED", "ON_HOLD") or not to.isdigit():
         raise invalid("dst")
     other = next((person for person in world.account.people if person.ext == to), None)
-    scripts = world.scripts
+    cast = world.cast
     if other is None:
-        second = scripts.outgoing(leg.user or caller(), to, root=leg)
+        second = cast.outgoing(leg.user or caller(), to, root=leg)
         second.root_id, second.parent_id = leg.root_id, leg.id
     else:
         line = next((x for x in world.account.lines if x.e164 == leg.dst), world.account.lines[0])
-        second = scripts.inbound(leg.src, line, other, root=leg, parent=leg)
+        second = cast.inbound(leg.src, line, other, root=leg, parent=leg)
         second.root_id, second.dst = leg.root_id, other.ext
     machine().traffic.take_over(
         running,
@@ -187,7 +187,7 @@ def _transfer(running: Running, leg: Leg, to: str) -> None:
             Step(0.3, second, "ringing"),
             Step(2.0, second, "connected"),
             Step(2.1, leg, "hangup", cause="Normal Clearing", by="callee"),
-            Step(2.0 + scripts.talk(), second, "hangup", cause="Normal Clearing", by="caller"),
+            Step(2.0 + cast.talk(), second, "hangup", cause="Normal Clearing", by="caller"),
         ],
     )
 

@@ -149,6 +149,25 @@ def test_a_live_call_can_be_hung_up(begin):
     assert len(made["cdr_ids"]) == 1
 
 
+def test_nothing_that_was_planned_happens_to_a_call_after_it_was_hung_up(begin, receiver):
+    client = begin(speed=100, webhook=receiver.url)
+    leg = client.play("plain_answered", instant=False, ring=30, talk=30, hold=False, user="1003")["leg_ids"][
+        0
+    ]
+    client.ask("DELETE", f"/calls/{leg}")
+    other = client.play("plain_answered", instant=False, ring=40, talk=60, hold=False, user="1003")[
+        "leg_ids"
+    ][0]
+
+    def ends() -> list[int]:
+        return [e["call_id"] for e in receiver.received if e["event_name"] == "call.hangup"]
+
+    with receiver.changed:
+        assert receiver.changed.wait_for(lambda: other in ends(), 8)
+    assert ends() == [leg, other]
+    assert not [e for e in receiver.received if e["call_id"] == leg and e["event_name"] == "call.connected"]
+
+
 def test_a_ringing_call_can_be_answered_and_a_connected_one_transferred(begin):
     client = begin(speed=50)
     leg = client.play("plain_answered", until="ringing", user="1002")["leg_ids"][0]

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import pytest
 
+from integration import catalogue
 from integration.simulator.history import seed_history
 from integration.simulator.world import World
 from tests.simulator.conftest import START, sample
@@ -127,6 +128,16 @@ def test_records_have_the_keys_and_types_of_the_platform(world, path, name):
         for key, value in expected.items():
             if value is not None and record[key] is not None:
                 assert isinstance(record[key], (int, float) if isinstance(value, float) else type(value)), key
+
+
+@pytest.mark.parametrize("name", COLLECTIONS)
+def test_records_have_every_field_the_catalogue_knows(world, name):
+    resource = catalogue.resource(name)
+    record = world.rows(f"/{name}")[0]
+    item = world.get(f"/{name}/{record['e164' if name == 'ddis' else 'id']}").json()["data"]
+    for field in resource.fields:
+        assert field.name in record or field.name in item, field.name
+    assert not (record.keys() | item.keys()) - {field.name for field in resource.fields}
 
 
 def test_live_calls_show_letters_and_unix_seconds(begin):
