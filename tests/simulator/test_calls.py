@@ -93,6 +93,17 @@ def test_voicemail_leaves_a_message_at_its_leg(begin, form, legs):
     assert cdr["disposition"] == "VM"
 
 
+def test_only_calls_to_the_public_network_cost(begin):
+    client = begin()
+    client.play("outbound", caller="447700900321", talk=60, hold=False)
+    client.play("internal", answered=True)
+    client.play("plain_answered")
+    outbound, *free = client.rows("/cdrs")
+    assert outbound["charge"] == pytest.approx(outbound["rate"] * outbound["billsec"] / 60, abs=0.001)
+    assert outbound["charge"] > 0
+    assert {cdr["charge"] for cdr in free} == {0.0}
+
+
 def test_click_to_call_comes_in_both_forms(begin):
     client = begin()
     one = client.play("click_to_call", form="one", caller="447700900321", hold=False)
