@@ -1,0 +1,76 @@
+"""`switchroom export`, as its own process would run it, beside an open mirror."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.facade.conftest import Room, room, sample, settings
+
+__all__ = ["room", "settings"]
+
+CDR = sample("response-cdrs-list-200")["data"][0]
+
+
+def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "app.py", "export", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "SWITCHROOM_PLATFORM__BASE_URL": "http://127.0.0.1:9/v1.2",
+            "SWITCHROOM_PLATFORM__USER_ID": "1",
+            "SWITCHROOM_PLATFORM__API_KEY": "a" * 40,
+            "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
+        },
+    )
+
+
+def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_path: Path) -> None:
+    room.put("cdrs", CDR)
+    done = export(
+        tmp_path, "cdrs", "--columns", "id,calldate,dst", "--from", "2026-09-02", "--to", "2026-09-03"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == '"id","calldate","dst"\n700000001,"2026-09-02 08:45:55","447700900101"\n'
+
+
+def test_it_writes_a_file_that_is_there_only_when_whole(room: Room, tmp_path: Path) -> None:
+    room.put("cdrs", CDR)
+    out = tmp_path / "cdrs.jsonl"
+    done = export(tmp_path, "cdrs", "--format", "jsonl", "--out", str(out))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert out.read_text().startswith('{"id":700000001,')
+    assert list(tmp_path.glob(".*part")) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("nothing",), "nothing"),
+        (("cdrs", "--columns", "nope"), "nope"),
+        (("cdrs", "--filter", "{"), "JSON"),
+        (("cdrs", "--tz", "Mars"), "Mars"),
+        (("cdrs", "--format", "pdf"), "pdf"),
+    ],
+)
+def test_wrong_usage_is_said_and_exits_2(
+    room: Room, tmp_path: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    done = export(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_without_a_mirror_it_says_what_to_do(tmp_path: Path) -> None:
+    done = export(tmp_path, "cdrs")
+    assert done.returncode == 1
+    assert "switchroom sync" in done.stderr
