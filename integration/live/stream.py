@@ -130,9 +130,6 @@ class Stream:
             self._hub.leave(self._subscription)
             self._ended()
 
-    def __del__(self) -> None:
-        self.close()
-
     def _run(self) -> Iterator[bytes]:
         yield f"retry: {RETRY_MILLISECONDS}\n{self._position()}\n".encode()
         asked = clock.monotonic()
