@@ -1,0 +1,87 @@
+"""The command line: help for everything, exit statuses, and errors that are lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from integration import __version__
+from integration.cli import COMMANDS
+from tests.processes.conftest import ROOT, Running
+
+Start = Callable[..., Running]
+APP = ROOT / "app.py"
+
+
+def test_every_command_of_the_list_has_its_help(start: Start) -> None:
+    running = {name: start(APP, name, "--help") for name in COMMANDS}
+    for name, one in running.items():
+        assert one.ended() == 0, one.err
+        assert one.out[0].startswith(f"Usage: switchroom {name}")
+
+
+def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
+    overview = start("-X", "importtime", APP, "--help")
+    assert overview.ended() == 0
+    assert re.findall(r"^  ([a-z]+)  ", "\n".join(overview.out), re.MULTILINE) == list(COMMANDS)
+    imported = "\n".join(overview.err)
+    assert "integration.cli" in imported
+    assert not re.search(r"\b(flask|granian|requests|apscheduler|integration\.cli\.\w+)\b", imported)
+
+
+def test_it_says_its_version(start: Start) -> None:
+    version = start(APP, "--version")
+    assert version.ended() == 0
+    assert __version__ in version.out[0]
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["serve", "--nonsense"], ["demo", "--speed", "0"]])
+def test_wrong_usage_is_2(start: Start, arguments: list[str]) -> None:
+    wrong = start(APP, *arguments)
+    assert wrong.ended() == 2
+    assert wrong.err[-1].startswith("Error: ")
+    assert wrong.out == []
+
+
+def test_wrong_configuration_is_2_with_a_line_for_each_mistake(start: Start, tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text("[server]\nport = 'x'\n[surprise]\n")
+    wrong = start(APP, "serve", "--config", config, SWITCHROOM_SMTP__PROT="1")
+    assert wrong.ended() == 2
+    assert sorted(line.split(": ")[1].split(" ")[0] for line in wrong.err) == [
+        "SWITCHROOM_SMTP__PROT",
+        "platform.api_key",
+        "platform.base_url",
+        "server.port",
+        "surprise",
+    ]
+
+
+def test_an_error_cannot_forge_lines(start: Start) -> None:
+    wrong = start(APP, "serve", "--config", "absent\nforged: line\x1b[2J.toml")
+    assert wrong.ended() == 2
+    assert wrong.err == [
+        "switchroom: absent\\nforged: line\\x1b[2J.toml: can't be read: No such file or directory"
+    ]
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, str(APP), "--help"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writing)
+    assert done.stderr == ""
+
+
+def test_app_py_is_python_dash_m_integration(start: Start) -> None:
+    one, other = start(APP, "--help"), start("-m", "integration", "--help")
+    assert (one.ended(), other.ended()) == (0, 0)
+    assert one.out == other.out

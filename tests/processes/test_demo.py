@@ -1,0 +1,145 @@
+"""`demo` starts everything, prints a URL and a login that work, and leaves nothing running."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.processes.conftest import ROOT, Running, is_gone, wait_for
+
+Start = Callable[..., Running]
+START_SECONDS = 60.0
+
+
+def begin(start: Start, data: Path, *more: object) -> Running:
+    # A port and settings of a real installation must not leak into the demo.
+    environ = {"SWITCHROOM_CONFIG": "absent.toml", "SWITCHROOM_SERVER__PORT": "nonsense"}
+    return start(ROOT / "app.py", "demo", "--port", 0, "--data", data, *more, **environ)
+
+
+def told(demo: Running) -> tuple[str, str, str]:
+    """URL, e-mail address and password, once they were printed."""
+
+    def printed() -> bool:
+        assert demo.process.poll() is None, demo.err
+        return len(demo.out) >= 3
+
+    wait_for(printed, f"login of the demo in {demo.err}", START_SECONDS)
+    assert [line.split(": ")[0] for line in demo.out] == ["Dashboard", "Login", "Password"]
+    url, email, password = (line.split(": ", 1)[1] for line in demo.out)
+    return url, email, password
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def family(demo: Running) -> list[int]:
+    """Simulator, supervisor and worker."""
+    found = children_of(demo.pid)
+    return found + [grandchild for child in found for grandchild in children_of(child)]
+
+
+def log_in(url: str, email: str, password: str) -> requests.Session:
+    browser = requests.Session()
+    browser.trust_env = False
+    page = browser.get(f"{url}login", timeout=10)
+    token = re.search(r'name="csrf_token"[^>]*value="([^"]+)"', page.text)
+    assert token, page.text
+    form = {"email": email, "password": password, "csrf_token": token[1]}
+    answer = browser.post(f"{url}login", data=form, timeout=10)
+    assert answer.status_code == 200
+    assert "/login" not in answer.url
+    return browser
+
+
+@pytest.fixture
+def demo(start: Start, tmp_path: Path) -> Iterator[Running]:
+    running = begin(start, tmp_path / "demo-data", "--speed", 4)
+    yield running
+    if running.process.poll() is None:
+        running.signal(signal.SIGTERM)
+        running.ended(20)
+
+
+def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trace(
+    demo: Running, tmp_path: Path
+) -> None:
+    url, email, password = told(demo)
+    browser = log_in(url, email, password)
+    seen: set[str] = set()
+
+    def moved() -> bool:
+        stream = browser.get(f"{url}live/stream", stream=True, timeout=10)
+        for line in stream.iter_lines(decode_unicode=True):
+            if line.startswith("event: "):
+                seen.add(line)
+                stream.close()
+                return True
+        return False
+
+    wait_for(moved, "a change on the live stream", 5)
+    assert seen
+    processes = family(demo)
+    assert len(processes) == 3
+    demo.signal(signal.SIGINT)
+    assert demo.ended(15) == 0
+    assert all(is_gone(pid) for pid in processes)
+    assert os.listdir(tmp_path) == ["demo-data"]
+
+
+def test_a_second_demo_on_the_same_data_says_so_and_another_start_keeps_the_password(
+    demo: Running, start: Start, tmp_path: Path
+) -> None:
+    _, _, password = told(demo)
+    second = begin(start, tmp_path / "demo-data")
+    assert second.ended() == 1
+    assert "demo-data is in use by `switchroom serve`" in second.err[-1]
+    demo.signal(signal.SIGTERM)
+    assert demo.ended(15) == 0
+    url, email, again = told(begin(start, tmp_path / "demo-data"))
+    assert again == password
+    log_in(url, email, again)
+
+
+def test_it_says_so_and_stops_when_the_simulated_platform_ends(demo: Running) -> None:
+    told(demo)
+    simulator, *others = family(demo)
+    os.kill(simulator, signal.SIGKILL)
+    assert demo.ended(20) == 1
+    assert demo.err[-1] == "switchroom: the simulated platform ended with status -9; the demo ends, too"
+    assert all(is_gone(pid) for pid in others)
+
+
+def test_nothing_goes_on_without_it_when_it_is_killed(demo: Running) -> None:
+    told(demo)
+    processes = family(demo)
+    demo.signal(signal.SIGKILL)
+    wait_for(lambda: all(is_gone(pid) for pid in processes), "end of its processes")
+
+
+def test_a_port_in_use_is_told_before_anything_starts(start: Start, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        demo = start(ROOT / "app.py", "demo", "--port", taken, "--data", tmp_path / "demo-data")
+        assert demo.ended() == 1
+    assert demo.err == [
+        f"switchroom: port {taken} on 127.0.0.1 is in use by another program; stop it, or choose another"
+        " one by --port"
+    ]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_not_a_demos_is_left_alone(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "mirror.db").write_text("precious")
+    demo = begin(start, tmp_path)
+    assert demo.ended() == 1
+    assert demo.err[-1].endswith("holds something that is not a demo's; choose another by --data")
+    assert (tmp_path / "mirror.db").read_text() == "precious"

@@ -1,0 +1,37 @@
+"""One log line per record, whatever the values hold."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from integration.processes.logs import OneLine
+
+
+@pytest.mark.parametrize(
+    "value", ["a\nb", "a\r\nb", "\x1b[2Jgone", "a\u2028b", "nul\0", "\x85", "\u202etxet", "\ud800", "a\x0bb"]
+)
+def test_a_value_cannot_break_the_line_or_steer_a_terminal(value: str) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(OneLine())
+    log = logging.Logger("test")
+    log.addHandler(handler)
+    try:
+        raise ValueError(value)
+    except ValueError:
+        log.exception("caller %s", value)
+    line = written.getvalue()
+    assert line.endswith("\n")
+    assert line.count("\n") == 1
+    assert len(line.splitlines()) == 1
+    assert "\x1b" not in line
+    assert "ValueError" in line
+    line.encode()
+
+
+def test_ordinary_text_stays_as_it_is() -> None:
+    record = logging.LogRecord("sync", logging.INFO, "", 0, "Zoë – 東京 \\ '%s'", ("ok",), None)
+    assert OneLine().format(record).endswith("INFO sync: Zoë – 東京 \\ 'ok'")
