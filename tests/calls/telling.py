@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from integration import clock
 from integration.database import Database, Transaction
 from integration.documents import Document
-from integration.mirror.calls.facts import CallEvent, id_clock
+from integration.mirror.calls.directory import Directory, Group, Person
+from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Recording, Voicemail, id_clock
+from integration.mirror.calls.joins import join
+from integration.mirror.calls.legs import build
+from integration.mirror.calls.outcomes import evaluate
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.stamps import seconds, stamp
 from integration.mirror.calls.store import CallStore
+from integration.mirror.calls.view import Knowledge, View, link
 from integration.mirror.numbers import Numbers
 
 T0 = 1788338755  # 2026-09-02 08:45:55 UTC
@@ -255,11 +260,38 @@ def set_now(monkeypatch: Any, when: float) -> None:
     monkeypatch.setattr(clock, "unix", lambda: float(T0 + when))
 
 
-Script = Callable[[], Sequence[Fact]]
+PEOPLE = Directory.of(
+    [Person(id_, EXTENSIONS[id_], name) for id_, name in NAMES.items()],
+    [Group("ringgroup", GROUP, "601", "Support", RING_TIME), Group("queue", QUEUE, "602", "Sales", 5)],
+)
 
 
-def legs_of(facts: Iterable[Fact]) -> set[int]:
-    return {f.leg_id or 0 if isinstance(f, CallEvent) else f[1]["live_id"] for f in facts}
+def compute(facts: Iterable[Fact], knowledge: Knowledge | None = None, now: float = T0 + 3600.0) -> list[Any]:
+    """The calls of `facts` by the pure parts alone, taken in the order given."""
+    knowledge = knowledge or Knowledge(PEOPLE, Numbers("GB"))
+    legs: dict[int, LegFacts] = {}
 
+    def leg(id_: int) -> LegFacts:
+        return legs.setdefault(id_, LegFacts(id_))
 
-__all__ = [name for name in dir() if not name.startswith("_")] + ["seconds"]
+    for fact in facts:
+        if isinstance(fact, CallEvent):
+            leg(fact.leg_id or 0).events.append(Heard(fact, now))
+            continue
+        table, record = fact
+        if table == "cdrs":
+            values = {name: record.get(name) for name in Cdr._fields}
+            values |= {"parent": record["parent_live_id"], "root": record["root_live_id"]}
+            values |= {"calldate": seconds(record["calldate"]), "known": int(now)}
+            leg(record["live_id"]).cdrs.append(Cdr(**values))
+        elif table == "monitors":
+            leg(record["live_id"]).recordings.append(
+                Recording(record["id"], record["live_id"], record.get("user_id"))
+            )
+        else:
+            message = Voicemail(record["id"], record.get("live_id"), record.get("parent_live_id"))
+            for id_ in {message.leg_id, message.parent} - {None}:
+                leg(id_).voicemails.append(message)
+    views = {id_: View(build(told), knowledge) for id_, told in legs.items() if not told.nothing}
+    calls = join(link(view, knowledge) for view in views.values())
+    return [evaluate(call, [views[id_] for id_ in call.legs], knowledge, now) for call in calls]

@@ -267,7 +267,7 @@ def _live(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, CallEvent, str
         talking = RANK["CONNECTED"]
         both_talk = min(RANK[seen_state], RANK[state]) >= talking
         # A poll's clock is ours, an event's the platform's: they are compared only where rank can't tell.
-        if not ordered or (seen.seen > (since or 0) if both_talk else RANK[seen_state] > RANK[state]):
+        if not ordered or (seen.seen > ordered[-1][0] if both_talk else RANK[seen_state] > RANK[state]):
             if seen_state != state or since is None:
                 since = (seen.connected if seen_state == "CONNECTED" else None) or (
                     seen.started if RANK[seen_state] < talking else None

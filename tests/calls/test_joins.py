@@ -1,0 +1,139 @@
+"""Which legs are one call; what joins and parts them later."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.mirror.calls.joins import Link, join
+from tests.calls.telling import (
+    ANN,
+    BOB,
+    CALLER,
+    CAT,
+    GROUP,
+    OTHER,
+    QUEUE,
+    RING_TIME,
+    Office,
+    Phone,
+    cdr,
+    set_now,
+)  # fmt: skip
+
+KEY = "+447700900101|ringgroup|80001"
+
+
+def ringing(id_: int, started: int = 0, key: str | None = KEY, **more: object) -> Link:
+    values = {"root": None, "parent": None, "group_id": None, "ended": None, "window": None, **more}
+    return Link(id=id_, key=key, started=started, **values)  # type: ignore[arg-type]
+
+
+def legs(*links: Link) -> list[tuple[int, tuple[int, ...], bool]]:
+    return [(call.id, call.legs, call.provisional) for call in join(links)]
+
+
+def test_the_same_root_joins_and_names_the_call_even_if_the_root_was_never_seen() -> None:
+    assert legs(ringing(5, root=3), ringing(7, root=3)) == [(3, (5, 7), False)]
+
+
+def test_a_chain_of_parents_joins_and_its_top_names_the_call() -> None:
+    assert legs(ringing(9), ringing(5, key=None, parent=9), ringing(7, key=None, parent=5)) == [
+        (9, (5, 7, 9), False)
+    ]
+
+
+def test_a_circle_of_parents_does_not_hang() -> None:
+    assert legs(ringing(5, parent=7), ringing(7, parent=5)) == [(5, (5, 7), False)]
+
+
+def test_a_transferred_leg_that_is_its_own_root_still_belongs_to_its_parent() -> None:
+    assert legs(ringing(5, root=5), ringing(7, root=7, parent=5)) == [(5, (5, 7), False)]
+
+
+def test_phones_that_start_within_two_seconds_are_joined_provisionally() -> None:
+    assert legs(ringing(1, 0), ringing(2, 2)) == [(1, (1, 2), True)]
+    assert legs(ringing(1, 0), ringing(2, 3)) == [(1, (1,), False), (2, (2,), False)]
+
+
+def test_the_next_phone_of_a_hunt_is_joined_within_the_groups_patience() -> None:
+    first = ringing(1, 0, ended=20, window=22)
+    assert legs(first, ringing(2, 42)) == [(1, (1, 2), True)]
+    assert legs(first, ringing(2, 43)) == [(1, (1,), False), (2, (2,), False)]
+    assert legs(ringing(1, 0, ended=20), ringing(2, 21)) == [(1, (1,), False), (2, (2,), False)]
+
+
+def test_other_callers_other_groups_and_plain_calls_are_not_joined_by_time() -> None:
+    assert len(legs(ringing(1), ringing(2, key="+447700900102|ringgroup|80001"))) == 2
+    assert len(legs(ringing(1, key=None), ringing(2, key=None))) == 2
+    assert len(legs(ringing(1, group_id=1), ringing(2, group_id=2))) == 2
+
+
+def test_two_calls_with_roots_are_never_joined_by_time_and_a_loose_leg_goes_to_the_nearer() -> None:
+    one, other = ringing(1, 0, root=1, ended=20, window=22), ringing(5, 30, root=5)
+    assert legs(one, other) == [(1, (1,), False), (5, (5,), False)]
+    assert legs(one, other, ringing(6, 31)) == [(1, (1,), False), (5, (5, 6), True)]
+
+
+def group(leg: int, user: int, **more: object) -> Phone:
+    return Phone(leg, user, context=f"RG-{GROUP}", **more)  # type: ignore[arg-type]
+
+
+def test_a_root_told_later_confirms_a_provisional_call(office: Office) -> None:
+    one, two = group(101, ANN), group(102, BOB)
+    office.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
+    assert office.calls("id", "legs", "provisional") == [(101, 2, 1)]
+    office.tell(two.tell("missed", 9, root_call_id=101, final=False))
+    assert office.calls("id", "legs", "provisional") == [(101, 2, 0)]
+
+
+def test_a_later_fact_joins_two_calls_and_the_old_id_leads_on(office: Office) -> None:
+    office.tell(Phone(101, ANN).tell("ringing", 0.3), Phone(102, BOB, started=9).tell("ringing", 9))
+    assert office.calls("id") == [(101,), (102,)]
+    office.tell(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
+    assert office.calls("id", "legs") == [(101, 2)]
+    assert ("call_gone", "102") in office.changes()
+    assert {"ids": [(101, 101), (102, 101)]} in office.state()
+
+
+def test_a_root_that_becomes_known_renames_the_call_and_every_id_leads_to_it(office: Office) -> None:
+    one, two = group(105, ANN), group(106, BOB)
+    office.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
+    office.tell(one.tell("missed", 9, root_call_id=99), two.tell("missed", 9, root_call_id=99))
+    assert office.calls("id", "legs") == [(99, 2)]
+    assert {"ids": [(99, 99), (105, 99), (106, 99)]} in office.state()
+    assert office.changes().count(("call_gone", "105")) == 1
+
+
+def test_a_later_fact_parts_a_provisional_call(office: Office) -> None:
+    """One caller with two lines: two calls to one group in one second."""
+    one, two = group(101, ANN), group(102, BOB)
+    office.tell(one.tell("ringing", 0.3), two.tell("ringing", 0.4))
+    assert office.calls("id") == [(101,)]
+    office.tell(one.tell("missed", 9, root_call_id=101), two.tell("missed", 9, root_call_id=102))
+    assert office.calls("id", "provisional") == [(101, 0), (102, 0)]
+
+
+def test_legs_of_one_queue_are_joined_whether_or_not_they_name_it(office: Office) -> None:
+    music = Phone(301, None, context="QUEUE", dst_id=str(QUEUE), dst_name="Sales", connected=1)
+    office.tell(music.tell("connected", 1), Phone(302, ANN, started=1, context="Queue").tell("ringing", 1.5))
+    assert office.calls("id", "legs") == [(301, 2)]
+
+
+def test_two_callers_at_one_group_are_two_calls(office: Office) -> None:
+    office.tell(group(101, ANN).tell("ringing", 0.3), group(102, BOB, src=OTHER).tell("ringing", 0.4))
+    assert office.calls("party", "legs") == [(CALLER, 1), (OTHER, 1)]
+
+
+def test_a_redial_after_a_final_miss_is_another_call(office: Office) -> None:
+    first, second = group(101, ANN), group(102, ANN, started=12)
+    office.tell(first.tell("missed", 9, final=True), second.tell("ringing", 12))
+    assert len(office.calls()) == 2
+
+
+def test_a_redial_after_the_groups_patience_is_another_call(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 100)
+    late = 20 + RING_TIME + 3
+    office.tell(group(101, ANN).tell("missed", 20), group(102, CAT, started=late).tell("ringing", late))
+    assert len(office.calls()) == 2

@@ -1,0 +1,109 @@
+"""The state of one leg from the set of its facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.mirror.calls.facts import CallEvent, Heard, LegFacts, id_clock
+from integration.mirror.calls.legs import Leg, build, in_order
+from integration.mirror.calls.reading import sighting
+from tests.calls.telling import ANN, T0, Phone, event, stamp
+
+
+def leg(*told: CallEvent, **facts: object) -> Leg:
+    return build(LegFacts(101, [Heard(one, T0 + 3600.0) for one in told], **facts))  # type: ignore[arg-type]
+
+
+phone = Phone(101, ANN, connected=5)
+
+
+def test_it_stays_ended_when_a_late_ringing_arrives() -> None:
+    found = leg(phone.tell("hangup", 10), phone.tell("ringing", 12))
+    assert (found.ended, found.state, found.ended_at) == (True, "ENDED", T0 + 10)
+
+
+@pytest.mark.parametrize("state", ["HANGUP", "MISSED", "FAILED"])
+def test_a_final_state_ends_it_whatever_the_event_is_called(state: str) -> None:
+    assert leg(phone.tell("ringing", 1), phone.tell("something", 3, state=state)).ended
+
+
+def test_dtmf_and_unknown_states_never_set_the_state() -> None:
+    found = leg(
+        phone.tell("connected", 5),
+        phone.tell("dtmf", 7, state="DTMF_RECEIVED"),
+        phone.tell("dtmf", 8, state="RINGING"),
+        phone.tell("parked", 9, state="PARKED"),
+    )
+    assert (found.state, found.state_since) == ("CONNECTED", T0 + 5)
+
+
+def test_microseconds_of_ids_order_events_of_one_second_and_server() -> None:
+    ringing, connected = phone.tell("ringing", 5, micros=900), phone.tell("connected", 5, micros=100)
+    assert leg(ringing, connected).state == "RINGING", "agent first: it rang again after the pick-up"
+
+
+def test_microseconds_of_different_servers_are_not_compared() -> None:
+    elsewhere = Phone(101, ANN, server="de001", connected=5)
+    assert (
+        leg(phone.tell("ringing", 5, micros=900), elsewhere.tell("connected", 5, micros=100)).state
+        == "CONNECTED"
+    )
+
+
+def test_microseconds_of_an_id_of_another_time_do_not_count() -> None:
+    assert id_clock("uk003.608920d55f7ac3.77053295", "2021-04-28 08:46:13") == ("uk003", 0x5F7AC)
+    assert id_clock("uk003.608920d55f7ac3.77053295", "2021-04-28 08:46:14") == ("uk003", 0x5F7AC - 1_000_000)
+    assert id_clock("uk003.608920d55f7ac3.77053295", "2021-04-28 08:46:15") == ("uk003", None)
+    assert id_clock("7", "2021-04-28 08:46:13") == (None, None)
+    assert id_clock("sha256:00", "nonsense") == (None, None)
+
+
+def test_hold_and_unhold_within_a_second_take_turns() -> None:
+    def odd(name: str, state: str, n: int) -> CallEvent:
+        payload = {"event_time": stamp(T0 + 9), "event_name": name, "call_id": 101, "state": state}
+        return event(f"{n}-{name}", payload)
+
+    connected = phone.tell("connected", 5)
+    hold, unhold = odd("call.hold", "ON_HOLD", 1), odd("call.unhold", "CONNECTED", 2)
+    again = odd("call.hold", "ON_HOLD", 3)
+    assert leg(connected, hold, unhold).state == "CONNECTED"
+    assert leg(connected, unhold, hold, again).state == "ON_HOLD"
+    held = phone.tell("hold", 7)
+    assert leg(connected, held, hold, unhold).state == "ON_HOLD", "released, then held again"
+    assert [state for _, _, state in in_order([connected, held, unhold])][-1] == "CONNECTED"
+
+
+def test_connected_is_a_fact_of_its_own() -> None:
+    assert leg(phone.tell("hangup", 10)).connected, "connected_at of the hang-up says so"
+    assert not leg(Phone(101, ANN).tell("hangup", 10)).connected
+    assert leg(Phone(101, ANN).tell("hold", 10)).connected
+
+
+def test_an_inferred_end_is_withdrawn_by_a_later_event_or_poll() -> None:
+    ringing = phone.tell("ringing", 1)
+    assert leg(ringing, gone=T0 + 60).inferred
+    assert not leg(ringing, phone.tell("connected", 61), gone=T0 + 60).ended
+    seen = sighting(T0 + 61, {"id": 101, "state": "RINGING"})
+    assert not leg(ringing, gone=T0 + 60, sighting=seen).ended
+    assert not leg(ringing, phone.tell("hangup", 61), gone=T0 + 60).inferred
+
+
+def test_an_event_dated_in_the_far_future_keeps_no_ghost_alive() -> None:
+    payload = {
+        "event_time": "2999-01-01 00:00:00", "event_name": "call.ringing", "call_id": 101, "state": "RINGING",
+    }  # fmt: skip
+    told = [Heard(event("x", payload), T0 + 1.0)]
+    assert build(LegFacts(101, told, missing=T0 + 30)).missing
+    assert build(LegFacts(101, told, gone=T0 + 31)).ended
+
+
+def test_a_poll_is_believed_where_it_knows_more_than_the_webhooks() -> None:
+    ringing = phone.tell("ringing", 1)
+    polled = sighting(T0 + 10, {"state": "CONNECTED", "start_time": T0, "connected_at": T0 + 6})
+    found = leg(ringing, sighting=polled)
+    assert (found.state, found.connected_at, found.origins["connected"]) == ("CONNECTED", T0 + 6, "poll")
+    behind = sighting(T0 + 10, {"state": "RINGING"})
+    assert leg(phone.tell("connected", 5), sighting=behind).state == "CONNECTED"
+    held = sighting(T0 + 10, {"state": "ON_HOLD"})
+    assert leg(phone.tell("connected", 5), sighting=held).state == "ON_HOLD"
+    assert leg(phone.tell("connected", 5), phone.tell("unhold", 12), sighting=held).state == "CONNECTED"
