@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from argon2 import PasswordHasher
 from flask import Flask, Response, jsonify, make_response
 from werkzeug.serving import make_server
 
@@ -23,9 +22,9 @@ from integration.house.database import open_house
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.settings_values import Network
-from tests.house.conftest import moving
+from tests.house.conftest import moving, quick_hashes
 
-__all__ = ["moving"]
+__all__ = ["moving", "quick_hashes"]
 
 GOOD = "correct horse battery"
 
@@ -127,15 +126,6 @@ def make_app(
         return make_response("everyone")
 
     return app
-
-
-@pytest.fixture(autouse=True)
-def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The cost of a password is proved in tests/house; here it would only cost time."""
-    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-    passwords._nobodys.cache_clear()
-    yield
-    passwords._nobodys.cache_clear()
 
 
 @pytest.fixture

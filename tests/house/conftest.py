@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 
 from integration import clock
 from integration.database import Database
+from integration.house import passwords
 from integration.house.database import open_house
 
 
@@ -28,6 +30,15 @@ def moving(monkeypatch: pytest.MonkeyPatch) -> Clock:
     moving = Clock(1_790_000_000.0)
     monkeypatch.setattr(clock, "unix", moving)
     return moving
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Passwords cost next to nothing; what they cost in truth is proved once, in test_people."""
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords._nobodys.cache_clear()
+    yield
+    passwords._nobodys.cache_clear()
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from argon2 import PasswordHasher
 
 from integration.database import Database
 from integration.house import passwords, people, sessions, setup_links
@@ -8,6 +9,8 @@ from integration.house.refused import Refused
 from tests.house.conftest import Clock
 
 GOOD = "correct horse battery"
+HASHER = passwords._hasher
+"""The one of the product, before tests make it cheap."""
 
 
 def bytes_of(house: Database) -> bytes:
@@ -21,6 +24,22 @@ def test_a_password_is_checked_and_never_stored_as_typed(house: Database) -> Non
     assert (person.email, person.role, person.ready) == ("ann@example.com", "agent", True)
     assert people.authenticate(house, "ann@example.com", GOOD + "!") is None
     assert GOOD.encode() not in bytes_of(house)
+
+
+def test_a_guess_costs_what_the_rfc_asks_for() -> None:
+    stored = HASHER.hash(GOOD)
+    assert stored.startswith("$argon2id$")
+    costs = dict(part.split("=") for part in stored.split("$")[3].split(","))
+    assert int(costs["m"]) * int(costs["t"]) >= 64 * 1024 * 3
+
+
+def test_a_hash_of_other_costs_is_renewed_at_login(house: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=2, memory_cost=8, parallelism=1))
+    assert people.authenticate(house, "ann@example.com", GOOD) is not None
+    with house.read() as connection:
+        assert "m=8,t=2" in connection.execute("SELECT password FROM people").fetchone()[0]
+    assert people.authenticate(house, "ann@example.com", GOOD) is not None
 
 
 def test_one_without_a_password_cannot_log_in(house: Database) -> None:
