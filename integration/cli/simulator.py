@@ -30,7 +30,7 @@ _FAULTS_HELP = (fault_words.__doc__ or "").partition("\n\n")[2]
 @click.option("--faults", default="", metavar="SPEC", help="What goes wrong on purpose; see below.")
 @click.option("--speed", default=1.0, show_default=True, help="How much faster calls come and go.")
 @click.option(
-    "--quiet", is_flag=True, help="No calls by themselves, only those asked for at /_simulator/calls."
+    "--no-traffic", is_flag=True, help="No calls by themselves, only those asked for at /_simulator/calls."
 )
 @click.option("--token-idle", default=900.0, show_default=True, help="Seconds until an unused token expires.")
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Answer HTTPS with this.")
@@ -45,7 +45,7 @@ def command(
     webhook_ca: str | None,
     faults: str,
     speed: float,
-    quiet: bool,
+    no_traffic: bool,
     token_idle: float,
     tls_cert: str | None,
     tls_key: str | None,
@@ -72,7 +72,7 @@ def command(
             webhook_ca=Path(webhook_ca) if webhook_ca else None,
             faults=faults,
             speed=speed,
-            live=not quiet,
+            live=not no_traffic,
             token_idle=token_idle,
             tls_cert=tls_cert,
             tls_key=tls_key,

@@ -4,7 +4,7 @@
 |---|---|---|
 | POST /calls | see below | plays a call; answers what was made |
 | GET /calls/{leg id} | | what was made of a call by now |
-| POST /sms | `from`, `to`, `text`, `user` (null: none), `translated`, `silent` | an SMS comes in |
+| POST /sms | `from`, `to`, `message`, `user` (null: none), `translated`, `silent` | an SMS comes in |
 | POST /webhook | `url` (null: none), `ca`, `probe` | where webhooks go |
 | GET /webhooks | query `after` | deliveries and their answers |
 | POST /webhooks/wait | `seconds` | waits until every webhook was tried once |
@@ -20,10 +20,11 @@
 A call: `script` (a name of `calls.Scripts.by_name`); `instant` (it has happened when the answer comes, CDR
 and recording too, unless `cdr_lag`, `recording_lag` say in how many seconds they appear) or `until` (the
 same, but it stops after the first step of that name, such as `connected`, and stays live); else it happens
-in real time. `documented`: webhooks without root_call_id and final. `silent`: no webhooks. `wait`: seconds
-to wait for their delivery. Who and how long: `caller`, `to` (a number of ours), `user`, `other` (id,
-extension or e-mail), `group` (id), `talk`, `ring`, `hold`, `voicemail`, `form` ("one" or "two" of
-click_to_call, "leg" of voicemail), `answered`.
+in real time. `recorded` (true, false): whatever the user's setting is. `documented`: webhooks without
+root_call_id and final. `silent`: no webhooks. `wait`: seconds to wait for their delivery. Who and how long:
+`caller`, `to` (a number of ours), `user`, `other` (id, extension or e-mail), `group` (id), `talk_seconds`,
+`ring_seconds`, `hold`, `voicemail`, `form` ("one" or "two" of click_to_call, "leg" of voicemail),
+`answered`.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ from integration.simulator.traffic import Running
 
 Record = dict[str, Any]
 
+_CALL_KEYS = frozenset(
+    {"script", "instant", "until", "documented", "silent", "recorded", "wait", "cdr_lag", "recording_lag"}
+    | {"caller", "to", "user", "other", "group", "talk_seconds", "ring_seconds", "hold", "voicemail", "form"}
+    | {"answered"}
+)
+_SMS_KEYS = frozenset({"from", "to", "message", "user", "translated", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
@@ -80,23 +87,28 @@ def _json(data: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(data), status, content_type="application/json")
 
 
-def _body() -> Record:
+def _body(keys: frozenset[str] | None = None) -> Record:
+    """The request's JSON object; with `keys`, one that has no others. Raises BadWish."""
     found = request.get_json(force=True, silent=True) if request.get_data() else {}
     if not isinstance(found, dict):
         raise BadWish("the body is not a JSON object")
+    if keys is not None and not found.keys() <= keys:
+        raise BadWish(f"unknown: {', '.join(sorted(found.keys() - keys))}")
     return found
 
 
 def _add_calls(app: Flask, machine: Machine) -> None:
     @app.post("/_simulator/calls")
     def play() -> Response:
-        sent = _body()
+        sent = _body(_CALL_KEYS)
         make = machine.world.scripts.by_name.get(str(sent.get("script")))
         if make is None:
             raise BadWish(f"script: one of {', '.join(machine.world.scripts.by_name)}")
         with machine.world.lock:
             plan = make(_wish(machine, sent))
         plan.documented = bool(sent.get("documented"))
+        for leg in plan.legs:
+            leg.recorded = sent.get("recorded")
         silent = bool(sent.get("silent"))
         if sent.get("instant") or sent.get("until"):
             lag = None
@@ -120,7 +132,7 @@ def _add_calls(app: Flask, machine: Machine) -> None:
 
     @app.post("/_simulator/sms")
     def sms() -> Response:
-        sent = _body()
+        sent = _body(_SMS_KEYS)
         line = machine.world.account.lines[0]
         user = line.target if isinstance(line.target, Person) else machine.world.account.ordinary
         person = _person(machine, sent["user"]) if "user" in sent else user
@@ -128,7 +140,7 @@ def _add_calls(app: Flask, machine: Machine) -> None:
         record, event = player.receive_sms(
             str(sent.get("from", "447700900123")),
             str(sent.get("to", line.e164)),
-            str(sent.get("text", "Hello, this is a test message")),
+            str(sent.get("message", "Hello, this is a test message")),
             person,
             clock.unix(),
             translated=bool(sent.get("translated")),
@@ -141,7 +153,7 @@ def _made(running: Running) -> Record:
     return {
         "script": plan.script,
         "party": plan.party,
-        "root_id": plan.legs[0].root_id,
+        "root_call_id": plan.legs[0].root_id,
         "leg_ids": made.leg_ids,
         "events": made.events,
         "cdr_ids": made.cdr_ids,
@@ -160,8 +172,8 @@ def _wish(machine: Machine, sent: Record) -> Wish:
         hold=sent.get("hold"),
         voicemail=sent.get("voicemail"),
         answered=sent.get("answered"),
-        talk=None if sent.get("talk") is None else float(sent["talk"]),
-        ring=None if sent.get("ring") is None else float(sent["ring"]),
+        talk=None if sent.get("talk_seconds") is None else float(sent["talk_seconds"]),
+        ring=None if sent.get("ring_seconds") is None else float(sent["ring_seconds"]),
     )
     if sent.get("to") is not None:
         wish.line = next((x for x in machine.world.account.lines if x.e164 == str(sent["to"])), None)

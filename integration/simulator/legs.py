@@ -10,7 +10,10 @@ from integration.simulator.people import Group, Line, Person
 
 @dataclass(slots=True, eq=False)
 class Leg:
-    """One phone (or machine) in a call. Times are Unix seconds; None while they have not happened."""
+    """One phone (or machine) in a call. Times are Unix seconds; None while they have not happened.
+
+    `recorded`: None leaves it to the user's setting.
+    """
 
     id: int
     root_id: int
@@ -28,6 +31,7 @@ class Leg:
     src_hash: str
     machine: bool = False
     log_missed: bool = True
+    recorded: bool | None = None
     state: str = "INITIAL"
     started: float = 0.0
     connected: float | None = None

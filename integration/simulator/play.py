@@ -166,7 +166,9 @@ class Player:
 
 
 def recorded(leg: Leg) -> bool:
-    """Whether the user's setting records this leg: A all, I inbound, O outbound, N none."""
+    """Whether this leg is recorded, by the user's setting: A all, I inbound, O outbound, N none."""
     if leg.user is None or leg.machine:
         return False
+    if leg.recorded is not None:
+        return leg.recorded
     return leg.user.monitor == "A" or leg.user.monitor == ("O" if leg.outbound else "I")

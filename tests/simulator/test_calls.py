@@ -16,7 +16,7 @@ def shown(made: dict) -> list[tuple[int, str, object]]:
 
 def test_a_plain_call_rings_connects_and_ends_and_leaves_a_cdr(begin):
     client = begin()
-    made = client.play("plain_answered", user="1002", talk=30, hold=False)
+    made = client.play("plain_answered", user="1002", talk_seconds=30, hold=False)
     assert [name for _, name, _ in shown(made)] == ["initial", "ringing", "connected", "hangup"]
     (cdr,) = (client.get(f"/cdrs/{cdr_id}").json()["data"] for cdr_id in made["cdr_ids"])
     hangup, ready = made["events"][-2:]
@@ -71,7 +71,7 @@ def test_an_abandoned_queue_has_a_music_leg_with_billed_seconds_and_no_talk(begi
 
 def test_a_transfer_has_two_talking_legs_and_a_hold(begin):
     client = begin()
-    made = client.play("transfer", user="1002", other="1004", talk=40)
+    made = client.play("transfer", user="1002", other="1004", talk_seconds=40)
     assert [entry[:2] for entry in shown(made)] == [
         (0, "initial"), (0, "ringing"), (0, "connected"), (0, "hold"),
         (1, "initial"), (1, "ringing"), (1, "connected"), (0, "hangup"), (1, "hangup"),
@@ -83,7 +83,7 @@ def test_a_transfer_has_two_talking_legs_and_a_hold(begin):
 @pytest.mark.parametrize(("form", "legs"), [(None, 1), ("leg", 5)])
 def test_voicemail_leaves_a_message_at_its_leg(begin, form, legs):
     client = begin()
-    made = client.play("voicemail", form=form, talk=12)
+    made = client.play("voicemail", form=form, talk_seconds=12)
     assert len(made["leg_ids"]) == legs
     (message,) = client.rows("/voicemessages")
     assert [message["id"]] == made["voicemessage_ids"]
@@ -95,7 +95,7 @@ def test_voicemail_leaves_a_message_at_its_leg(begin, form, legs):
 
 def test_only_calls_to_the_public_network_cost(begin):
     client = begin()
-    client.play("outbound", caller="447700900321", talk=60, hold=False)
+    client.play("outbound", caller="447700900321", talk_seconds=60, hold=False)
     client.play("internal", answered=True)
     client.play("plain_answered")
     outbound, *free = client.rows("/cdrs")
@@ -124,7 +124,7 @@ def test_the_documented_form_has_neither_root_nor_final(begin):
 @pytest.mark.parametrize("script", ["plain_answered", "outbound", "internal", "hunt_answered", "transfer"])
 def test_a_call_in_real_time_passes_through_the_live_calls_into_the_cdrs(begin, receiver, script):
     client = begin(speed=200, webhook=receiver.url)
-    made = client.play(script, instant=False, talk=60, answered=True)
+    made = client.play(script, instant=False, talk_seconds=60, answered=True)
     assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 200
     with receiver.changed:
         told = receiver.received
@@ -135,6 +135,19 @@ def test_a_call_in_real_time_passes_through_the_live_calls_into_the_cdrs(begin, 
         assert receiver.changed.wait_for(lambda: set(made["leg_ids"]) <= ended(), 8)
     assert client.get("/calls").json() == {"data": [], "total": 0}
     assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 404
+
+
+def test_a_recording_can_be_asked_for_or_forbidden(begin):
+    client = begin()
+    assert client.play("plain_answered", user="1001", recorded=True)["monitor_ids"]
+    assert not client.play("plain_answered", user="1002", recorded=False)["monitor_ids"]
+
+
+def test_a_wish_nobody_knows_is_refused(begin):
+    client = begin()
+    for wish in ({"script": "nothing"}, {"script": "internal", "talk": 5}, {"script": "internal", "user": 9}):
+        answer = client.session.post(client.simulator.control + "/calls", json=wish, timeout=10)
+        assert answer.status_code == 400, wish
 
 
 def test_every_script_can_be_played(begin):
@@ -162,13 +175,13 @@ def test_a_live_call_can_be_hung_up(begin):
 
 def test_nothing_that_was_planned_happens_to_a_call_after_it_was_hung_up(begin, receiver):
     client = begin(speed=100, webhook=receiver.url)
-    leg = client.play("plain_answered", instant=False, ring=30, talk=30, hold=False, user="1003")["leg_ids"][
-        0
-    ]
+    leg = client.play(
+        "plain_answered", instant=False, ring_seconds=30, talk_seconds=30, hold=False, user="1003"
+    )["leg_ids"][0]
     client.ask("DELETE", f"/calls/{leg}")
-    other = client.play("plain_answered", instant=False, ring=40, talk=60, hold=False, user="1003")[
-        "leg_ids"
-    ][0]
+    other = client.play(
+        "plain_answered", instant=False, ring_seconds=40, talk_seconds=60, hold=False, user="1003"
+    )["leg_ids"][0]
 
     def ends() -> list[int]:
         return [e["call_id"] for e in receiver.received if e["event_name"] == "call.hangup"]

@@ -11,7 +11,7 @@ from integration.simulator.faults import BadSpec, Faults, parse
 
 
 def path_of_a_recording(client) -> str:
-    client.play("outbound", user="1002", talk=20)
+    client.play("outbound", user="1002", talk_seconds=20)
     return f"/monitors/{client.rows('/monitors')[0]['id']}.mp3"
 
 

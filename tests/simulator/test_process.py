@@ -61,7 +61,9 @@ def test_it_answers_https(launch, tmp_path):
     certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
     told = announced(
-        launch("--quiet", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+        launch(
+            "--no-traffic", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")
+        )
     )
     assert told["Simulator"].startswith("https://")
     answer = requests.get(
@@ -74,7 +76,7 @@ def test_it_answers_https(launch, tmp_path):
 
 
 def test_a_taken_port_and_a_bad_fault_end_with_one_line(launch):
-    first = launch("--quiet")
+    first = launch("--no-traffic")
     port = announced(first)["Simulator"].rsplit(":", 1)[1].split("/")[0]
     for arguments, status in ((["--port", port], 1), (["--faults", "nonsense"], 2), (["--speed", "0"], 2)):
         process = launch(*arguments)

@@ -71,7 +71,7 @@ def test_event_ids_carry_the_second_and_rise(begin):
 )
 def test_an_sms_is_told_in_both_dialects(begin, translated, name):
     client = begin()
-    made = client.control("POST", "/sms", json={"text": "Hi", "translated": translated, "user": None})
+    made = client.control("POST", "/sms", json={"message": "Hi", "translated": translated, "user": None})
     assert made["event"].keys() == sample(name).keys()
     assert made["event"]["user_id"] is None
     assert client.rows("/sms") == [made["sms"]]
@@ -88,7 +88,7 @@ def test_events_arrive_in_order_with_the_credentials_of_the_url(begin, receiver)
 def test_what_is_not_answered_2xx_is_tried_again_after_growing_gaps(begin, receiver):
     receiver.answers[:] = [500, 404]
     client = begin(webhook=receiver.url, webhook_gaps=(0.01, 0.02))
-    client.control("POST", "/sms", json={"text": "again"})
+    client.control("POST", "/sms", json={"message": "again"})
     told = receiver.wait_for(3)
     assert told[0] == told[1] == told[2]
     client.control("POST", "/webhooks/wait", json={"seconds": 5})
