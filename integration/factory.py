@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flask import Flask
 
@@ -23,8 +23,8 @@ from integration.health import Health
 from integration.house import callbacks
 from integration.house import commands as house_commands
 from integration.house.database import open_house
-from integration.inbox import receive
 from integration.inbox.apply import Applier
+from integration.inbox.receive import make_receiver
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
@@ -44,10 +44,13 @@ from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
 from integration.sync.schedule import Clockwork
 
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[1]
-OPEN_TO_ALL = ("static", "webhooks", "health", "facade", "exports")
+OPEN_TO_ALL = ("static", "health", "facade", "exports")
 """Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
 
 
@@ -79,7 +82,7 @@ class Product:
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._stopping = threading.Lock()
         self._stopped = False
-        self.application: Callable[..., Any] = make_application(self.parts)
+        self.application: WSGIApplication = make_application(self.parts)
         self.commands: Mapping[str, Handler] = {
             **house_commands.handlers(house, mirror.path),
             **sync_commands(self.parts),
@@ -137,8 +140,23 @@ def build(settings: Settings) -> Product:
     return Product(settings)
 
 
-def make_application(parts: House) -> Flask:
-    """Every route of the product: receiver, health, login, pages, stream, exports, facade."""
+def make_application(parts: House) -> WSGIApplication:
+    """Every route of the product: the receiver, and everything else."""
+    receiver = make_receiver(parts.inbox, parts.settings.webhooks, webhook_secrets(parts.settings))
+    receiver.wsgi_app = security.TrustedProxies(  # type: ignore[method-assign]
+        receiver.wsgi_app, parts.settings.server.trusted_proxies
+    )
+    rest = make_rest(parts)
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        chosen = receiver if environ["PATH_INFO"].startswith("/webhooks/") else rest
+        return chosen(environ, start_response)
+
+    return application
+
+
+def make_rest(parts: House) -> Flask:
+    """Health, login, pages, stream, exports, facade."""
     settings = parts.settings
     app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
     app.extensions[EXTENSION] = parts
@@ -150,7 +168,6 @@ def make_application(parts: House) -> Flask:
         agents_see=settings.dashboard.agents_see,
         open_to_all=OPEN_TO_ALL,
     )
-    app.register_blueprint(receive.make_blueprint(parts.inbox, settings.webhooks, webhook_secrets(settings)))
     app.register_blueprint(health_routes.make_blueprint(parts))
     app.register_blueprint(login.make_login(parts.house))
     app.register_blueprint(make_stream(parts.hub, present, BLOCKING_THREADS // 2, viewer=watch.viewer))

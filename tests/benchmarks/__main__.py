@@ -9,9 +9,13 @@ import argparse
 
 from tests.benchmarks import webhooks
 
+BENCHMARKS = {"webhooks": webhooks.main}
+
 parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-parser.add_argument("names", nargs="*", choices=["webhooks", []], default=["webhooks"])
+parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
 parser.add_argument("--requests", type=int, default=20_000)
 options = parser.parse_args()
-for _name in options.names:
-    webhooks.main(options.requests)
+if unknown := set(options.names) - set(BENCHMARKS):
+    parser.error(f"no benchmark is called {min(unknown)}")
+for _name in options.names or BENCHMARKS:
+    BENCHMARKS[_name](options.requests)

@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from flask import Flask
 from werkzeug.serving import make_server
 
 from integration.database import translate
-from integration.inbox.receive import BODY_LIMIT, make_blueprint
+from integration.inbox.receive import BODY_LIMIT, make_receiver
 from integration.inbox.store import Inbox
 from integration.settings import Webhooks
 
@@ -26,8 +25,7 @@ SAMPLES = sorted((Path(__file__).parents[1] / "fixtures" / "platform").glob("web
 class Receiver:
     def __init__(self, folder: Path, settings: Webhooks, secrets=(SECRET,)):
         self.inbox = Inbox(folder / "inbox.db")
-        app = Flask(__name__)
-        app.register_blueprint(make_blueprint(self.inbox, settings, list(secrets)))
+        app = make_receiver(self.inbox, settings, list(secrets))
         self.server = make_server("127.0.0.1", 0, app, threaded=True)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
@@ -151,6 +149,14 @@ def test_the_platforms_check_of_the_url_is_answered(receiver, method):
     assert receiver.ask(method, path="/webhooks/wrong")[0] == 404
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("PUT", f"/webhooks/{SECRET}", 405), ("POST", "/webhooks/", 404)]
+)
+def test_what_it_does_not_offer_is_refused_in_the_same_shape(receiver, method, path, status):
+    answered, body, _ = receiver.ask(method, path=path, body=b"{}")
+    assert (answered, sorted(body)) == (status, ["errors", "message"])
+
+
 def test_the_limit_is_inclusive(receiver):
     assert receiver.post(b'{"a":"%s"}' % (b"x" * (BODY_LIMIT - len('{"a":""}'))))[0] == 200
     assert receiver.post(b"x" * (BODY_LIMIT + 1))[0] == 413
@@ -169,7 +175,7 @@ def test_wrong_secrets_all_look_the_same(receiver):
         for wrong in ("x", "s" * 42, "%C3%A9", SECRET + "s")
     ]
     assert {(status, json.dumps(body)) for status, body, _ in answers} == {
-        (404, '{"errors": [], "message": "Not found"}')
+        (404, '{"message": "Not found", "errors": []}')
     }
     assert receiver.rows() == []
 
