@@ -1,0 +1,44 @@
+"""`switchroom restore`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from integration.cli import _show, config_option
+from integration.settings import load
+
+
+@click.command(
+    "restore",
+    help="Put the backup SRC, a folder that `backup` made, into data_dir. Every file is checked before"
+    " anything is changed. Refuses while `serve` runs.",
+)
+@click.argument("src", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--replace", is_flag=True, help="Move what data_dir holds aside first. Nothing is deleted.")
+@click.option(
+    "--skip-damaged", is_flag=True, help="Leave out damaged recordings and voicemail instead of refusing."
+)
+@config_option
+def command(src: Path, replace: bool, skip_damaged: bool, config: Path | None) -> None:
+    from integration.upkeep import restore
+
+    settings = load(config, os.environ)
+    data_dir = settings.storage.data_dir
+    try:
+        with _show.progress() as progress:
+            restored = restore.restore(
+                src, data_dir, replace=replace, skip_damaged=skip_damaged, progress=progress
+            )
+    except restore.Damaged as error:
+        for finding in error.findings:
+            _show.say(finding)
+        raise
+    for line in restored.left_out:
+        _show.say(f"left out: {line}")
+    if restored.aside is not None:
+        _show.say(f"what was there before is in {restored.aside}; remove it when you need it no more")
+    _show.say("start `switchroom serve`: it fetches from the platform what came after the backup")
+    click.echo(f"{data_dir}: {restored.files:,} files as of {restored.made_at} UTC")

@@ -1,0 +1,214 @@
+"""`backup`: a consistent copy of everything in data_dir that can't be made again, beside a running `serve`.
+
+The order is part of the promise. Each database follows another by numbers of that one: house.db keeps how
+far it followed mirror.db's calls, mirror.db keeps in `_applied` which webhooks of inbox.db it applied, and
+`media` there names files of the archive. What follows is copied before what it follows:
+
+    house.db → mirror.db → inbox.db, and after mirror.db the files
+
+So the copies disagree only in the way that heals by itself: inbox.db may hold webhooks that mirror.db has
+not applied, which are claimed at the next start, and mirror.db calls that house.db has not seen. The other
+way round, a webhook stored after the restore would be given a seq that `_applied` already holds, and would
+never be applied. inbox.db coming last also means that the copy holds what was acknowledged while it was
+being made, up to that moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import integration
+from integration import clock, database_files
+from integration.errors import StorageFull, SwitchroomError
+from integration.mirror import archive
+from integration.secrets import ACCOUNT_FILE, SECRET_FILE
+from integration.upkeep import manifest
+from integration.upkeep.manifest import DATABASES, Entry, Manifest
+
+ARCHIVE_FOLDERS = ("recordings", "voicemail")
+"""Folders that belong to a backup even when mirror.db names no file in them."""
+
+SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE)
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being copied, what is done of it, and the total."""
+
+
+@dataclass(slots=True)
+class Made:
+    """A finished backup. `notes` are lines for people about files that are not as they should be."""
+
+    path: Path
+    files: int = 0
+    bytes: int = 0
+    linked: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def make(data_dir: Path, dest: Path, progress: Progress = lambda _what, _done, _total: None) -> Made:
+    """Write `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC), which appears under that name when it is complete.
+
+    Raises StorageError (StorageFull for no room), SwitchroomError where there is nothing to back up.
+    """
+    for name in DATABASES:
+        if not (data_dir / name).is_file():
+            raise SwitchroomError(f"{data_dir}: has no {name}; start `switchroom serve` once, then back up")
+    moment = clock.now()
+    final = dest / f"switchroom-{moment:%Y%m%d-%H%M%S}"
+    with manifest.telling(dest):
+        dest.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _clear(dest)
+        if final.exists():
+            raise SwitchroomError(f"{final}: is there already; try again in a second")
+        _check_room(data_dir, dest)
+        part = final.with_name(final.name + ".part")
+        with _claimed(part):
+            made = Made(final)
+            entries = list(_copy_all(data_dir, part, made, progress))
+            Manifest(clock.stamp(moment), integration.__version__, tuple(entries)).write(part)
+            for folder, _, _ in os.walk(part):
+                manifest.sync(Path(folder))
+            part.rename(final)
+        manifest.sync(dest)
+    made.files, made.bytes = len(entries), sum(entry.size for entry in entries)
+    return made
+
+
+def _copy_all(data_dir: Path, part: Path, made: Made, progress: Progress) -> Iterator[Entry]:
+    for name in DATABASES:
+        yield _copy_database(data_dir / name, part / name, progress)
+        if name == "mirror.db":
+            # Read from the copy: what it names as present was complete when it was made.
+            known = _known_files(part / name)
+    for name in SMALL_FILES:
+        # webhook-secret is only there where no secret is configured.
+        with contextlib.suppress(FileNotFoundError):
+            size, sha256 = manifest.copy_file(data_dir / name, part / name)
+            yield Entry(name, size, sha256)
+    yield from _copy_archive(data_dir, part, known, made, progress)
+
+
+def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
+    # Made here first: SQLite gives the files beside it the mode of the database.
+    os.close(manifest.create(target))
+    database_files.copy(source, target, lambda done, total: progress(source.name, done, total))
+    manifest.sync(target)
+    size, sha256 = manifest.digest(target)
+    return Entry(target.name, size, sha256)
+
+
+def _known_files(mirror: Path) -> dict[str, tuple[int | None, str | None]]:
+    """Path below data_dir → size and sha256 as they were when the file was downloaded and verified."""
+    with database_files.look_at(mirror) as connection:
+        return {file.path: (file.size, file.sha256) for file in archive.kept(connection)}
+
+
+def _copy_archive(
+    data_dir: Path,
+    part: Path,
+    known: Mapping[str, tuple[int | None, str | None]],
+    made: Made,
+    progress: Progress,
+) -> Iterator[Entry]:
+    folders = sorted({*ARCHIVE_FOLDERS, *(path.split("/")[0] for path in known if "/" in path)})
+    found = [path for folder in folders for path in _files(data_dir / folder)]
+    copied = set()
+    for number, source in enumerate(found):
+        progress("files", number, len(found))
+        path = source.relative_to(data_dir).as_posix()
+        target = part / path
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            linked = manifest.link(source, target)
+            entry = _linked(path, target, known.get(path)) if linked else _copied(path, source, target)
+        except FileNotFoundError:
+            # Removed since the folder was listed; a row that still names it is noted below.
+            continue
+        made.linked += linked
+        copied.add(path)
+        size, sha256 = known.get(path, (None, None))
+        if sha256 is not None and (entry.size, entry.sha256) != (size, sha256):
+            made.notes.append(f"{path}: is not what was downloaded; `switchroom verify` tells more")
+        yield entry
+    progress("files", len(found), len(found))
+    made.notes += [f"{path}: is missing from the archive" for path in known if path not in copied]
+
+
+def _linked(path: str, target: Path, known: tuple[int | None, str | None] | None) -> Entry:
+    """What a linked file should be. Its bytes are read only where nobody ever did: reading the whole archive
+    at each backup would cost hours, and `restore` and `verify` compare what they find with the same sum."""
+    size = target.stat().st_size
+    if known is not None and known[1] is not None and known[0] == size:
+        return Entry(path, size, known[1])
+    return Entry(path, *manifest.digest(target))
+
+
+def _copied(path: str, source: Path, target: Path) -> Entry:
+    return Entry(path, *manifest.copy_file(source, target))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Complete files below `folder`: regular ones that no download is still writing. Links are left out."""
+    try:
+        listing = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in listing:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(".part"):
+            yield Path(entry.path)
+
+
+def _check_room(data_dir: Path, dest: Path) -> None:
+    """Say so at once where not even the databases fit. The archive may be linked and need no room."""
+    needed = sum(
+        (data_dir / (name + tail)).stat().st_size
+        for name in DATABASES
+        for tail in ("", "-wal")
+        if (data_dir / (name + tail)).exists()
+    )
+    free = shutil.disk_usage(dest).free
+    if free < needed:
+        raise StorageFull(
+            f"{dest}: has {free / 1e6:,.0f} MB free, the databases need {needed / 1e6:,.0f} MB;"
+            " make room there or choose another folder"
+        )
+
+
+@contextmanager
+def _claimed(part: Path) -> Iterator[None]:
+    """The folder `part`, locked while the block runs and removed if it fails."""
+    part.mkdir(mode=0o700)
+    descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _clear(dest: Path) -> None:
+    """Remove what backups that were killed left behind; one under way holds the lock of its folder."""
+    for part in dest.glob("switchroom-????????-??????.part"):
+        if not stat.S_ISDIR(part.lstat().st_mode):
+            continue
+        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(part)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,124 @@
+"""`verify`: are the databases sound, are the files what was downloaded, was every webhook applied?
+
+Reads only, beside a running `serve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from integration import clock, database_files
+from integration.errors import StorageError
+from integration.mirror import archive
+from integration.processes import lock
+from integration.upkeep import manifest
+from integration.upkeep.manifest import DATABASES
+
+GRACE = timedelta(seconds=60)
+"""A webhook may wait this long to be applied while `serve` runs."""
+
+Progress = Callable[[str, int, int], None]
+
+
+class Verification:
+    """One pass. `findings()` gives a line for each thing at fault; `notes` fills with what is only worth
+    knowing."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        quick: bool = False,
+        progress: Progress = lambda _what, _done, _total: None,
+    ) -> None:
+        self._data_dir = data_dir
+        self._quick = quick
+        self._progress = progress
+        self.files = 0
+        self.notes: list[str] = []
+
+    def findings(self) -> Iterator[str]:
+        sound = set()
+        for name in DATABASES:
+            self._progress(f"checking {name}", 0, 1)
+            faults = database_files.faults(self._data_dir / name)
+            yield from (f"{name}: {fault}" for fault in faults)
+            if not faults:
+                sound.add(name)
+        if "mirror.db" in sound:
+            yield from self._archive()
+        if {"mirror.db", "inbox.db"} <= sound:
+            yield from self._webhooks()
+
+    def _archive(self) -> Iterator[str]:
+        """Every file that mirror.db says is here."""
+        path = self._data_dir / "mirror.db"
+        try:
+            # One statement over all rows would hold a snapshot for hours, and with it the -wal.
+            with database_files.look_at(path) as connection:
+                rows = list(archive.kept(connection))
+            for number, row in enumerate(rows):
+                self._progress("files", number, len(rows))
+                finding = self._file(row)
+                if finding is not None:
+                    with database_files.look_at(path) as connection:
+                        if archive.still_kept(connection, row):
+                            yield finding
+            self.files = len(rows)
+            self._progress("files", len(rows), len(rows))
+        except StorageError as error:
+            yield str(error)
+
+    def _file(self, row: archive.Kept) -> str | None:
+        path = self._data_dir / row.path
+        if path.is_symlink() or not path.resolve().is_relative_to(self._data_dir.resolve()):
+            return f"{row.path}: leads out of the archive"
+        try:
+            size = path.stat().st_size
+            if row.size is not None and size != row.size:
+                return f"{row.path}: has {size:,} bytes instead of {row.size:,}"
+            if self._quick or row.sha256 is None:
+                return None
+            if manifest.digest(path)[1] != row.sha256:
+                return f"{row.path}: has other content than what was downloaded (sha256 differs)"
+        except FileNotFoundError:
+            return f"{row.path}: is missing"
+        except OSError as error:
+            return f"{row.path}: can't be read: {error.strerror}"
+        return None
+
+    def _webhooks(self) -> Iterator[str]:
+        """What inbox.db holds against what mirror.db says was applied."""
+        inbox = self._data_dir / "inbox.db"
+        serving = self._someone_writes()
+        before = clock.stamp(clock.now() - GRACE) if serving else "9999"
+        try:
+            with database_files.look_at(self._data_dir / "mirror.db") as connection:
+                waiting = archive.waiting(connection, inbox, before)
+                ahead = archive.beyond(connection, inbox)
+        except StorageError as error:
+            yield str(error)
+            return
+        if waiting.count:
+            line = (
+                f"inbox.db: {waiting.count:,} webhooks are stored but not applied,"
+                f" the first is number {waiting.seq} of {waiting.received_at} UTC"
+            )
+            if serving:
+                yield f"{line}; `switchroom replay --since '{waiting.received_at}'` applies them"
+            else:
+                self.notes.append(f"{line}; `switchroom serve` applies them when it starts")
+        if ahead:
+            yield (
+                f"inbox.db: is older than mirror.db, which applied webhook number {ahead}; restore both from"
+                " one backup, else webhooks yet to come are taken for applied"
+            )
+
+    def _someone_writes(self) -> bool:
+        try:
+            lock.take(self._data_dir, "verify").release()
+        except lock.Held:
+            return True
+        return False

@@ -1,0 +1,100 @@
+"""A data_dir with real databases and an archive, and the commands as processes on it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from integration.house.database import open_house
+from integration.inbox.store import Inbox
+from integration.mirror.schema import open_mirror
+from tests.harness import NOWHERE, ROOT
+
+
+@dataclass
+class Home:
+    """`data_dir` as `serve` leaves it, and `run()` for a command with its settings."""
+
+    folder: Path
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    def __post_init__(self) -> None:
+        self.data_dir.mkdir(mode=0o700)
+        open_house(self.data_dir / "house.db").close()
+        open_mirror(self.data_dir / "mirror.db").close()
+        Inbox(self.data_dir / "inbox.db").close()
+        (self.data_dir / "webhook-secret").write_text("s" * 43 + "\n")
+        (self.data_dir / "account.json").write_text('{"base_url": "x", "account": "1000001"}\n')
+
+    def receive(self, number: int) -> None:
+        """Store so many webhooks, durably, and apply none."""
+        inbox = Inbox(self.data_dir / "inbox.db")
+        for receipt in [inbox.receive(webhook(n)) for n in range(number)]:
+            receipt.result(10)
+        inbox.close()
+
+    def record(self, number: int, content: bytes, kind: str = "recording") -> Path:
+        """A downloaded file and its row of `media`."""
+        folder = {"recording": "recordings", "voicemail": "voicemail"}[kind]
+        path = f"{folder}/2026/03/01/{number}.mp3"
+        file = self.data_dir / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        mirror = open_mirror(self.data_dir / "mirror.db")
+        mirror.write(
+            lambda tx: tx.execute(
+                "INSERT INTO media (kind, record_id, path, size, sha256, state, updated_at) "
+                "VALUES (?, ?, ?, ?, ?, 'have', '2026-03-01 12:00:00')",
+                (kind, number, path, len(content), hashlib.sha256(content).hexdigest()),
+            )
+        )
+        mirror.close()
+        return file
+
+    def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
+        environment = {
+            "SWITCHROOM_CONFIG": os.devnull,
+            "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
+            "SWITCHROOM_PLATFORM__USER_ID": "1000001",
+            "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+            "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
+            **{f"SWITCHROOM_{key.upper()}": value for key, value in {**self.settings, **settings}.items()},
+        }
+        return subprocess.run(
+            [sys.executable, str(ROOT / "app.py"), *arguments],
+            cwd=self.folder,
+            env={**kept, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+def webhook(number: int) -> bytes:
+    return json.dumps({
+        "id": f"test.{number}",
+        "event_name": "call.ringing",
+        "event_time": "2026-03-01 12:00:00",
+        "call_id": 4_300_000_000 + number,
+        "src": "442079460001",
+        "dst": "442079460002",
+    }).encode()  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)

@@ -1,0 +1,307 @@
+"""Backups are consistent, complete and come back (promise P25)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from integration.database import Database
+from integration.errors import SwitchroomError
+from integration.inbox.store import Inbox
+from integration.mirror.schema import open_mirror
+from integration.processes import lock
+from integration.upkeep import backup, manifest
+from integration.upkeep.restore import restore
+from tests.commands.conftest import Home, webhook
+from tests.harness import wait_for
+
+
+def ask(path: Path, sql: str):
+    with sqlite3.connect(path) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def test_the_copy_holds_everything_acknowledged_before_it_began_under_load(home, tmp_path):
+    home.receive(5_000)
+    inbox = Inbox(home.data_dir / "inbox.db")
+    acknowledged, stop = [], threading.Event()
+
+    def hammer():
+        number = 10_000
+        while not stop.is_set():
+            receipts = [inbox.receive(webhook(number + n)) for n in range(20)]
+            acknowledged.extend(receipt.result(10).seq for receipt in receipts)
+            number += 20
+
+    thread = threading.Thread(target=hammer)
+    thread.start()
+    try:
+        for _ in range(3):
+            begun = len(acknowledged)
+            wait_for(lambda begun=begun: len(acknowledged) > begun + 100, "load")
+            before = set(acknowledged)
+            made = backup.make(home.data_dir, tmp_path / f"backup{begun}")
+            copied = {row[0] for row in ask(made.path / "inbox.db", "SELECT seq FROM inbox")}
+            assert before <= copied
+            assert ask(made.path / "inbox.db", "PRAGMA integrity_check") == [("ok",)]
+            # One state, not a mixture: an inbox has no holes.
+            assert copied == set(range(1, max(copied) + 1))
+            assert len(acknowledged) > len(before), "nothing was written meanwhile; the test proves nothing"
+    finally:
+        stop.set()
+        thread.join()
+        inbox.close()
+
+
+def test_the_mirror_in_a_copy_never_knows_webhooks_that_its_inbox_lacks(home, tmp_path, monkeypatch):
+    """A later webhook would get a seq that counts as applied, and be lost."""
+    inbox = Inbox(home.data_dir / "inbox.db")
+    mirror = open_mirror(home.data_dir / "mirror.db")
+    numbers = iter(range(1_000_000))
+
+    def arrive_and_apply(*_):
+        seq = inbox.receive(webhook(next(numbers))).result(10).seq
+        mirror.write(lambda tx: tx.execute("INSERT INTO _applied VALUES (?, 'done')", (seq,)))
+
+    # A webhook arrives and is applied after each database that was copied.
+    made = backup.make(home.data_dir, tmp_path / "backups", arrive_and_apply)
+    inbox.close()
+    mirror.close()
+    applied = {row[0] for row in ask(made.path / "mirror.db", "SELECT seq FROM _applied")}
+    stored = {row[0] for row in ask(made.path / "inbox.db", "SELECT seq FROM inbox")}
+    assert applied
+    assert applied < stored
+
+
+def test_a_backup_names_every_file_with_its_sha256_and_is_for_its_owner_only(home, tmp_path):
+    home.record(7, b"one recording")
+    home.record(8, b"one message", "voicemail")
+    (home.data_dir / "recordings/2026/03/01/9.mp3.part").write_bytes(b"half a rec")
+    done = home.run("backup", str(tmp_path / "backups"))
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    assert folder.parent == tmp_path / "backups"
+    entries = {entry["path"]: entry for entry in json.loads((folder / "manifest.json").read_text())["files"]}
+    assert set(entries) == {
+        "house.db",
+        "mirror.db",
+        "inbox.db",
+        "webhook-secret",
+        "account.json",
+        "recordings/2026/03/01/7.mp3",
+        "voicemail/2026/03/01/8.mp3",
+    }
+    for path, entry in entries.items():
+        content = (folder / path).read_bytes()
+        assert (entry["size"], entry["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    for where, _, files in os.walk(folder):
+        assert stat.S_IMODE(os.stat(where).st_mode) == 0o700
+        for name in files:
+            if "recordings" not in where and "voicemail" not in where:
+                assert stat.S_IMODE((Path(where) / name).stat().st_mode) == 0o600
+    assert not list(folder.parent.glob("*.part"))
+
+
+def test_recordings_are_linked_where_they_can_be_and_databases_never(home, tmp_path):
+    recording = home.record(7, b"one recording")
+    made = backup.make(home.data_dir, tmp_path / "backups")
+    assert made.linked == 1
+    assert (made.path / "recordings/2026/03/01/7.mp3").samefile(recording)
+    for name in manifest.DATABASES:
+        assert not (made.path / name).samefile(home.data_dir / name)
+
+
+def test_recordings_are_copied_where_links_are_impossible(home, tmp_path, monkeypatch):
+    home.record(7, b"one recording")
+
+    def refuse(*_, **__):
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    made = backup.make(home.data_dir, tmp_path / "backups")
+    assert made.linked == 0
+    assert (made.path / "recordings/2026/03/01/7.mp3").read_bytes() == b"one recording"
+
+
+def test_a_backup_says_which_files_are_not_what_was_downloaded(home, tmp_path):
+    home.record(7, b"one recording").write_bytes(b"cut short")
+    home.record(8, b"another").unlink()
+    done = home.run("backup", str(tmp_path / "backups"))
+    assert done.returncode == 0
+    assert "recordings/2026/03/01/7.mp3: is not what was downloaded" in done.stderr
+    assert "recordings/2026/03/01/8.mp3: is missing" in done.stderr
+
+
+def test_a_failed_backup_leaves_nothing_and_the_next_clears_what_a_killed_one_left(home, tmp_path):
+    dest = tmp_path / "backups"
+    (dest / "switchroom-20260101-000000.part").mkdir(parents=True)
+
+    def fail(what, *_):
+        if what == "inbox.db":
+            raise SwitchroomError("the disk went away")
+
+    with pytest.raises(SwitchroomError, match="went away"):
+        backup.make(home.data_dir, dest, fail)
+    assert list(dest.iterdir()) == []
+
+
+def test_a_backup_of_nothing_says_so(home, tmp_path):
+    (home.data_dir / "mirror.db").unlink()
+    done = home.run("backup", str(tmp_path / "backups"))
+    assert done.returncode == 1
+    assert "has no mirror.db" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_destination_that_cannot_be_written_gives_one_line(home):
+    done = home.run("backup", "/proc/backups")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+class TestRestore:
+    @pytest.fixture
+    def taken(self, home, tmp_path):
+        home.receive(50)
+        home.record(7, b"one recording")
+        home.record(8, b"one message", "voicemail")
+        return backup.make(home.data_dir, tmp_path / "backups").path
+
+    def test_a_round_trip_brings_everything_back_and_verifies(self, home, taken, tmp_path):
+        (tmp_path / "elsewhere").mkdir()
+        other = Home(tmp_path / "elsewhere")
+        for path in other.data_dir.iterdir():
+            path.unlink()
+        done = other.run("restore", str(taken))
+        assert done.returncode == 0, done.stderr
+        for name in ("webhook-secret", "account.json", "recordings/2026/03/01/7.mp3"):
+            assert (other.data_dir / name).read_bytes() == (home.data_dir / name).read_bytes()
+        assert ask(other.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]
+        assert not (other.data_dir / "restore.part").exists()
+        verified = other.run("verify")
+        assert verified.returncode == 0, verified.stdout
+        assert "50 webhooks are stored but not applied" in verified.stderr
+
+    def test_what_is_there_is_kept_without_replace_and_moved_aside_with_it(self, home, taken):
+        home.receive(60)
+        refused = home.run("restore", str(taken))
+        assert refused.returncode == 1
+        assert "not empty" in refused.stderr
+        assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
+        done = home.run("restore", str(taken), "--replace")
+        assert done.returncode == 0, done.stderr
+        assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(50,)]
+        (aside,) = home.data_dir.glob("before-restore-*")
+        assert str(aside) in done.stderr
+        assert ask(aside / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
+        assert (aside / "recordings/2026/03/01/7.mp3").read_bytes() == b"one recording"
+
+    def test_backups_inside_data_dir_stay_and_can_be_restored(self, home):
+        home.receive(3)
+        made = backup.make(home.data_dir, home.data_dir / "backups")
+        restore(made.path, home.data_dir, replace=True)
+        assert (made.path / "manifest.json").exists()
+        assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(3,)]
+
+    def test_it_refuses_while_another_process_works_in_data_dir(self, home, taken):
+        with lock.take(home.data_dir, "serve"):
+            done = home.run("restore", str(taken), "--replace")
+        assert done.returncode == 1
+        assert "in use by `switchroom serve`" in done.stderr
+        assert not list(home.data_dir.glob("before-restore-*"))
+
+    @pytest.mark.parametrize("name", ["inbox.db", "recordings/2026/03/01/7.mp3", "webhook-secret"])
+    def test_a_damaged_backup_changes_nothing(self, home, taken, name):
+        flip(taken / name)
+        before = sorted(path.name for path in home.data_dir.iterdir())
+        done = home.run("restore", str(taken), "--replace")
+        assert done.returncode == 1
+        assert f"{name}: has other content" in done.stderr
+        assert {*before, "lock"} == {path.name for path in home.data_dir.iterdir()}
+
+    def test_damaged_recordings_can_be_left_out(self, home, taken):
+        flip(taken / "recordings/2026/03/01/7.mp3")
+        restored = restore(taken, home.data_dir, replace=True, skip_damaged=True)
+        assert len(restored.left_out) == 1
+        assert not (home.data_dir / "recordings/2026/03/01/7.mp3").exists()
+        assert (home.data_dir / "voicemail/2026/03/01/8.mp3").exists()
+        assert home.run("verify").stdout == "recordings/2026/03/01/7.mp3: is missing\n"
+
+    def test_a_database_that_was_broken_before_the_backup_is_refused(self, home, taken):
+        """Its sum is right; what is in it is not."""
+        path = taken / "mirror.db"
+        content = bytearray(path.read_bytes())
+        content[4096:8192] = os.urandom(4096)
+        path.write_bytes(content)
+        body = json.loads((taken / "manifest.json").read_text())
+        for entry in body["files"]:
+            if entry["path"] == "mirror.db":
+                entry["sha256"] = hashlib.sha256(content).hexdigest()
+        (taken / "manifest.json").write_text(json.dumps(body))
+        with pytest.raises(SwitchroomError):
+            restore(taken, home.data_dir, replace=True)
+        assert not list(home.data_dir.glob("before-restore-*"))
+
+    @pytest.mark.parametrize("path", ["../outside", "/etc/outside", "a/../../outside", ""])
+    def test_a_manifest_cannot_lead_out_of_data_dir(self, home, taken, path):
+        body = json.loads((taken / "manifest.json").read_text())
+        body["files"].append({"path": path, "size": 0, "sha256": ""})
+        (taken / "manifest.json").write_text(json.dumps(body))
+        with pytest.raises(SwitchroomError, match="damaged"):
+            restore(taken, home.data_dir, replace=True)
+
+    def test_an_open_page_is_told_to_load_itself_again_after_a_restore(self, home, taken):
+        epoch = "SELECT value FROM _meta WHERE key = 'epoch'"
+        before = ask(home.data_dir / "mirror.db", epoch)
+        restore(taken, home.data_dir, replace=True)
+        assert ask(home.data_dir / "mirror.db", epoch) != before
+
+    def test_a_folder_of_backups_is_answered_with_the_latest(self, home, taken):
+        done = home.run("restore", str(taken.parent))
+        assert done.returncode == 1
+        assert str(taken) in done.stderr
+
+    def test_webhooks_stored_after_a_restore_are_new_to_the_mirror(self, home, taken):
+        restore(taken, home.data_dir, replace=True)
+        inbox = Inbox(home.data_dir / "inbox.db")
+        receipt = inbox.receive(webhook(999)).result(10)
+        assert receipt.seq in inbox.unapplied(home.data_dir / "mirror.db")
+        inbox.close()
+
+
+def flip(path: Path) -> None:
+    """Change one byte, in a copy of the file: it may be linked to the archive."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+
+
+def test_copying_does_not_begin_again_for_ever_while_commits_go_on(tmp_path):
+    """The copy of a database that is written faster than it can be copied ends all the same."""
+    from integration import database_files
+
+    database = Database(
+        tmp_path / "busy.db", prepare=lambda connection: connection.execute("CREATE TABLE t (x)")
+    )
+    database.write(lambda tx: tx.executemany("INSERT INTO t VALUES (?)", [("x" * 3000,)] * 20_000))
+    totals = []
+
+    def commit(done, total):
+        totals.append(total)
+        assert len(totals) < 1_000, "it began again at each commit"
+        database.write(lambda tx: tx.execute("INSERT INTO t VALUES ('later')"))
+
+    database_files.copy(tmp_path / "busy.db", tmp_path / "copy.db", commit)
+    database.close()
+    assert len(totals) > 2
+    assert len(set(totals)) == 1
+    assert ask(tmp_path / "copy.db", "SELECT count(*) FROM t WHERE x = 'later'") == [(0,)]

@@ -1,0 +1,107 @@
+"""`verify` finds what is wrong, and nothing where all is well."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+import pytest
+
+from integration.processes import lock
+
+
+@pytest.fixture
+def archive(home):
+    """Two recordings and a voicemail message, as downloaded."""
+    return [
+        home.record(7, b"one recording" * 1000),
+        home.record(8, b"another recording" * 1000),
+        home.record(9, b"one message" * 1000, "voicemail"),
+    ]
+
+
+def test_a_sound_installation_has_no_findings(home, archive):
+    done = home.run("verify")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "3 files checked, 0 findings" in done.stderr
+
+
+def test_a_flipped_byte_in_a_recording_is_found(home, archive):
+    content = bytearray(archive[0].read_bytes())
+    content[4321] ^= 0x10
+    archive[0].write_bytes(content)
+    done = home.run("verify")
+    assert done.returncode == 1
+    assert done.stdout == (
+        "recordings/2026/03/01/7.mp3: has other content than what was downloaded (sha256 differs)\n"
+    )
+
+
+def test_quick_looks_at_sizes_only(home, archive):
+    archive[0].write_bytes(archive[0].read_bytes().replace(b"one", b"two"))
+    assert home.run("verify", "--quick").returncode == 0
+    os.truncate(archive[2], 100)
+    done = home.run("verify", "--quick")
+    assert done.returncode == 1
+    assert done.stdout == "voicemail/2026/03/01/9.mp3: has 100 bytes instead of 11,000\n"
+
+
+def test_each_finding_has_a_line_of_its_own(home, archive):
+    os.truncate(archive[0], 100)
+    archive[1].unlink()
+    archive[2].unlink()
+    archive[2].symlink_to("/etc/hostname")
+    assert home.run("verify").stdout.splitlines() == [
+        "recordings/2026/03/01/7.mp3: has 100 bytes instead of 13,000",
+        "recordings/2026/03/01/8.mp3: is missing",
+        "voicemail/2026/03/01/9.mp3: leads out of the archive",
+    ]
+
+
+@pytest.mark.parametrize("name", ["house.db", "mirror.db", "inbox.db"])
+def test_a_damaged_database_is_found(home, archive, name):
+    path = home.data_dir / name
+    content = bytearray(path.read_bytes())
+    for page in range(1, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    done = home.run("verify")
+    assert done.returncode == 1
+    assert all(line.startswith(f"{name}: ") for line in done.stdout.splitlines())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_database_is_found(home):
+    (home.data_dir / "inbox.db").unlink()
+    done = home.run("verify")
+    assert done.returncode == 1
+    assert "inbox.db" in done.stdout
+
+
+def test_webhooks_that_a_running_serve_left_behind_are_found(home):
+    home.receive(3)
+    with sqlite3.connect(home.data_dir / "inbox.db") as connection:
+        connection.execute("UPDATE inbox SET received_at = '2026-03-01 12:00:00' WHERE seq <= 2")
+    connection.close()
+    with lock.take(home.data_dir, "serve"):
+        done = home.run("verify")
+    assert done.returncode == 1
+    assert "2 webhooks are stored but not applied, the first is number 1" in done.stdout
+    # With no one there to apply them they only wait.
+    assert home.run("verify").returncode == 0
+
+
+def test_an_inbox_that_is_older_than_the_mirror_is_found(home):
+    home.receive(3)
+    with sqlite3.connect(home.data_dir / "mirror.db") as connection:
+        connection.executemany("INSERT INTO _applied VALUES (?, 'done')", [(n,) for n in range(1, 8)])
+    connection.close()
+    done = home.run("verify")
+    assert done.returncode == 1
+    assert "inbox.db: is older than mirror.db, which applied webhook number 7" in done.stdout
+
+
+def test_it_leaves_the_databases_as_they_are(home, archive):
+    before = {path.name: path.read_bytes() for path in home.data_dir.glob("*.db")}
+    home.run("verify")
+    assert before == {path.name: path.read_bytes() for path in home.data_dir.glob("*.db")}
