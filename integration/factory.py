@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -20,7 +21,7 @@ from integration.database import Change, Database
 from integration.exports import routes as export_routes
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
-from integration.house import callbacks
+from integration.house import callbacks, setup_links
 from integration.house import commands as house_commands
 from integration.house.database import open_house
 from integration.inbox.apply import Applier
@@ -95,6 +96,9 @@ class Product:
 
     def start(self) -> None:
         """Start what works on its own: applying webhooks, timers, followers, the clockwork."""
+        link = setup_links.first_run_link(self.parts.house, setup_links.base_url(self.parts.settings))
+        if link is not None:
+            print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
         for loop in self._loops:
             loop.start()
         self.parts.clockwork.start()
