@@ -212,6 +212,8 @@ def _add_webhooks(app: Flask, machine: Machine) -> None:
             if wrong:
                 raise BadWish(wrong)
         machine.sender.url = str(url) if url else None
+        if url:
+            machine.traffic.greet()
         return _json({"url": machine.sender.url})
 
     @app.get("/_simulator/webhooks")

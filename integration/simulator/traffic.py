@@ -37,7 +37,7 @@ _SHARES = {
     "outbound_missed": 3,
     "internal": 5,
 }
-_SECONDS_BETWEEN_CALLS = 14.0
+_SECONDS_BETWEEN_CALLS = 10.0
 _SECONDS_BETWEEN_SMS = 45.0
 _CDR_LAG = (2.0, 8.0)
 _RECORDING_LAG = (6.0, 20.0)
@@ -68,20 +68,26 @@ class Traffic:
         self._queue: list[tuple[float, int, Callable[[float], None]]] = []
         self._count = 0
         self._stopping = False
+        self._live = False
         self._changed = threading.Condition()
         self._running: dict[int, Running] = {}
         self._thread = threading.Thread(target=self._run, name="simulator-traffic", daemon=True)
 
     def start(self, *, live: bool) -> None:
         """Begin; `live`: calls and SMS start by themselves."""
+        self._live = live
         if live:
             now = clock.unix()
-            # Three at once, so that a screen that opens now has something to show.
-            for delay in (0.3, 1.5, 3.0):
-                self.at(now + delay, self._one_call)
+            self.greet()
             self.at(now + 5.0 / self.speed, self._next_call)
             self.at(now + 8.0 / self.speed, self._next_sms)
         self._thread.start()
+
+    def greet(self) -> None:
+        """If calls happen by themselves, some soon: whoever has begun to listen has something to see."""
+        if self._live:
+            for delay in (0.3, 1.5, 3.0):
+                self.at(clock.unix() + delay, self._one_call)
 
     def stop(self) -> None:
         with self._changed:

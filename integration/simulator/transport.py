@@ -170,7 +170,9 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         bodiless = self.command == "HEAD" or status[:3] in ("204", "304")
         head += [f"{k}: {v}" for k, v in headers if k.lower() not in ("content-length", "connection")]
-        if status[:3] != "204":
+        if self.command == "HEAD":
+            head += [f"{k}: {v}" for k, v in headers if k.lower() == "content-length"]
+        elif status[:3] != "204":
             head.append(f"Content-Length: {len(body)}")
         cut = mischief.truncate is not None
         if self.close_connection or cut:

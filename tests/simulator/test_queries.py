@@ -152,3 +152,6 @@ def test_a_body_arrives_in_one_piece_over_a_connection_that_stays_open(world):
     first = world.get("/cdrs", limit=100)
     assert first.raw.version == 11
     assert int(first.headers["Content-Length"]) == len(first.content)
+    head = world.ask("HEAD", "/cdrs?limit=100")
+    assert (head.content, head.headers["Content-Length"]) == (b"", first.headers["Content-Length"])
+    assert world.get("/me").status_code == 200

@@ -145,6 +145,12 @@ def test_live_traffic_tells_calls_without_being_asked(begin, receiver):
     assert client.control("GET", "/state")["traffic"] == {"alive": True, "error": None}
 
 
+def test_who_begins_to_listen_soon_hears_a_call(begin, receiver):
+    client = begin(live=True, speed=0.01)
+    client.control("POST", "/webhook", json={"url": receiver.url})
+    assert receiver.wait_for(1, seconds=5)[0]["event_name"] == "call.initial"
+
+
 def test_a_url_is_probed_when_asked_for(begin):
     client = begin()
     refused = client.session.post(
