@@ -88,6 +88,40 @@ def test_people_who_become_known_later_change_what_was_answered(
     assert strangers.calls("outcome", "user_name") == [("answered", NAMES[ANN]), (None, NAMES[BOB])]
 
 
+def test_a_conference_answers_if_one_of_ours_is_in_it_whoever_came_first(office: Office) -> None:
+    caller = rung(101, None, context="CONFERENCE", dst_id="30001", connected=5)
+    alone = rung(102, None, context="CONFERENCE", dst_id="30002", connected=5)
+    host = Phone(
+        103, None, src="1001", src_id=str(ANN), dst="605", dst_id="30001", started=10, context="CONFERENCE",
+        connected=11,
+    )  # fmt: skip
+    office.put("conferences", {"id": 30001, "name": "Board", "confno": 605})
+    told = [
+        caller.tell("connected", 5),
+        alone.tell("hangup", 40),
+        host.tell("hangup", 30),
+        caller.tell("hangup", 40),
+    ]
+    office.tell(*told)
+    assert office.calls("direction", "outcome") == [
+        ("in", "answered"), ("in", "missed"), ("internal", "internal"),
+    ]  # fmt: skip
+    expected = office.state()
+    office.clear()
+    office.tell(*reversed(told))
+    assert [row for row in office.state() if "due_at" in row] == [row for row in expected if "due_at" in row]
+
+
+def test_values_that_no_column_holds_lose_nothing_else(office: Office) -> None:
+    phone = rung(src_name="Zo\ud800", context="RG-99999999999999999999999")
+    office.tell(phone.tell("ringing", 1, duration=2**70, root_call_id=2**70))
+    office.tell(rung(2**70).tell("ringing", 1))
+    office.tell(phone.tell("missed", 20, final=True))
+    office.poll(live(101, "RINGING", src_name="Zo\ud800", start_time=2**70), when=30)
+    office.tell(("cdrs", cdr(9001, 101, 0, 2**62, 0, charge="NaN")))
+    assert office.calls("id", "outcome", "charge", "group_kind") == [(101, "missed", None, "ringgroup")]
+
+
 def test_a_mailbox_that_picks_up_on_the_users_own_leg_has_not_answered(office: Office) -> None:
     office.tell(
         rung(101, connected=20).tell("hangup", 40), ("cdrs", cdr(9001, 101, 0, 40, 20, disposition="VM"))

@@ -18,6 +18,9 @@ Answering = Literal["phone", "forward", "conference", "group", "ivr", "machine",
 """What picks up in a context: a user's phone, a Follow-Me or network-unavailable target, a conference, a
 queue or ring group (music), an IVR, another machine, the public network, or nobody knows."""
 
+MAX_DIGITS = 18
+"""Of an id in text: more may not fit 64 bits, and is no id of the platform's."""
+
 _GROUP_ID = re.compile(r"^(RG|RINGGROUP|RING_GROUP|Q|QUEUE)[-_:](\d+)$")
 _CONTEXTS: tuple[tuple[re.Pattern[str], Answering], ...] = (
     (re.compile(r"^(LOCAL_USER|USER_LOCAL|USER)$"), "phone"),
@@ -42,10 +45,17 @@ def group_in(context: str | None) -> tuple[str, int | None] | None:
     """('ringgroup', 80001) of 'RG-80001'; ('queue', None) of 'Queue'; None where no group is named."""
     text = _normal(context)
     if match := _GROUP_ID.match(text):
-        return ("queue" if match[1].startswith("Q") else "ringgroup"), int(match[2])
+        return ("queue" if match[1].startswith("Q") else "ringgroup"), id_of(match[2])
     if answering(context) != "group":
         return None
     return ("queue" if text.startswith("Q") else "ringgroup"), None
+
+
+def id_of(text: str | None) -> int | None:
+    """The id that text is, or None."""
+    if not text or len(text) > MAX_DIGITS or not (text.isascii() and text.isdecimal()):
+        return None
+    return int(text)
 
 
 def _normal(context: str | None) -> str:
@@ -114,8 +124,8 @@ class Directory:
     def person(self, id_: str | None, number: str | None, name: str | None) -> Person | None:
         """The user that a leg's end names. Webhooks give an extension's id where CDRs give a user's, so
         that number and name are tried as well."""
-        if id_ and id_ != "0" and id_.isdecimal():
-            found = self.people.get(int(id_)) or self.by_ext.get(id_)
+        if id_ and id_ != "0":
+            found = self.people.get(id_of(id_) or 0) or self.by_ext.get(id_)
             if found is not None:
                 return found
         if number and (found := self.by_ext.get(number)) is not None:
@@ -127,8 +137,9 @@ class Directory:
         """The group by its id, else by the id or number that the leg was sent to."""
         if id_ is not None:
             return self.groups.get((kind, id_))
-        if dst_id and dst_id.isdecimal() and (kind, int(dst_id)) in self.groups:
-            return self.groups[kind, int(dst_id)]
+        found = self.groups.get((kind, id_of(dst_id) or 0))
+        if found is not None:
+            return found
         found = self.by_number.get(dst or "")
         return found if found is not None and found.kind == kind else None
 
@@ -143,4 +154,4 @@ class Directory:
             return True
         if not (withheld(number) or is_short(number)):
             return False
-        return bool(id_) and id_ != "0" and str(id_).isdecimal() and int(str(id_)) in self.people
+        return id_of(id_) in self.people

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from integration.mirror.calls.directory import answering, group_in
+from integration.mirror.calls.directory import answering, group_in, id_of
 from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Sighting
 from integration.mirror.calls.stamps import seconds
 
@@ -229,7 +229,7 @@ def _records(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     leg.voicemails = frozenset(message.id for message in facts.voicemails)
     users = [cdr.user_id for cdr in cdrs] + sorted(r.user_id or 0 for r in facts.recordings)
     targets = sorted(h.event.dtmf_target or "" for h in facts.events)
-    users += [int(target[2:]) for target in targets if target.startswith("U:") and target[2:].isdecimal()]
+    users += [id_of(target[2:]) for target in targets if target.startswith("U:")]
     leg.user_ids = tuple(dict.fromkeys(user for user in users if user))
     if cdrs:
         leg.billsec = sum(cdr.billsec for cdr in cdrs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from integration.mirror.calls.directory import id_of
 from integration.mirror.calls.times import Talk
 from integration.mirror.calls.view import Knowledge, View
 from integration.mirror.numbers import clean_name, clid_number, is_short, withheld
@@ -18,9 +19,7 @@ def group_of(views: Sequence[View]) -> tuple[str | None, int | None, str | None]
             return kind, view.group.id, view.group.name or None
     for view in views:
         if view.kind == "ivr":
-            named = view.leg.dst_id or ""
-            id_ = int(named) if named.isdecimal() else None
-            return "ivr", id_ or None, clean_name(view.leg.dst_name) or None
+            return "ivr", id_of(view.leg.dst_id) or None, clean_name(view.leg.dst_name) or None
     return None, None, None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 import orjson
 
@@ -38,22 +39,28 @@ def whole(value: object) -> int | None:
 
 
 def text(value: object) -> str | None:
-    """Text of a scalar; None for null and for ''."""
+    """Text of a scalar, storable; None for null and for ''."""
     if value is None or value == "":
         return None
-    return value if isinstance(value, str) else str(value)
+    told = value if isinstance(value, str) else str(value)
+    return told if told.isascii() else told.encode("utf-8", "replace").decode()
+
+
+def span(value: object) -> int:
+    """A duration in seconds; 0 for none and for what can't be one."""
+    seconds_ = whole(value) or 0
+    return seconds_ if 0 <= seconds_ < 10**9 else 0
 
 
 def number(value: object) -> float | None:
     """A number, also one written as text (observed.md §4, charge)."""
-    if isinstance(value, int | float):
-        return float(value)
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    return None
+    if not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if isfinite(found) else None
 
 
 def ids_json(ids: Iterable[int]) -> str:
@@ -88,7 +95,7 @@ def facts_of(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Le
         leg = legs[leg_id]
         leg.missing, leg.gone = missing_at, gone_at
         if seen_at is not None:
-            leg.sighting = sighting(seen_at, orjson.loads(doc))
+            leg.sighting = sighting(seen_at, _record(doc))
     for row in connection.execute(
         "SELECT live_id, parent_live_id, root_live_id, user_id, id, type, calldate, clid, src_id, src_name,"
         " src, dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause,"
@@ -116,6 +123,15 @@ def facts_of(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, Le
     return legs
 
 
+def _record(doc: str) -> dict[str, object]:
+    try:
+        record = orjson.loads(doc)
+    except orjson.JSONDecodeError:
+        # Kept as received: a lone surrogate, a number beyond 64 bits (documents.py).
+        record = json.loads(doc)
+    return record if isinstance(record, dict) else {}
+
+
 def _cdr(row: Sequence[object]) -> Cdr:
     live_id, parent, root, user_id, id_, *rest = row
     kind, calldate, clid, src_id, src_name, src, dst_id, dst, dst_name, duration, billsec, *rest = rest
@@ -135,8 +151,8 @@ def _cdr(row: Sequence[object]) -> Cdr:
         dst_id=text(dst_id),
         dst=text(dst),
         dst_name=text(dst_name),
-        duration=whole(duration) or 0,
-        billsec=whole(billsec) or 0,
+        duration=span(duration),
+        billsec=span(billsec),
         disposition=text(disposition),
         destination=text(destination),
         context=text(context),

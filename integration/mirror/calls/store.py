@@ -24,6 +24,7 @@ from integration.mirror.calls.joins import Joined, Link, join
 from integration.mirror.calls.legs import ENDED, build
 from integration.mirror.calls.outcomes import CallRow, evaluate
 from integration.mirror.calls.page import call_id_of, legs_of, timeline
+from integration.mirror.calls.rooms import introduce, others
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.stamps import seconds, stamp
 from integration.mirror.calls.tables import TABLES
@@ -54,8 +55,9 @@ LEG_COLUMNS = (
     "state_since", "started_at", "connected", "connected_at", "ended_at", "inferred", "missing", "ended_by",
     "final", "context", "group_kind", "group_id", "src", "src_id", "src_name", "dst", "dst_id", "dst_name",
     "user_id", "user_name", "extension", "t_cause", "duration", "billsec", "charge", "disposition", "cdrs",
-    "recordings", "voicemails", "sources", "origins",
+    "recordings", "voicemails", "sources", "origins", "room",
 )  # fmt: skip
+_LEG_ID = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 _STATE = LEG_COLUMNS.index("state")
 _CALL_COLUMNS = (*CallRow._fields, "change_no")
 # Neither OR REPLACE, which deletes and rewrites every index, nor an upsert, whose conflict clause would take
@@ -96,18 +98,20 @@ class CallStore:
 
     def add_event(self, tx: Transaction, event: CallEvent) -> bool:
         """Keep one `call.*` webhook and rebuild what it touches. False where it was known already."""
-        if event.leg_id is None:
+        values = [_storable(value) for value in astuple(event)]
+        leg_id = values[_LEG_ID]
+        if not isinstance(leg_id, int):
             return False
         body_hash = hashlib.sha256(event.doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         columns = reading.EVENT_COLUMNS
         cursor = tx.execute(
             f"INSERT OR IGNORE INTO _leg_events ({columns}, body_hash, received_at) "
             f"VALUES ({', '.join('?' * (columns.count(',') + 3))})",
-            (*astuple(event), body_hash, clock.unix()),
+            (*values, body_hash, clock.unix()),
         )
         if not cursor.rowcount:
             return False
-        self.refresh(tx, [event.leg_id])
+        self.refresh(tx, [leg_id])
         return True
 
     def poll(self, tx: Transaction, live: Iterable[LiveDocument], asked_at: str) -> None:
@@ -235,6 +239,13 @@ class CallStore:
         return self._directory
 
 
+def _storable(value: object) -> object:
+    """None for an integer beyond 64 bits; text without lone surrogates: the inbox has them as received."""
+    if isinstance(value, int):
+        return reading.whole(value)
+    return reading.text(value) if isinstance(value, str) and not value.isascii() else value
+
+
 def _remember(tx: Transaction, directory: Directory) -> bool:
     """True where this is not the directory that calls were last computed with, by any process."""
     fingerprint = hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
@@ -273,7 +284,12 @@ class _Region:
                 view = self.views[id_] = View(build(facts), self.knowledge)
                 self.links[id_] = link(view, self.knowledge)
                 fresh.append(self.links[id_])
-            pending = sorted(self._neighbours(pending, fresh) - self.views.keys() - self.void)
+            found = self._neighbours(pending, fresh)
+            rooms = [self.views[one.id] for one in fresh if self.views[one.id].room is not None]
+            if rooms:
+                found |= others(self.tx, rooms)
+            pending = sorted(found - self.views.keys() - self.void)
+        introduce(self.tx, self.views.values())
 
     def _neighbours(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
         named = set(ids) | {i for one in fresh for i in (one.root, one.parent) if i}
@@ -348,7 +364,7 @@ def _leg_row(view: View, one: Link, call_id: int) -> tuple[Any, ...]:
         view.person.id if view.person else None, view.own_name or None, view.extension, leg.t_cause,
         leg.duration, leg.billsec, leg.charge, leg.disposition,
         leg.cdrs, len(leg.recordings), len(leg.voicemails),
-        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(),
+        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(), view.room,
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS _legs (
     user_id INTEGER, user_name TEXT, extension TEXT, t_cause TEXT,
     duration INTEGER, billsec INTEGER, charge REAL, disposition TEXT,
     cdrs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    sources TEXT NOT NULL, origins TEXT NOT NULL
+    sources TEXT NOT NULL, origins TEXT NOT NULL, room TEXT
 ) STRICT;
 -- serves the legs of a call
 CREATE INDEX IF NOT EXISTS _legs_call ON _legs (call_id);
@@ -44,6 +44,8 @@ CREATE INDEX IF NOT EXISTS _legs_root ON _legs (root_id) WHERE root_id IS NOT NU
 CREATE INDEX IF NOT EXISTS _legs_parent ON _legs (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_started ON _legs (join_key, started) WHERE join_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
+-- serves conferences: who else was in the room
+CREATE INDEX IF NOT EXISTS _legs_room ON _legs (room) WHERE room IS NOT NULL;
 -- serves the poll: which legs go on
 CREATE INDEX IF NOT EXISTS _legs_open ON _legs (leg_id) WHERE state <> 'ENDED';
 

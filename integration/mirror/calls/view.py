@@ -25,11 +25,13 @@ class Knowledge:
 class View:
     """One leg seen with `knowledge`. `side`: 'in' from outside, 'out' to outside, 'inner' between ours."""
 
-    __slots__ = ("_rung_blindly", "group", "is_group", "kind", "leg", "person", "side")
+    __slots__ = ("_rung_blindly", "company", "group", "is_group", "kind", "leg", "person", "side")
 
     def __init__(self, leg: Leg, knowledge: Knowledge) -> None:
         directory = knowledge.directory
         self.leg = leg
+        self.company = False
+        """Of a conference leg: one of ours was in that conference meanwhile. The store knows (`rooms.py`)."""
         self.kind = kind(leg)
         self.side = _side(leg, knowledge)
         self.group = _group(leg, directory)
@@ -52,6 +54,8 @@ class View:
             return True
         if self.kind in ("ivr", "machine"):
             return False
+        if self.kind == "conference" and self.company:
+            return True
         return self.person is not None or self._rung_blindly
 
     @property
@@ -63,6 +67,13 @@ class View:
     def party(self) -> str | None:
         """The number at the end that isn't ours; of an inner leg the caller's extension."""
         return self.leg.dst if self.side == "out" else self.leg.src
+
+    @property
+    def room(self) -> str | None:
+        """The conference a leg leads into; callers from outside dial another number for it than ours do."""
+        if self.kind != "conference":
+            return None
+        return self.leg.dst_id if (self.leg.dst_id or "0") != "0" else self.leg.dst
 
     @property
     def extension(self) -> str | None:
