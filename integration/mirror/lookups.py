@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,16 +80,28 @@ def want_recording(tx: Transaction, leg_id: int | None, monitor_id: int | None) 
 
 
 def due(connection: sqlite3.Connection, now: float, limit: int = 200) -> list[Due]:
-    """What to look up at `now` (Unix seconds), longest overdue first.
-
-    A clock that was set back would leave look-ups far ahead: none may lie further than its own gap.
-    """
+    """What to look up at `now` (Unix seconds), longest overdue first."""
     rows = connection.execute(
-        "SELECT kind, id FROM _lookups WHERE state = 'open' AND (next_at <= ? OR wanted_at > ?) "
-        "ORDER BY next_at LIMIT ?",
-        (now, now + GAPS[0], limit),
+        "SELECT kind, id FROM _lookups WHERE state = 'open' AND next_at <= ? ORDER BY next_at LIMIT ?",
+        (now, limit),
     )
     return [Due(row["kind"], row["id"]) for row in rows]
+
+
+def ahead(connection: sqlite3.Connection, now: float) -> bool:
+    """Whether a look-up was wished for in the future: the clock was set back since."""
+    row = connection.execute(
+        "SELECT 1 FROM _lookups WHERE state = 'open' AND wanted_at > ? LIMIT 1", (now,)
+    ).fetchone()
+    return row is not None
+
+
+def set_right(tx: Transaction, now: float) -> None:
+    """After the clock was set back: look-ups that would wait until it has caught up are due now."""
+    tx.execute(
+        "UPDATE _lookups SET wanted_at = ?, next_at = ? WHERE state = 'open' AND wanted_at > ?",
+        (now, now, now),
+    )
 
 
 def next_at(connection: sqlite3.Connection) -> float | None:
@@ -129,14 +141,6 @@ def looked(tx: Transaction, asked: Sequence[Due], now: float) -> list[int]:
         else:
             _arrange(tx, "monitor", monitor_id, now + GAPS[tries + 1])
     return unlearnt
-
-
-def postpone(tx: Transaction, asked: Iterable[Due], until: float) -> None:
-    """The platform could not be asked: the same again at `until`, and no try is counted."""
-    tx.executemany(
-        "UPDATE _lookups SET next_at = ? WHERE kind = ? AND id = ?",
-        [(until, entry.kind, entry.id) for entry in asked],
-    )
 
 
 def unlearnt(connection: sqlite3.Connection, limit: int = 100) -> list[int]:

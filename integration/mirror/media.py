@@ -100,13 +100,16 @@ def want_missing(tx: Transaction, kind: Kind) -> int:
 def wanted(
     connection: sqlite3.Connection, now: float, kinds: Iterable[Kind] = KINDS, limit: int = 50
 ) -> list[Wanted]:
-    """Files to fetch at `now` (Unix seconds), the newest record of each kind first."""
+    """Files to fetch at `now` (Unix seconds), the newest record of each kind first.
+
+    None waits longer than the longest gap: a clock that was set back may have said so.
+    """
     found: list[Wanted] = []
     for kind in kinds:
         rows = connection.execute(
             f"{_select(kind)} WHERE media.kind = ? AND media.state IN ('wanted', 'failed') "
-            "AND coalesce(media.next_try_at, 0) <= ? ORDER BY media.record_id DESC LIMIT ?",
-            (kind, now, limit),
+            "AND coalesce(media.next_try_at, 0) NOT BETWEEN ? AND ? ORDER BY media.record_id DESC LIMIT ?",
+            (kind, now + 0.001, now + GAPS[-1], limit),
         )
         found += [_wanted(row) for row in rows]
     return found

@@ -34,9 +34,13 @@ class Backoff:
 
     def resting(self, collection: str) -> bool:
         """Whether the collection may not be asked for yet."""
+        return self.seconds_left(collection) > 0
+
+    def seconds_left(self, collection: str) -> float:
+        """How long it still rests; 0 if it does not."""
         with self._lock:
             rest = self._rests.get(collection)
-            return rest is not None and clock.monotonic() < rest.until
+            return max(0.0, rest.until - clock.monotonic()) if rest is not None else 0.0
 
     def failed(self, collection: str, error: PlatformError) -> float:
         """Returns the seconds it rests: doubling, never shorter than the platform asked for."""

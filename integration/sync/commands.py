@@ -16,15 +16,13 @@ from integration.mirror.media import Kind
 from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
 from integration.sync import live, reconcile, recordings
 from integration.sync.parts import Parts
-from integration.sync.plan import PLAN, Policy
+from integration.sync.plan import FILES_OF, PLAN, Policy
 from integration.sync.reconcile import Interrupted, Tally
 
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 15.0
 """How long one pass waits for a file's next try; what takes longer is left to the scheduler."""
-
-FILES_OF: dict[str, Kind] = {"monitors": "recording", "voicemessages": "voicemail"}
 
 
 class Showing(Protocol):

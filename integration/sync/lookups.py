@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from integration import clock
 from integration.catalogue import resource
 from integration.database import Transaction
-from integration.errors import PlatformError, PlatformRefused
+from integration.errors import PlatformRefused
 from integration.mirror import lookups
 from integration.mirror.lookups import Due
 from integration.mirror.upsert import upsert
@@ -21,27 +21,23 @@ log = logging.getLogger(__name__)
 BATCH = 50
 """Ids in one `in` filter: a URL of some two thousand characters."""
 
-AWAY_SECONDS = 60.0
-
 
 def look_up(parts: Parts) -> int:
     """Ask for what is due, in batches; returns how many were asked for.
 
-    Raises PlatformError after putting the batch off by AWAY_SECONDS or by what the platform asked for.
+    Raises PlatformError; what was not answered stays due, and no try is counted.
     """
-    done = 0
+    done, now = 0, clock.unix()
+    with parts.mirror.read() as connection:
+        set_back = lookups.ahead(connection, now)
+    if set_back:
+        parts.mirror.write(lambda tx: lookups.set_right(tx, now))
     while True:
         with parts.mirror.read() as connection:
             batch = lookups.due(connection, clock.unix(), BATCH)
         if not batch:
             return done
-        try:
-            found = _ask(parts, batch)
-        except PlatformError as error:
-            until = clock.unix() + max(AWAY_SECONDS, error.retry_after or 0.0)
-            parts.mirror.write(lambda tx, batch=batch, until=until: lookups.postpone(tx, batch, until))  # type: ignore[misc]
-            raise
-        _settle(parts, batch, found)
+        _settle(parts, batch, _ask(parts, batch))
         done += len(batch)
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
+from integration.mirror.media import Kind as MediaKind
 from integration.settings import Settings
 
 Kind = Literal["grows", "settings", "single", "live"]
@@ -93,6 +94,10 @@ NOT_MIRRORED_YET = frozenset(
         "webcalls",
     }
 )
+
+
+FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voicemail"}
+"""Collections whose records have a file."""
 
 
 def growing() -> list[Policy]:

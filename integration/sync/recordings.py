@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from integration import clock
@@ -30,6 +31,9 @@ GUESS = 10 * 10**6
 
 BATCH = 40
 AT_ONCE = 3
+
+AWAY_FAILURES = 3
+"""Failures in a row that mean the platform is away, not that these files are bad."""
 
 _PATHS: dict[Kind, str] = {"recording": "monitors", "voicemail": "voicemessages"}
 
@@ -71,44 +75,78 @@ def download_due(
 ) -> int:
     """Fetch what is due, several at a time, until nothing is; returns how many arrived.
 
-    Failures are noted with the file and do not stop the others; a full disk stops all. `told(file)` after
-    each. Raises StorageFull.
+    A file's failure is noted with it and does not stop the others; a platform that is away does, and so
+    does a full disk. `told(file)` after each. Raises PlatformError, StorageFull.
     """
-    arrived = 0
+    run = _Run(parts, wanted)
     workers = max(1, min(AT_ONCE, parts.settings.platform.max_concurrency - 1))
     tried: set[tuple[str, int]] = set()
     with ThreadPoolExecutor(workers, thread_name_prefix="download") as pool:
-        while wanted():
+        while not run.over:
             with parts.mirror.read() as connection:
                 due = media.wanted(connection, clock.unix(), enabled(parts.settings), BATCH)
             # A failed one is due again in two seconds: that is for the next run, others may wait behind it.
             batch = [file for file in due if (file.kind, file.record_id) not in tried]
             if not batch:
-                return arrived
+                break
             tried.update((file.kind, file.record_id) for file in batch)
-            for file, good in pool.map(lambda file: (file, _try(parts, file, wanted)), batch):
-                arrived += good
+            for file in pool.map(run.fetch, batch):
                 if told is not None:
                     told(file)
-    return arrived
+    if run.failure is not None:
+        raise run.failure
+    return run.arrived
 
 
-def sweep(data_dir: Path) -> None:
-    """Remove what downloads left behind that the last run did not live to finish."""
-    for kind in media.KINDS:
-        for part in (data_dir / media.FOLDERS[kind]).rglob("*.mp3.part"):
+def prepare(parts: Parts) -> None:
+    """Once at the start: remove what the last run did not live to finish, and want what nobody wanted yet."""
+    for folder in media.FOLDERS.values():
+        for part in (parts.settings.storage.data_dir / folder).rglob("*.mp3.part"):
             part.unlink(missing_ok=True)
+    for kind in media.KINDS:
+        parts.mirror.write(partial(media.want_missing, kind=kind))
 
 
-def _try(parts: Parts, file: Wanted, wanted: Callable[[], bool]) -> bool:
-    if not wanted():
-        return False
-    try:
-        fetch_file(parts, file.kind, file.record_id, who=BACKGROUND)
-    except (PlatformError, OSError) as error:
-        log.info("%s %s: %s", file.kind, file.record_id, error)
-        return False
-    return True
+class _Run:
+    """One run of downloads, shared by its threads. It is over when nobody wants it any more, when the
+    platform is away – told by failures in a row that are not a file's own – or when the disk is full."""
+
+    def __init__(self, parts: Parts, wanted: Callable[[], bool]) -> None:
+        self._parts = parts
+        self._wanted = wanted
+        self._lock = threading.Lock()
+        self._in_a_row = 0
+        self.arrived = 0
+        self.failure: PlatformError | StorageFull | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.failure is not None or not self._wanted()
+
+    def fetch(self, file: Wanted) -> Wanted:
+        if self.over:
+            return file
+        away = self._parts.platform.away_since is not None
+        try:
+            fetch_file(self._parts, file.kind, file.record_id, who=BACKGROUND)
+        except StorageFull as error:
+            self.failure = error
+        except (PlatformError, OSError) as error:
+            log.info("%s %s: %s", file.kind, file.record_id, error)
+            if isinstance(error, PlatformError):
+                self._note(error, away)
+        else:
+            with self._lock:
+                self.arrived += 1
+                self._in_a_row = 0
+        return file
+
+    def _note(self, error: PlatformError, away: bool) -> None:
+        own = error.status == 200 or isinstance(error, PlatformRefused)
+        with self._lock:
+            self._in_a_row = 0 if own else self._in_a_row + 1
+            if self._in_a_row >= (1 if away else AWAY_FAILURES):
+                self.failure = error
 
 
 def _fetch(parts: Parts, file: Wanted, target: Path, who: Who) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from integration.settings import Settings
 from integration.sync import live, lookups, reconcile, recordings
 from integration.sync.backoff import Backoff
 from integration.sync.parts import Calls, Gear
-from integration.sync.plan import Policy, growing, walked
+from integration.sync.plan import FILES_OF, Policy, growing, walked
 from integration.sync.reconcile import Interrupted, Tally
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class Clockwork:
         self._nudged = {LOOK_UPS: threading.Event(), DOWNLOADS: threading.Event()}
         self._backoff = Backoff()
         self._away_since: str | None = None
+        self._prepared = False
         self._scheduler = _make_scheduler()
         self._scheduler.add_listener(self._ended, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
         self._watchdog = threading.Thread(target=self._watch, name="clockwork watchdog", daemon=True)
@@ -63,7 +64,10 @@ class Clockwork:
         self.every("live calls", sync.live_interval, self._poll, at_once=True)
         for policy in growing():
             self.every(f"look-back {policy.collection}", sync.recent_interval, self._look_back, policy)
-        self.every("walks", WALK_CHECK_SECONDS, self._walk_due, executor="walks")
+        check = min(WALK_CHECK_SECONDS, sync.full_interval)
+        self.every("lists", check, self._walk_due, [policy for policy in walked() if policy.kind != "grows"])
+        # Apart: the first walk of a big history takes minutes, and lists must not wait for it.
+        self.every("walks", check, self._walk_due, growing(), executor="walks")
         self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
         self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
         self.every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
@@ -141,11 +145,11 @@ class Clockwork:
     def _look_back(self, policy: Policy) -> None:
         self._attempt(policy, lambda: reconcile.look_back(self.parts, policy, self._tally()))
 
-    def _walk_due(self) -> None:
+    def _walk_due(self, policies: Sequence[Policy]) -> None:
         """Read completely what was never, or not for too long. A collection that fails does not stop the
         next; the last error is this job's."""
         failure: PlatformError | None = None
-        for policy in walked():
+        for policy in policies:
             if self._stopping.is_set():
                 return
             try:
@@ -184,37 +188,46 @@ class Clockwork:
                 self._note_away()
             raise
         self._succeeded(policy.collection)
-        self._nudge(DOWNLOADS)
+        if policy.collection in FILES_OF:
+            self._nudge(DOWNLOADS)
 
     def _poll(self) -> None:
-        if self._backoff.resting("calls") or not live.needed(self.parts):
-            return
-        try:
-            live.poll(self.parts)
-        except PlatformError as error:
-            self._backoff.failed("calls", error)
-            self._note_away()
-            raise
-        self._succeeded("calls")
+        if not self._backoff.resting("calls") and live.needed(self.parts):
+            self._rested("calls", lambda: live.poll(self.parts) + 1)
 
     def _look_up(self) -> None:
         self._nudged[LOOK_UPS].clear()
-        try:
-            if lookups.look_up(self.parts):
-                self._nudge(DOWNLOADS)
-        except PlatformError:
-            self._note_away()
-            raise
-        finally:
-            with self.parts.mirror.read() as connection:
-                self._arrange(LOOK_UPS, wishes.next_at(connection))
+        if not self._backoff.resting(LOOK_UPS):
+            self._rested(LOOK_UPS, lambda: lookups.look_up(self.parts))
+            # What was found may have files.
+            self._nudge(DOWNLOADS)
+        with self.parts.mirror.read() as connection:
+            self._arrange(LOOK_UPS, wishes.next_at(connection))
 
     def _download(self) -> None:
         self._nudged[DOWNLOADS].clear()
-        # A full disk raises, and nothing is arranged: the next look is IDLE_SECONDS away.
-        recordings.download_due(self.parts, lambda: not self._stopping.is_set())
+        if not self._prepared:
+            recordings.prepare(self.parts)
+            self._prepared = True
+        if not self._backoff.resting(DOWNLOADS):
+            # A full disk raises, and nothing is arranged: the next look is IDLE_SECONDS away.
+            self._rested(
+                DOWNLOADS,
+                lambda: recordings.download_due(self.parts, lambda: not self._stopping.is_set()),
+            )
         with self.parts.mirror.read() as connection:
             self._arrange(DOWNLOADS, media.next_at(connection, recordings.enabled(self.parts.settings)))
+
+    def _rested(self, name: str, work: Callable[[], int]) -> None:
+        """Do `work`, which returns how much it asked for; the platform's failure makes `name` rest."""
+        try:
+            if work():
+                self._succeeded(name)
+        except PlatformError as error:
+            if not self._stopping.is_set():
+                self._backoff.failed(name, error)
+                self._note_away()
+            raise
 
     def _keep_alive(self) -> None:
         self.parts.platform.keep_alive()
@@ -240,8 +253,10 @@ class Clockwork:
     # --- time --------------------------------------------------------------------------------------
 
     def _arrange(self, name: str, at: float | None) -> None:
-        """Run job `name` at `at` (Unix seconds) or after IDLE_SECONDS, whichever is sooner."""
-        self._next_run(name, IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.5, at - clock.unix())))
+        """Run job `name` at `at` (Unix seconds) or after IDLE_SECONDS, whichever is sooner, but not while it
+        has to rest."""
+        seconds = IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.5, at - clock.unix()))
+        self._next_run(name, max(seconds, self._backoff.seconds_left(name)))
 
     def _nudge(self, name: str) -> None:
         self._nudged[name].set()
@@ -294,4 +309,5 @@ def _make_scheduler() -> Any:
 
 
 def _moment(seconds: float = 0.0) -> datetime:
-    return clock.now() + timedelta(seconds=seconds)
+    """By the clock that APScheduler reads, which is not ours to move."""
+    return datetime.now(UTC) + timedelta(seconds=seconds)

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from integration import clock
+from integration.database import Transaction
 from integration.health import Health
-from integration.mirror import walks, wiring
+from integration.inbox.apply import ENDS
+from integration.inbox.interpret import interpret
+from integration.mirror import live_calls, lookups, walks, wiring
+from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
 from integration.mirror.walks import WalkState
@@ -79,6 +83,19 @@ class Rig:
         """A call that has happened already, told by no webhook."""
         return self.control("calls", script=script, instant=True, silent=True, **options)
 
+    def tell(self, event: dict[str, Any]) -> None:
+        """A webhook of the platform's is applied."""
+        told = interpret(json.dumps(event).encode(), clock.stamp(), "none")
+
+        def job(tx: Transaction) -> None:
+            assert isinstance(told, CallEvent)
+            self.parts.calls.add_event(tx, told)  # type: ignore[attr-defined]
+            live_calls.told(tx, told)
+            if told.name in ENDS and told.leg_id is not None:
+                lookups.want(tx, told.leg_id, told.at)
+
+        self.mirror.write(job)
+
     def faults(self, spec: str) -> None:
         self.simulator.machine.faults.clear()
         self.simulator.machine.faults.add(spec)
@@ -131,15 +148,16 @@ def rig(make_rig: Callable[..., Rig]) -> Rig:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """`later(60)`: a minute passes."""
-    moved = 0.0
+    """`later(60)`: a minute passes. `later(-60)`: the wall clock is set back; the other never goes back."""
+    moved = passed = 0.0
     unix, monotonic = clock.unix, clock.monotonic
 
     def later(seconds: float) -> None:
-        nonlocal moved
+        nonlocal moved, passed
         moved += seconds
+        passed += max(0.0, seconds)
         monkeypatch.setattr(clock, "unix", lambda: unix() + moved)
-        monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + moved)
+        monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + passed)
 
     return later
 

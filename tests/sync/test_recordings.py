@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from integration import clock
+from integration.errors import PlatformError, PlatformRefused, StorageFull
+from integration.mirror import media
+from integration.sync import recordings
+from integration.sync.plan import PLAN
+from integration.sync.reconcile import walk
+
+MONITORS, VOICEMAIL = PLAN["monitors"], PLAN["voicemessages"]
+
+
+def rows(rig, columns="state"):
+    return rig.rows(f"SELECT {columns} FROM media ORDER BY kind, record_id")
+
+
+def digest(rig, path):
+    return hashlib.sha256(rig.platform.get(path).body).hexdigest()
+
+
+@pytest.fixture
+def one(rig):
+    """One recording at the platform and in the mirror; its id."""
+    made = rig.play("plain_answered")
+    for number in list(rig.records("monitors")):
+        if number != made["monitor_ids"][0]:
+            del rig.records("monitors")[number]
+    walk(rig.parts, MONITORS)
+    return made["monitor_ids"][0]
+
+
+def test_every_recording_and_voice_message_arrives_as_it_is(rig):
+    for policy in (MONITORS, VOICEMAIL):
+        walk(rig.parts, policy)
+    expected = len(rig.records("monitors")) + len(rig.records("voicemessages"))
+    assert recordings.download_due(rig.parts) == expected > 10
+    for kind, number, path, size, sha256, state in rows(rig, "kind, record_id, path, size, sha256, state"):
+        content = (rig.folder / path).read_bytes()
+        assert state == "have"
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (size, sha256)
+        assert sha256 == digest(
+            rig, f"/{'monitors' if kind == 'recording' else 'voicemessages'}/{number}.mp3"
+        )
+        if kind == "recording":
+            day = rig.records("monitors")[number]["timestamp"][:10].replace("-", "/")
+            assert path == f"recordings/{day}/{number}.mp3"
+    assert recordings.download_due(rig.parts) == 0
+
+
+@pytest.mark.parametrize(
+    ("stamp", "path"),
+    [
+        ("2026-09-02 17:47:29", "voicemail/2026/09/02/7.mp3"),
+        ("2026-09-02", "voicemail/2026/09/02/7.mp3"),
+        (None, "voicemail/undated/7.mp3"),
+        ("", "voicemail/undated/7.mp3"),
+        (1788370049, "voicemail/undated/7.mp3"),
+        ("../../../etc/passwd", "voicemail/undated/7.mp3"),
+        ("2026-13-45 00:00:00", "voicemail/undated/7.mp3"),
+        ("0001-01-01 00:00:00", "voicemail/0001/01/01/7.mp3"),
+    ],
+)
+def test_paths_are_made_of_integers_only(stamp, path):
+    assert media.relative_path("voicemail", 7, stamp) == path
+
+
+@pytest.mark.parametrize(
+    "fault", ["wrong-mp3=short", "wrong-mp3=html", "wrong-mp3=zero", "truncate", "status=500", "html"]
+)
+def test_a_wrong_file_is_absent_and_heals_later(rig, one, later, fault):
+    rig.faults(f"{fault}@/monitors/*.mp3")
+    recordings.download_due(rig.parts)
+    (state, tries, error), *_ = rows(rig, "state, tries, last_error")
+    assert (state, tries) == ("failed", 1)
+    assert error
+    assert list(rig.folder.rglob("*.mp3*")) == []
+    rig.simulator.machine.faults.clear()
+    later(2.1)
+    assert recordings.download_due(rig.parts) == 1
+    path, sha256 = rows(rig, "path, sha256")[0]
+    assert (
+        hashlib.sha256((rig.folder / path).read_bytes()).hexdigest()
+        == sha256
+        == digest(rig, f"/monitors/{one}.mp3")
+    )
+
+
+def test_a_failed_download_is_tried_again_in_the_promised_gaps(rig, one, later):
+    rig.faults("wrong-mp3=short@/monitors/*.mp3")
+    gaps = []
+    for _ in range(9):
+        recordings.download_due(rig.parts)
+        gaps.append(round(rows(rig, "next_try_at")[0][0] - clock.unix()))
+        later(gaps[-1] + 1)
+    assert gaps == [2, 10, 60, 600, 3600, 21600, 86400, 86400, 86400]
+
+
+def test_one_bad_file_does_not_hold_up_the_others(rig):
+    walk(rig.parts, MONITORS)
+    bad = rig.ids("monitors")[-1]
+    rig.faults(f"status=500@/monitors/{bad}.mp3")
+    assert recordings.download_due(rig.parts) == len(rig.ids("monitors")) - 1
+    assert rig.rows("SELECT record_id FROM media WHERE state <> 'have'") == [(bad,)]
+
+
+def test_a_platform_that_is_away_is_not_asked_for_every_file(rig):
+    walk(rig.parts, MONITORS)
+    rig.forget_asked()
+    rig.faults("status=500@/monitors")
+    with pytest.raises(PlatformError):
+        recordings.download_due(rig.parts)
+    assert len(rig.simulator.machine.log) < 10
+    rig.forget_asked()
+    with pytest.raises(PlatformError):
+        recordings.download_due(rig.parts)
+    assert len(rig.simulator.machine.log) <= recordings.AT_ONCE
+
+
+def test_what_failed_while_the_platform_was_away_is_tried_at_once_when_it_is_back(rig, one, later):
+    rig.faults("wrong-mp3=short@/monitors/*.mp3")
+    since = clock.stamp()
+    for gap in (3, 11, 61, 601):
+        recordings.download_due(rig.parts)
+        later(gap)
+    recordings.download_due(rig.parts)
+    rig.simulator.machine.faults.clear()
+    assert recordings.download_due(rig.parts) == 0
+    rig.mirror.write(lambda tx: media.wake(tx, since))
+    assert recordings.download_due(rig.parts) == 1
+
+
+def test_many_who_ask_for_the_same_file_cause_one_download(rig, one):
+    rig.faults("slow=0.2@/monitors/*.mp3")
+    barrier = threading.Barrier(8)
+
+    def ask(_):
+        barrier.wait()
+        return recordings.fetch_file(rig.parts, "recording", one)
+
+    with ThreadPoolExecutor(8) as pool:
+        paths = set(pool.map(ask, range(8)))
+    assert len(paths) == 1
+    assert rig.asked(f"/monitors/{one}.mp3") == 1
+    assert recordings._fetching == {}
+
+
+def test_a_file_that_somebody_removed_or_cut_is_fetched_again(rig, one):
+    path = recordings.fetch_file(rig.parts, "recording", one)
+    content = path.read_bytes()
+    path.unlink()
+    assert recordings.fetch_file(rig.parts, "recording", one).read_bytes() == content
+    path.write_bytes(content[:10])
+    assert recordings.fetch_file(rig.parts, "recording", one).read_bytes() == content
+    elsewhere = rig.folder / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert not recordings.fetch_file(rig.parts, "recording", one).is_symlink()
+
+
+def test_a_recording_deleted_at_the_platform_is_gone_and_not_asked_for_again(rig, one, later):
+    del rig.records("monitors")[one]
+    recordings.download_due(rig.parts)
+    assert rows(rig) == [("gone",)]
+    later(10**6)
+    rig.forget_asked()
+    recordings.download_due(rig.parts)
+    assert len(rig.simulator.machine.log) == 0
+
+
+def test_a_recording_that_is_not_ready_yet_is_waited_for(rig, one, later):
+    rig.faults("status=404@/monitors/*.mp3")
+    recordings.download_due(rig.parts)
+    assert rows(rig) == [("failed",)]
+    rig.simulator.machine.faults.clear()
+    later(3)
+    assert recordings.download_due(rig.parts) == 1
+
+
+def test_a_recording_that_is_not_mirrored_is_unknown(rig):
+    with pytest.raises(PlatformRefused) as caught:
+        recordings.fetch_file(rig.parts, "recording", 1)
+    assert caught.value.status == 404
+
+
+def test_the_archive_keeps_to_its_budget(make_rig):
+    rig = make_rig(recordings__max_gb="0.0005")
+    walk(rig.parts, MONITORS)
+    with pytest.raises(StorageFull, match="max_gb"):
+        recordings.download_due(rig.parts)
+    with rig.mirror.read() as connection:
+        assert 0 < media.stored_bytes(connection) <= 500_000
+
+
+def test_two_gigabytes_are_left_free(rig, one, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(recordings.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
+    rig.forget_asked()
+    with pytest.raises(StorageFull, match="2 GB"):
+        recordings.download_due(rig.parts)
+    assert len(rig.simulator.machine.log) == 0
+    assert rows(rig) == [("wanted",)]
+
+
+def test_what_is_switched_off_is_not_downloaded_but_can_be_asked_for(make_rig):
+    rig = make_rig(recordings__download="false")
+    walk(rig.parts, MONITORS)
+    assert recordings.download_due(rig.parts) == 0
+    assert recordings.fetch_file(rig.parts, "recording", rig.ids("monitors")[0]).is_file()
+
+
+def test_leftovers_of_a_run_that_was_killed_are_swept_away(rig, one):
+    path = recordings.fetch_file(rig.parts, "recording", one)
+    left = path.with_name("1.mp3.part")
+    left.write_bytes(b"half")
+    rig.mirror.write(lambda tx: tx.execute("DELETE FROM media"))
+    recordings.prepare(rig.parts)
+    assert not left.exists()
+    assert path.exists()
+    assert rows(rig) == [("wanted",)]
