@@ -170,7 +170,9 @@ class Database:
             try:
                 self._readers.get_nowait().close()
             except queue.Empty:
-                return
+                break
+        # Last: only a connection that can write leaves no -wal behind.
+        self._writer.close()
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -249,7 +251,6 @@ class Database:
             if self._broken is not None:
                 self._refuse_rest()
                 return
-        self._writer.close()
 
     def _take(self) -> list[_Job] | None:
         """The next group of jobs, oldest first; None when closed and nothing is left."""

@@ -1,0 +1,188 @@
+"""From the inbox to the mirror: once, whatever order, whatever fails in between."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from integration.errors import StorageBusy
+from integration.inbox import apply
+from integration.inbox.apply import Applier
+from integration.inbox.store import Inbox
+from integration.mirror import live_calls, wiring
+from integration.mirror.calls.store import CallStore
+from integration.mirror.numbers import Numbers
+from integration.mirror.schema import open_mirror
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
+
+
+class Applied:
+    """An inbox, a mirror and the applier between them, on files of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.inbox = Inbox(folder / "inbox.db")
+        self.mirror = open_mirror(folder / "mirror.db")
+        self.calls = CallStore(numbers=Numbers("GB"), on_ended=live_calls.ended)
+        wiring.connect(self.mirror, self.calls)
+        self.wishes = 0
+        self.applier = Applier(self.inbox, self.mirror, self.calls, self._wish)
+
+    def _wish(self) -> None:
+        self.wishes += 1
+
+    def receive(self, *payloads) -> None:
+        for payload in payloads:
+            body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+            self.inbox.receive(body).result(10)
+
+    def status(self):
+        with self.inbox.database.read() as connection:
+            return [
+                tuple(row) for row in connection.execute("SELECT event_name, status FROM inbox ORDER BY seq")
+            ]
+
+    def ask(self, sql, *parameters):
+        with self.mirror.read() as connection:
+            return [dict(row) for row in connection.execute(sql, parameters)]
+
+    def close(self) -> None:
+        self.inbox.close()
+        self.mirror.close()
+
+
+@pytest.fixture
+def applied(tmp_path):
+    made = Applied(tmp_path)
+    yield made
+    made.close()
+
+
+def sample(name, **changes):
+    return {**json.loads((FIXTURES / f"webhook-{name}.json").read_text()), **changes}
+
+
+PLAIN = ("call.initial", "call.ringing", "call.connected", "call.hold", "call.unhold", "call.hangup")
+
+
+def test_every_sample_is_applied_and_marked_done(applied):
+    paths = sorted(FIXTURES.glob("webhook-*.json"))
+    applied.receive(*(path.read_bytes() for path in paths))
+    applied.applier.run()
+    assert {status for _, status in applied.status()} == {"done"}
+    assert len(applied.ask("SELECT * FROM _applied WHERE result = 'done'")) == len(paths)
+
+
+def test_a_plain_call_becomes_one_answered_call_and_leaves_the_live_table(applied):
+    applied.receive(*map(sample, PLAIN[:3]))
+    applied.applier.run()
+    assert [(row["id"], row["state"]) for row in applied.ask("SELECT id, state FROM calls")] == [
+        (4278000101, "CONNECTED")
+    ]
+    applied.receive(*map(sample, PLAIN[3:]))
+    applied.applier.run()
+    assert applied.ask("SELECT * FROM calls") == []
+    (call,) = applied.ask("SELECT state, outcome, talk_seconds, hold_seconds FROM _calls")
+    assert call == {"state": "ended", "outcome": "answered", "talk_seconds": 7, "hold_seconds": 4}
+
+
+def test_the_end_of_a_leg_asks_for_its_cdr_and_a_recording_for_its_file(applied):
+    applied.receive(sample("call.ringing"))
+    applied.applier.run()
+    assert applied.ask("SELECT * FROM _lookups") == []
+    applied.receive(sample("call.hangup"), sample("monitor.audio_ready"))
+    applied.applier.run()
+    assert applied.ask("SELECT * FROM _lookups") != []
+    assert applied.wishes == 2
+
+
+def test_unknown_and_unreadable_webhooks_are_kept_and_hold_nothing_up(applied):
+    applied.receive({"event_name": "queue.wrapup", "id": "1"}, b"no json", sample("call.ringing"))
+    applied.applier.run()
+    assert [status for _, status in applied.status()] == ["unknown", "unreadable", "done"]
+
+
+def test_an_event_that_can_not_be_applied_is_failed_and_says_why(applied):
+    applied.receive({"event_name": "call.ringing", "id": "1", "call_id": "x"}, sample("call.ringing"))
+    applied.applier.run()
+    assert [status for _, status in applied.status()] == ["failed", "done"]
+    with applied.inbox.database.read() as connection:
+        assert "without a usable call_id" in connection.execute("SELECT error FROM inbox").fetchone()[0]
+
+
+def test_a_mistake_of_ours_fails_one_event_and_replay_mends_it(applied, monkeypatch):
+    told = live_calls.told
+
+    def stumble(tx, event):
+        if event.name == "call.ringing":
+            raise RuntimeError("a mistake of ours")
+        told(tx, event)
+
+    monkeypatch.setattr(apply.live_calls, "told", stumble)
+    applied.receive(sample("call.initial"), sample("call.ringing"), sample("call.connected"))
+    applied.applier.run()
+    assert [status for _, status in applied.status()] == ["done", "failed", "done"]
+    monkeypatch.setattr(apply.live_calls, "told", told)
+    assert applied.applier.again([2]) == 1
+    assert [status for _, status in applied.status()] == ["done"] * 3
+
+
+def test_nothing_is_applied_twice_and_nothing_is_left_out_after_a_restart(applied):
+    applied.receive(sample("call.initial"), sample("call.ringing"))
+    applied.applier.run()
+    applied.receive(sample("call.connected"))
+    again = Applier(applied.inbox, applied.mirror, applied.calls, lambda: None)
+    again.run()
+    assert [status for _, status in applied.status()] == ["done"] * 3
+    assert len(applied.ask("SELECT * FROM _leg_events")) == 3
+
+
+def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_path):
+    (tmp_path / "one").mkdir()
+    before = Applied(tmp_path / "one")
+    before.receive(sample("call.initial"))
+    before.applier.run()
+    before.mirror.write(lambda tx: None)
+    before.close()
+    shutil.copytree(tmp_path / "one", tmp_path / "old")
+    after = Applied(tmp_path / "one")
+    after.receive(*map(sample, PLAIN[1:]))
+    after.applier.run()
+    expected = after.ask("SELECT id, state, outcome, talk_seconds FROM _calls")
+    after.close()
+    shutil.copy(tmp_path / "old" / "mirror.db", tmp_path / "one" / "mirror.db")
+    healed = Applied(tmp_path / "one")
+    assert healed.ask("SELECT outcome FROM _calls") == [{"outcome": None}]
+    healed.applier.run()
+    assert healed.ask("SELECT id, state, outcome, talk_seconds FROM _calls") == expected
+    assert len(healed.ask("SELECT * FROM _applied")) == len(PLAIN)
+    healed.close()
+
+
+def test_it_waits_while_another_program_holds_the_mirror_and_goes_on_after(tmp_path, monkeypatch):
+    monkeypatch.setattr("integration.database.BUSY_SECONDS", 0.05)
+    applied = Applied(tmp_path)
+    applied.receive(sample("call.ringing"))
+    outsider = sqlite3.connect(tmp_path / "mirror.db", isolation_level=None)
+    outsider.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageBusy):
+        applied.applier.run()
+    assert [status for _, status in applied.status()] == ["new"]
+    outsider.execute("ROLLBACK")
+    outsider.close()
+    applied.applier.run()
+    assert [status for _, status in applied.status()] == ["done"]
+    applied.close()
+
+
+def test_a_webhook_without_id_is_applied_once(applied):
+    payload = sample("call.hangup")
+    del payload["id"]
+    applied.receive(payload, payload)
+    applied.applier.run()
+    assert len(applied.ask("SELECT * FROM _leg_events")) == 1
