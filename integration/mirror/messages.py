@@ -176,8 +176,8 @@ def threads(
 ) -> list[sqlite3.Row]:
     """Threads by contact, newest first: contact (digits), at, messages, text, direction, name.
 
-    `search` is a fragment of a number, a name or a text; `before` is the `at` and `contact` of the last thread
-    of the page before.
+    `search` is a fragment of a number, a name or a text; `before` is the `at` and `contact` of the last
+    thread of the page before.
     """
     plain = search.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     digits_only = "".join(c for c in search if c.isdigit())

@@ -124,7 +124,7 @@ def wanted(query: str, calling_code: str | None) -> Wanted | None:
         return None
     if _NUMERIC.match(query) and any(c.isdigit() for c in query):
         return Wanted((_spellings(query, calling_code),))
-    words = [fold(word) for word in query.replace('"', " ").split()]
+    words = [fold(word.strip('"') or word) for word in query.split()]
     groups = [
         _spellings(word, calling_code) if _NUMERIC.match(word) and len(word) > 3 else (word,)
         for word in words

@@ -1,0 +1,247 @@
+"""The pages in a real browser: what the scripts do, what the browser refuses, how it looks on a phone."""
+
+from __future__ import annotations
+
+import re
+
+import lameenc
+import pytest
+from playwright.sync_api import expect
+
+from integration import clock
+from integration.factory import ROOT
+from tests.browser.conftest import log_in, watch
+from tests.harness import wait_for
+
+
+def ago(seconds: float) -> str:
+    return clock.stamp(clock.unix() - seconds)
+
+
+def ring(site, leg: int, **values) -> None:
+    site.event("call.ringing", leg, clock.stamp(), state="RINGING", **values)
+
+
+PAGES = ("/", "/missed", "/calls", "/calls/1", "/messages", "/messages?with=447700900101", "/system")
+
+
+@pytest.fixture
+def some(site):
+    """A little of everything."""
+    for number in range(1, 31):
+        site.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))
+    site.call(40, ago(30), state="talking", outcome=None, user_name="Ann Example", user_id=1)
+    site.put("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello")
+    site.put("users", id=1, first_name="Ann", last_name="Example", ext="1001")
+    site.put("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
+    site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_loads_without_a_complaint_of_the_browser(browse, some, path):
+    page = browse(path)
+    expect(page.locator("main")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_is_wider_than_a_phone(browse, some, page, path):
+    page.set_viewport_size({"width": 390, "height": 844})
+    browse(path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
+
+
+def test_dark_and_light_differ_and_the_choice_is_kept(browse, some, page):
+    page.emulate_media(color_scheme="dark")
+    browse("/")
+    paint = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paint)
+    page.keyboard.press("t")
+    assert page.evaluate(paint) != dark
+    browse("/calls")
+    assert page.evaluate(paint) != dark
+    page.keyboard.press("t")
+    assert page.evaluate(paint) == dark
+
+
+def test_a_timer_counts_by_the_servers_clock(browse, site, page):
+    page.clock.install()
+    page.clock.set_system_time(clock.unix() * 1000 - 86_400_000)  # this browser is a day behind
+    site.call(1, ago(65), state="talking", outcome=None)
+    browse("/")
+    timer = page.locator("#call-1 .timer")
+    first = timer.inner_text()
+    assert first in ("1:05", "1:06", "1:07")
+    page.clock.run_for(3000)
+    expect(timer).to_have_text(re.compile(rf"1:0[{int(first[-1]) + 2}-9]"))
+
+
+def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, site, page):
+    page.clock.install()
+    site.call(1, ago(5), state="ringing", outcome=None)
+    browse("/")
+    timer = page.locator("#call-1 .timer")
+    expect(timer).not_to_have_class(re.compile("amber|red"))
+    page.clock.run_for(16_000)
+    expect(timer).to_have_class(re.compile("amber"))
+    page.clock.run_for(20_000)
+    expect(timer).to_have_class(re.compile("red"))
+
+
+def test_a_call_appears_moves_and_ends_while_one_watches(browse, site, page):
+    browse("/")
+    expect(page.get_by_text("No calls right now")).to_be_visible()
+    ring(site, 41)
+    row = page.locator("#call-41")
+    expect(row).to_contain_text("Ringing")
+    expect(page.locator("#group-ringing #call-41")).to_be_visible()
+    expect(page.get_by_text("No calls right now")).to_be_hidden()
+    expect(page.locator("[data-count='live']")).to_have_text("1")
+    expect(page).to_have_title(re.compile(r"^\(1\) Live"))
+    expect(page.locator("#said")).to_have_text("Call ringing from 07700 900101")
+    site.event("call.connected", 41, clock.stamp(), state="CONNECTED", connected_at=clock.stamp())
+    expect(page.locator("#group-talking #call-41")).to_contain_text("Talking")
+    site.event("call.hangup", 41, clock.stamp(), state="HANGUP")
+    expect(page.locator("#group-ended #call-41")).to_be_visible()
+    expect(page.locator("[data-figure='talking']")).to_have_text("0")
+
+
+def test_what_happened_between_page_and_stream_is_not_lost(browse, site, page):
+    ring(site, 41)
+    # The page is made, then a call comes, then the stream is opened: it must catch up from the page's change.
+    page.route("**/live/stream**", lambda route: (ring(site, 42), route.continue_()))
+    browse("/")
+    expect(page.locator("#call-42")).to_be_visible()
+
+
+def test_two_tabs_share_one_stream_and_both_see_the_call(browse, site, page, problems):
+    browse("/")
+    other = page.context.new_page()
+    watch(other, problems)
+    other.goto(site.url + "/")
+    ring(site, 43)
+    for tab in (page, other):
+        expect(tab.locator("#call-43")).to_be_visible()
+    assert site.hub.watchers == 1
+    page.close()
+    ring(site, 44)
+    expect(other.locator("#call-44")).to_be_visible()
+
+
+def test_a_page_that_was_left_behind_loads_itself_again(browse, site, page):
+    def lost(route):
+        route.fulfill(body="event: reload\ndata: {}\n\n", content_type="text/event-stream")
+
+    page.route("**/live/stream**", lost, times=1)
+    site.call(1, ago(10), state="talking", outcome=None)
+    browse("/")
+    site.call(2, ago(5), state="ringing", outcome=None)  # without being announced
+    expect(page.locator("#call-2")).to_be_visible(timeout=15_000)
+
+
+def test_names_from_outside_are_text_in_live_rows(browse, site, page):
+    browse("/")
+    evil = "<img src=x onerror=document.title=1>"
+    ring(site, 41, src_name=evil, dst_name=evil)
+    expect(page.locator("#call-41")).to_be_visible()
+    assert page.locator("#main img").count() == 0
+    assert page.title() != "1"
+
+
+def test_the_keyboard_reaches_everything(browse, some, page):
+    browse("/calls")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Search calls by number or name")).to_be_focused()
+    page.keyboard.type("j")  # in a field keys are text
+    expect(page.locator("tr[aria-selected]")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator("#drawer h2")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.locator("#drawer h2")).to_have_text("Caller 1")
+    page.keyboard.press("Escape")
+    expect(page.locator("#drawer")).to_be_hidden()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    expect(page).to_have_url(re.compile("/missed$"))
+
+
+def test_single_keys_can_be_switched_off(browse, some, page):
+    browse("/calls")
+    page.keyboard.press("?")
+    page.get_by_label("Single keys do this").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator("tr[aria-selected]")).to_have_count(0)
+
+
+def test_a_row_opens_to_the_side_and_the_list_stays(browse, some, page):
+    browse("/calls")
+    page.locator("#call-3 .place").click()
+    expect(page.locator("#drawer")).to_contain_text("Caller 3")
+    expect(page).to_have_url(re.compile("/calls$"))
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator("#drawer")).to_be_hidden()
+
+
+def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, site, some, page, tmp_path):
+    encoder = lameenc.Encoder()
+    encoder.set_in_sample_rate(8000)
+    encoder.set_channels(1)
+    encoder.set_bit_rate(16)
+    site.files["recording", 900] = tmp_path / "900.mp3"
+    site.files["recording", 900].write_bytes(encoder.encode(bytes(2 * 8000 * 60)) + encoder.flush())
+    site.leg(1, call_id=1)
+    browse("/calls/1?t=0:20")
+    player = page.locator("[data-player]")
+
+    def at() -> float:
+        return page.evaluate("document.querySelector('audio').currentTime")
+
+    wait_for(lambda: at() >= 20, "the place the address names")
+    expect(player).to_contain_text(re.compile(r"0:20 / 1:00"))
+    page.locator("main").focus()
+    page.keyboard.press("ArrowRight")
+    wait_for(lambda: round(at()) == 30, "30 seconds")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    wait_for(lambda: round(at()) == 10, "10 seconds")
+    player.get_by_label("Speed").select_option("2")
+    assert page.evaluate("document.querySelector('audio').playbackRate") == 2
+    player.get_by_label("Position in the recording").fill("42")
+    wait_for(lambda: round(at()) == 42, "42 seconds")
+    player.get_by_role("button", name="Play").click()
+    wait_for(lambda: at() > 42.2, "it to play")
+
+
+def test_everything_can_be_read_without_scripts(site, some, browser):
+    context = browser.new_context(java_script_enabled=False)
+    log_in(site, context)
+    page = context.new_page()
+    for path, words in (
+        ("/", "Talking"),
+        ("/calls", "Caller 3"),
+        ("/calls/1", "Hello"),
+        ("/missed", "call back"),
+    ):
+        page.goto(site.url + path)
+        expect(page.locator("main")).to_contain_text(words)
+    context.close()
+
+
+def test_scripts_and_style_together_stay_small():
+    files = [ROOT / "static" / "app.css", *(ROOT / "static" / "js").glob("*.js")]
+    assert sum(file.stat().st_size for file in files) < 60_000
+
+
+def test_a_table_names_its_columns_and_rows(browse, some, page):
+    for path in ("/", "/calls", "/missed"):
+        browse(path)
+        assert page.locator("table th:not([scope])").count() == 0

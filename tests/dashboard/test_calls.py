@@ -1,0 +1,199 @@
+"""The history: search, filters, paging, time zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
+import pytest
+
+from integration import clock
+from tests.dashboard.reading import call_ids, link, text
+
+
+def ago(**span) -> str:
+    return clock.stamp(clock.now() - timedelta(**span))
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "442079460123",
+        "+442079460123",
+        "+44 20 7946 0123",
+        "+44 (0)20 7946-0123",
+        "0044 20 7946 0123",
+        "020 7946 0123",
+        "(020) 7946.0123",
+        "02079460123",
+        "7946 012",
+        "0123",
+        "460123",
+    ],
+)
+def test_a_number_is_found_by_any_fragment_in_any_spelling(site, client, spelling):
+    site.call(1, ago(hours=1), party="442079460123", party_e164="+442079460123")
+    site.call(2, ago(hours=2), party="447700900777", party_e164="+447700900777")
+    assert call_ids(client.get(f"/calls?q={quote(spelling)}")) == [1]
+
+
+@pytest.mark.parametrize("spelling", ["Müller", "muller", "MÜLLER", "ülle", "jürgen mül", "mull jurg", "JU"])
+def test_a_name_is_found_without_its_accents_and_in_any_case(site, client, spelling):
+    site.call(1, ago(hours=1), party_name="Jürgen Müller")
+    site.call(2, ago(hours=1), party_name="Greta Lindqvist")
+    assert call_ids(client.get(f"/calls?q={quote(spelling)}")) == [1]
+
+
+def test_a_name_that_changed_is_found_by_the_new_one_only(site, client):
+    site.call(1, ago(hours=1), party_name="Old Name")
+    assert call_ids(client.get("/calls?q=old")) == [1]
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
+    assert call_ids(client.get("/calls?q=old")) == []
+    assert call_ids(client.get("/calls?q=new")) == [1]
+
+
+def test_a_fragment_that_everyone_has_still_finds_all(site, client, monkeypatch):
+    monkeypatch.setattr("integration.mirror.history.MANY", 2)
+    for number in range(1, 6):
+        site.call(number, ago(hours=number), party_name=f"Common {number}")
+    assert call_ids(client.get("/calls?q=common")) == [1, 2, 3, 4, 5]
+    assert call_ids(client.get("/calls?q=ommon+3")) == [3]
+
+
+@pytest.mark.parametrize("odd", ['"', "%", "_", "' OR 1=1", "a AND", "*", "NEAR(", "\\", "(", "🦊"])
+def test_what_is_special_to_the_search_engine_is_only_text(site, client, odd):
+    site.call(1, ago(hours=1), party_name="Plain")
+    assert call_ids(client.get(f"/calls?q={quote(odd)}")) == []
+
+
+def test_paging_shows_every_call_once_though_calls_arrive_meanwhile(site, client):
+    same_second = ago(hours=3)
+    for number in range(1, 131):
+        site.call(number, same_second if number > 40 else ago(hours=4, seconds=number))
+    seen, path, arrived = [], "/calls", 1000
+    while path:
+        answer = client.get(path)
+        seen += call_ids(answer)
+        arrived += 1
+        site.call(arrived, ago(minutes=1))
+        path = link(answer, "next")
+    assert len(seen) == len(set(seen)) == 130
+    assert seen[:90] == list(range(130, 40, -1))
+
+
+def test_going_back_a_page_shows_the_same_rows(site, client):
+    for number in range(1, 121):
+        site.call(number, ago(hours=1, seconds=number))
+    first = client.get("/calls")
+    second = client.get(link(first, "next"))
+    back = client.get(link(second, "prev"))
+    assert call_ids(back) == call_ids(first)
+    assert link(back, "next") is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("direction=out", [2]),
+        ("outcome=missed", [3]),
+        ("outcome=not_talked", [3, 4]),
+        ("person=1000002", [2]),
+        ("line=442079460010", [4]),
+        ("min=100", [2]),
+        ("max=10", [3, 4]),
+        ("recorded=1", [2]),
+        ("voicemail=1", [4]),
+        ("direction=in&outcome=voicemail", [4]),
+        ("range=all", [1, 2, 3, 4, 5]),
+        ("q=bakery&direction=in", [1]),
+    ],
+)
+def test_each_filter_is_in_the_address_and_narrows(site, client, query, found):
+    site.call(1, ago(hours=1), party_name="Corner Bakery")
+    site.call(2, ago(hours=2), direction="out", user_id=1000002, talk_seconds=240, recordings=1)
+    site.call(3, ago(hours=3), outcome="missed", talk_seconds=None)
+    site.call(
+        4, ago(hours=4), outcome="voicemail", talk_seconds=None, voicemails=1, our_number="442079460010"
+    )
+    site.call(5, ago(days=40))
+    assert call_ids(client.get(f"/calls?{query}")) == found
+
+
+def test_a_chip_keeps_the_rest_of_the_view(site, client):
+    site.call(1, ago(hours=1))
+    page = client.get("/calls?q=7700&range=all&direction=in").text
+    chip = re.search(r'href="([^"]+)"[^>]*>Recorded</a>', page)[1].replace("&amp;", "&")
+    assert {"q=7700", "range=all", "direction=in", "recorded=1"} <= set(chip.partition("?")[2].split("&"))
+
+
+def test_nonsense_in_the_address_is_left_out(site, client):
+    site.call(1, ago(hours=1))
+    query = (
+        "range=soon&from=2026-99-99&person=x&min=-1&direction=up&outcome=x&before=zz&after=1.x&to=9999-12-31"
+    )
+    assert call_ids(client.get(f"/calls?{query}")) == [1]
+
+
+def test_the_three_kinds_of_emptiness_differ(site, client):
+    assert "No calls yet" in text(client.get("/calls"))
+    site.call(1, ago(days=20))
+    page = client.get("/calls")
+    assert "The range hides 1 call." in text(page)
+    assert "Search everywhere" in text(page)
+    assert "No call matches the search" in text(client.get("/calls?q=nobody&range=all"))
+
+
+def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(site, client):
+    # Clocks go back in London on 25 October 2026 at 01:00 UTC: that day has 25 hours.
+    moment, number = datetime(2026, 10, 24, 0, 30, tzinfo=UTC), 0
+    while moment < datetime(2026, 10, 27, tzinfo=UTC):
+        number += 1
+        site.call(number, clock.stamp(moment))
+        moment += timedelta(hours=1)
+
+    def total(first: str, last: str) -> int:
+        return int(
+            re.search(r'id="total">([\d\u202f]+) call', client.get(f"/calls?from={first}&to={last}").text)[1]
+        )
+
+    days = [total(day, day) for day in ("2026-10-24", "2026-10-25", "2026-10-26")]
+    assert days == [23, 25, 24]
+    assert total("2026-10-23", "2026-10-27") == sum(days)
+
+
+def test_times_are_shown_in_the_display_zone(site, client):
+    site.call(1, "2026-07-01 09:15:00")
+    page = text(client.get("/calls?from=2026-07-01&to=2026-07-01"))
+    assert "10:15" in page
+    assert "09:15" not in page
+
+
+def test_the_export_has_the_range_of_the_page(site, client):
+    page = client.get("/calls?from=2026-07-01&to=2026-07-01").text
+    wanted = quote('[{"property": "calldate", "operator": "gte", "value": "2026-06-30 23:00:00"}', safe="")
+    assert "/exports/cdrs.csv?filter=" in page
+    assert wanted.replace("%20", "+") in page
+
+
+def test_only_who_may_export_is_offered_it(site):
+    assert "/exports/cdrs.csv" not in site.client("agent").get("/calls").text
+
+
+def test_names_and_numbers_from_outside_are_text_on_the_page(site, client):
+    evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    site.call(1, ago(hours=1), party=evil, party_e164=None, party_name=evil, group_name=evil, user_name=evil)
+    for path in ("/calls", "/calls/1", "/calls/1/beside", f"/calls?q={quote(evil)}"):
+        page = client.get(path).text
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+
+
+def test_no_page_holds_inline_script_or_style(site, client):
+    site.call(1, ago(hours=1))
+    for path in ("/", "/missed", "/calls", "/calls/1", "/messages", "/system", "/nowhere"):
+        page = client.get(path).text
+        assert " style=" not in page
+        assert "<style" not in page
+        assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+        assert not re.search(r"\son[a-z]+=", page)

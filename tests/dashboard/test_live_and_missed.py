@@ -1,0 +1,289 @@
+"""Live, Missed, Call: what stands there, who may do what."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from integration import clock
+from integration.dashboard.live import presenter
+from integration.database import Change
+from integration.house import callbacks, people
+from tests.dashboard.reading import call_ids, text
+from tests.dashboard.site import CALLER
+
+
+def ago(seconds: float) -> str:
+    return clock.stamp(clock.unix() - seconds)
+
+
+@pytest.fixture
+def missed(site):
+    """One missed caller on the list."""
+    site.house.write(
+        lambda tx: tx.execute(
+            "INSERT INTO callback_position VALUES (0, '', 0, ?)",
+            (clock.stamp(clock.now() - timedelta(days=1)),),
+        )
+    )
+    site.call(7, ago(600), outcome="missed", party_name="Greta Lindqvist", talk_seconds=None, change_no=1)
+    while callbacks.follow(site.house, site.mirror):
+        pass
+    with site.house.read() as connection:
+        (item,) = callbacks.items(connection)
+    return item
+
+
+def state_of(site, number: int) -> str:
+    with site.house.read() as connection:
+        return callbacks.item(connection, number).state
+
+
+def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(site, client):
+    site.event("call.ringing", 41, ago(5), state="RINGING")
+    page = client.get("/").text
+    row = page[page.index('id="call-41"') :]
+    assert 'data-group="ringing"' in row[:400]
+    assert f'data-since="{int(clock.parse_stamp(ago(5)).timestamp())}'[:20] in row
+    assert "20 40" in row
+
+
+def test_an_unconfirmed_call_stands_apart_and_is_not_counted_as_talking(site, client):
+    site.call(1, ago(300), state="talking", outcome=None, unconfirmed=1)
+    page = client.get("/").text
+    assert 'data-figure="talking"><a href="#group-talking">0' in page
+    assert "Unconfirmed" in text(client.get("/"))
+
+
+def test_people_are_shown_by_what_their_calls_tell(site, client):
+    for number, name in ((1, "Ann"), (2, "Bea"), (3, "Cid")):
+        site.put(
+            "users", id=number, first_name=name, last_name="Example", ext=f"100{number}", dnd=int(number == 3)
+        )
+    site.call(9, ago(60), state="on_hold", outcome=None, user_id=1)
+    site.call(8, ago(7200), user_id=2)
+    page = text(client.get("/"))
+    assert "Ann Example 1001 On hold" in page
+    assert "Bea Example 1002 Free 2 h" in page
+    assert "Cid Example 1003 Do not disturb" in page
+
+
+def test_the_live_page_says_since_when_the_platform_is_unreachable(site, client):
+    site.put(
+        "_walks", collection="cdrs", last_success_at=ago(900), last_error="HTTP 503", last_error_at=ago(10)
+    )
+    assert "The platform has been unreachable since" in text(client.get("/"))
+
+
+def test_a_change_is_told_with_the_row_of_the_page(site):
+    site.event("call.ringing", 41, ago(5), state="RINGING")
+    person = people.create(site.house, "a@example.com", "agent")
+    ((name, data),) = presenter(site.app)(Change(1, "call", "41", {}), person)
+    assert name == "call"
+    assert json.loads(json.dumps(data))["html"].startswith('<tr class="row" id="call-41"')
+    assert data["say"] == "Call ringing from 07700 900101"
+    assert data["counts"]["ringing"] == 1
+
+
+def test_a_call_that_was_joined_to_another_is_told_as_gone(site):
+    person = people.create(site.house, "a@example.com", "agent")
+    ((name, data),) = presenter(site.app)(Change(1, "call_gone", "41", {}), person)
+    assert (name, data["id"]) == ("call_gone", 41)
+
+
+def test_agents_see_their_own_calls_only_where_it_is_set_so(own_calls_only):
+    site = own_calls_only
+    site.call(1, ago(60), user_id=11)
+    site.call(2, ago(70), user_id=12)
+    agent = site.client("agent", platform_user_id=11)
+    assert call_ids(agent.get("/calls")) == [1]
+    assert agent.get("/calls/1").status_code == 200
+    assert agent.get("/calls/2").status_code == 404
+    assert agent.get("/calls/2/beside").status_code == 404
+    assert call_ids(site.client("supervisor").get("/calls")) == [1, 2]
+    assert call_ids(site.client("agent").get("/calls")) == []
+
+
+def test_a_change_of_somebody_elses_call_shows_nothing_of_it(own_calls_only):
+    site = own_calls_only
+    site.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
+    person = people.create(site.house, "a@example.com", "agent", platform_user_id=11)
+    told = presenter(site.app)(Change(1, "call", "2", {}), person)
+    assert "Secret" not in json.dumps(told)
+
+
+def test_a_missed_caller_is_closed_and_brought_back_by_a_person(site, client, missed):
+    assert "Greta Lindqvist" in text(client.get("/missed"))
+    after = client.post(f"/missed/{missed.id}/close", note="rang back")
+    assert state_of(site, missed.id) == "closed"
+    assert "Greta Lindqvist is off the list." in text(after)
+    client.post(f"/missed/{missed.id}/reopen")
+    assert state_of(site, missed.id) == "open"
+
+
+def test_a_missed_caller_is_taken_noted_and_given_back(site, client, missed):
+    client.post(f"/missed/{missed.id}/assign", owner="me")
+    assert "You" in text(client.get("/missed?mine=1"))
+    client.post(f"/missed/{missed.id}/note", note="<i>after three</i>")
+    assert "<i>after three</i>" in text(client.get("/missed"))
+    assert "<i>" not in client.get("/missed").text
+    client.post(f"/missed/{missed.id}/assign")
+    assert "This view hides 1 caller" in text(client.get("/missed?mine=1"))
+
+
+def test_a_viewer_reads_the_list_but_changes_nothing(site, missed):
+    viewer = site.client("viewer")
+    assert "Greta Lindqvist" in text(viewer.get("/missed"))
+    assert f"/missed/{missed.id}/close" not in viewer.get("/missed").text
+    assert viewer.post(f"/missed/{missed.id}/close").status_code == 403
+    assert viewer.post("/calls/7/notes", text="x").status_code == 403
+    assert state_of(site, missed.id) == "open"
+
+
+def test_nothing_is_changed_without_the_forms_token(site, client, missed):
+    assert client.post(f"/missed/{missed.id}/close", csrf=False).status_code == 403
+    assert client.get(f"/missed/{missed.id}/close").status_code == 405
+    assert state_of(site, missed.id) == "open"
+
+
+def test_an_old_id_of_a_call_leads_to_it(site, client):
+    site.call(5, ago(60))
+    site.put("_call_ids", id=6, call_id=5)
+    answer = client.get("/calls/6")
+    assert answer.url.endswith("/calls/5")
+    assert client.get("/calls/77").status_code == 404
+
+
+def test_a_calls_page_tells_its_story(site, client):
+    start = clock.parse_stamp("2026-09-02 08:45:55")
+
+    def at(seconds: int) -> str:
+        return clock.stamp(start + timedelta(seconds=seconds))
+
+    for name, seconds, state in (
+        ("call.initial", 0, "INITIAL"),
+        ("call.ringing", 1, "RINGING"),
+        ("call.connected", 7, "CONNECTED"),
+        ("call.hold", 20, "ON_HOLD"),
+        ("call.unhold", 50, "CONNECTED"),
+        ("call.hangup", 67, "HANGUP"),
+    ):
+        site.event(
+            name, 50, at(seconds), state=state, start_time=at(0), connected_at=at(7) if seconds > 6 else None
+        )
+    page = client.get("/calls/50").text
+    words = text(client.get("/calls/50"))
+    for step in (
+        "+0:01 Rings",
+        "+0:07 Connected",
+        "+0:20 Put on hold",
+        "+0:50 Taken off hold",
+        "+1:07 Hung up",
+    ):
+        assert step in words
+    assert page.count('class="talk"') - 1 == 2
+    assert "<title>On hold 0:30</title>" in page
+    assert "09:46:02" in words
+
+
+def test_notes_and_labels_are_kept_and_their_text_is_text(site, client):
+    site.call(5, ago(60))
+    client.post("/calls/5/notes", text="<b>urgent</b>")
+    client.post("/calls/5/labels", label="  billing   question ")
+    page = client.get("/calls/5")
+    assert "<b>urgent</b>" in text(page)
+    assert "<b>urgent" not in page.text
+    assert "billing question" in text(page)
+    client.post("/calls/5/labels", remove="billing question")
+    assert "billing question" not in text(client.get("/calls/5"))
+    assert client.post("/calls/5/notes", text="  ").status_code == 400
+
+
+def test_a_note_is_taken_back_by_its_writer_only(site, client):
+    site.call(5, ago(60))
+    client.post("/calls/5/notes", text="mine")
+    site.client("admin").post("/calls/5/notes/1/remove")
+    assert "mine" in text(client.get("/calls/5"))
+    client.post("/calls/5/notes/1/remove")
+    assert "No notes" not in text(client.get("/calls/5"))
+    assert "mine" not in text(client.get("/calls/5"))
+
+
+@pytest.fixture
+def recording(site, tmp_path):
+    site.call(5, ago(60), recordings=1, user_id=11)
+    site.leg(5)
+    site.put("monitors", id=900, live_id=5, user_id=11, duration=3, size=1000, transcript="<u>Hello</u>")
+    path = tmp_path / "900.mp3"
+    path.write_bytes(bytes(range(250)) * 4)
+    site.files["recording", 900] = path
+    return path
+
+
+def test_a_recording_plays_from_any_place(site, client, recording):
+    part = client.get("/recordings/900.mp3", headers={"Range": "bytes=100-199"})
+    assert (part.status_code, part.content) == (206, recording.read_bytes()[100:200])
+    assert part.headers["Content-Range"] == "bytes 100-199/1000"
+    whole = client.get("/recordings/900.mp3")
+    assert (whole.status_code, whole.content) == (200, recording.read_bytes())
+    assert client.get("/recordings/901.mp3").status_code == 404
+    assert "<u>Hello</u>" in text(client.get("/calls/5"))
+
+
+def test_who_listened_is_kept(site, client, recording):
+    client.get("/recordings/900.mp3")
+    with site.house.read() as connection:
+        rows = connection.execute("SELECT what, about FROM audit WHERE what LIKE 'listened%'").fetchall()
+    assert [tuple(row) for row in rows] == [("listened to recording", "900")]
+
+
+def test_listening_needs_the_right_and_reaches_no_further_than_the_calls_one_sees(own_calls_only, tmp_path):
+    site = own_calls_only
+    site.put("monitors", id=900, live_id=5, user_id=11, duration=3, size=10)
+    site.files["recording", 900] = tmp_path / "900.mp3"
+    site.files["recording", 900].write_bytes(b"0123456789")
+    assert site.client("viewer", platform_user_id=11).get("/recordings/900.mp3").status_code == 403
+    assert site.client("agent", platform_user_id=12).get("/recordings/900.mp3").status_code == 404
+    assert site.client("agent", platform_user_id=11).get("/recordings/900.mp3").status_code == 200
+
+
+def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(site, client, missed):
+    site.call(8, ago(30), state="ringing", outcome=None)
+    site.put(
+        "sms", id=1, created_at=ago(500), **{"from": CALLER, "to": "1"}, message="Where are you?", type="I"
+    )
+    page = text(client.get("/calls/8/beside"))
+    assert "Waits to be called back: 1 try" in page
+    assert "Where are you?" in page
+    assert "Missed" in page
+
+
+def test_the_system_page_tells_what_is_old_incomplete_or_broken(site, client):
+    site.put("_walks", collection="cdrs", last_success_at=ago(100), total=5, complete_at=ago(200))
+    site.put("_walks", collection="sms", last_error="HTTP 500 <oops>", last_error_at=ago(5), failures=3)
+    site.inbox.receive(b"not json").result(5)
+    site.call(1, ago(600), sources="cdr")
+    page = client.get("/system")
+    words = text(page)
+    assert "HTTP 500 <oops>" in words
+    assert "<oops>" not in page.text
+    assert "unreadable" in words
+    assert "no webhook told of it" in words or "unreadable" in words
+    assert "never yet" in words
+
+
+def test_silent_webhooks_are_pointed_out(site, client):
+    site.call(1, ago(600), sources="cdr")
+    assert "no webhook told of it" in text(client.get("/system"))
+    site.inbox.receive(b'{"id": "t.1", "event_name": "call.ringing"}').result(5)
+    assert "no webhook told of it" not in text(client.get("/system"))
+
+
+def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(site, client):
+    page = client.get("/nowhere")
+    assert page.status_code == 404
+    assert "Nothing here" in text(page)
+    answer = client.get("/nowhere", headers={"Accept": "application/json"})
+    assert answer.json()["errors"] == []

@@ -1,0 +1,131 @@
+"""SMS: events and records are neither doubled nor merged, whatever comes first (promise P8)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import pytest
+
+from integration.mirror import messages
+from tests.dashboard.reading import text
+
+SENDER, RECEIVER = "447700900101", "442079460002"
+
+
+@dataclass
+class Event:
+    event_id: str
+    at: str
+    text: str = "Hello"
+    user_id: int | None = None
+    sender: str = SENDER
+    receiver: str = RECEIVER
+    doc: str = "{}"
+
+
+def told(site, *events: Event) -> None:
+    for event in events:
+        site.mirror.write(lambda tx, event=event: messages.add_event(tx, event))
+
+
+def listed(site, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
+    site.put("sms", id=number, created_at=at, **{"from": sender, "to": RECEIVER}, message=message, type="I")
+    site.mirror.write(messages.match)
+
+
+def shown(site) -> int:
+    with site.mirror.read() as connection:
+        return len(messages.thread(connection, SENDER))
+
+
+TIMES = ("09:00:01", "09:00:04", "09:00:09")
+
+
+def steps(events: int, records: int):
+    return [("event", n) for n in range(events)] + [("record", n) for n in range(records)]
+
+
+@pytest.mark.parametrize(("events", "records"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (0, 2), (2, 0)])
+def test_equal_texts_seconds_apart_are_as_many_as_the_larger_side(site, events, records):
+    for order in itertools.permutations(steps(events, records)):
+        site.mirror.write(lambda tx: (tx.execute("DELETE FROM sms"), tx.execute("DELETE FROM _sms_events")))
+        for kind, n in order:
+            if kind == "event":
+                told(site, Event(f"e{n}", f"2026-09-02 {TIMES[n]}"))
+            else:
+                listed(site, n + 1, f"2026-09-02 {TIMES[n]}")
+        assert shown(site) == max(events, records), order
+
+
+def test_every_event_finds_a_record_where_nearest_first_would_leave_one_alone(site):
+    told(site, Event("a", "2026-09-02 09:00:00"), Event("b", "2026-09-02 09:09:00"))
+    listed(site, 1, "2026-09-02 09:08:00")
+    listed(site, 2, "2026-09-02 09:17:00")
+    assert shown(site) == 2
+
+
+def test_an_old_record_does_not_swallow_a_new_message_of_the_same_text(site):
+    listed(site, 1, "2026-03-01 12:00:00", "Yes")
+    told(site, Event("e", "2026-09-02 09:00:01", "Yes"))
+    assert shown(site) == 2
+
+
+def test_the_same_event_again_is_the_same_message(site):
+    told(site, Event("e", "2026-09-02 09:00:01"), Event("e", "2026-09-02 09:00:01"))
+    assert shown(site) == 1
+
+
+def test_a_number_with_plus_and_one_without_are_one_message(site):
+    told(site, Event("e", "2026-09-02 09:00:01"))
+    listed(site, 1, "2026-09-02 09:00:02", sender=f"+{SENDER}")
+    assert shown(site) == 1
+
+
+def test_other_texts_other_people_stay_apart(site):
+    told(site, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
+    listed(site, 1, "2026-09-02 09:00:01", "Three")
+    assert shown(site) == 3
+
+
+def test_a_thread_shows_both_ways_oldest_first_and_its_contact(site, client):
+    site.put("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
+    told(site, Event("e", "2026-09-02 09:00:01", "Is my order ready? <b>"))
+    site.put(
+        "sms", id=2, created_at="2026-09-02 09:05:00", **{"from": RECEIVER, "to": SENDER},
+        message="Yes, it is.", type="O", result="Delivered",
+    )  # fmt: skip
+    answer = client.get(f"/messages?with={SENDER}")
+    page = text(answer)
+    assert page.index("Is my order ready? <b>") < page.rindex("Yes, it is.")
+    assert "Greta Lindqvist" in page
+    assert "Delivered" in page
+    assert "10:05" in page
+    assert "<b>" not in answer.text
+
+
+def test_threads_page_without_gap_or_double_though_times_are_equal(site, client):
+    for number in range(1, 121):
+        site.put(
+            "sms", id=number, created_at="2026-09-02 09:00:00", message="x", type="I",
+            **{"from": f"4477009{number:05}", "to": RECEIVER},
+        )  # fmt: skip
+    found, before = [], None
+    with site.mirror.read() as connection:
+        while rows := messages.threads(connection, before=before, limit=50):
+            found += [row["contact"] for row in rows]
+            before = (rows[-1]["at"], rows[-1]["contact"])
+    assert len(found) == len(set(found)) == 120
+
+
+def test_a_thread_is_found_by_text_number_and_name(site, client):
+    site.put("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
+    told(site, Event("e", "2026-09-02 09:00:01", "The green door"))
+    for find in ("green", "07700 900101", "lindq"):
+        assert "The green door" in text(client.get(f"/messages?find={find}"))
+    assert "Nothing found" in text(client.get("/messages?find=blue"))
+
+
+def test_who_sees_only_their_own_calls_sees_no_messages(own_calls_only):
+    assert own_calls_only.client("agent", platform_user_id=1).get("/messages").status_code == 403
+    assert own_calls_only.client("supervisor").get("/messages").status_code == 200
