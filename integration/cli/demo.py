@@ -19,10 +19,9 @@ import click
 
 from integration.errors import SwitchroomError
 from integration.processes import lock, port
-from integration.processes.channel import hand_over
 from integration.processes.children import Child
 from integration.secrets import ACCOUNT_FILE, SECRET_FILE, webhook_secrets
-from integration.settings import Settings, load
+from integration.settings import load
 from integration.settings_sources import PREFIX
 
 EMAIL = "demo@example.com"
@@ -95,7 +94,7 @@ def run(
         _wait(lambda: _answers(url), children, stop)
         if stop.is_set():
             return
-        _wire(settings, base_url, url, password)
+        _send_webhooks(base_url, f"{url}/webhooks/{webhook_secrets(settings)[0]}")
         print(f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}", flush=True)
         _say("Ctrl-C ends it.")
         _wait(lambda: False, children, stop)
@@ -123,6 +122,7 @@ def prepare(data: Path) -> str:
             password = _kept_password(mark)
             _empty(data)
             mark.write_text(json.dumps({"password": password}) + "\n")
+            _add_login(data, password)
     except OSError as error:
         raise SwitchroomError(f"{data}: can't be written: {error.strerror}") from error
     return password
@@ -181,16 +181,23 @@ def _environment(
     }
 
 
-def _wire(settings: Settings, base_url: str, url: str, password: str) -> None:
-    """Make the login, and tell the simulated platform where webhooks go."""
-    # Not at the top: it loads the password hashing, which `--help` does not need.
+def _add_login(data: Path, password: str) -> None:
+    """Before `serve` starts, which would print a set-up link for its first administrator."""
+    # Not at the top: `--help` needs none of it.
+    from integration.house import people
+    from integration.house.database import open_house
     from integration.house.passwords import hash_password
 
-    account = {"email": EMAIL, "role": "admin", "password_hash": hash_password(password), "base_url": url}
-    if hand_over(settings.storage.data_dir, "user.add", account) is None:
-        raise SwitchroomError("`switchroom serve` does not answer its channel")
-    body = json.dumps({"url": f"{url}/webhooks/{webhook_secrets(settings)[0]}"})
-    status, answer = _ask(base_url, "POST", "/_simulator/webhook", body)
+    house = open_house(data / "house.db")
+    try:
+        people.create(house, EMAIL, "admin", password_hash=hash_password(password))
+    finally:
+        house.close()
+
+
+def _send_webhooks(base_url: str, url: str) -> None:
+    """Tell the simulated platform where webhooks go."""
+    status, answer = _ask(base_url, "POST", "/_simulator/webhook", json.dumps({"url": url}))
     if status >= 300:
         raise SwitchroomError(f"the simulated platform refused the webhook address: {status} {answer}")
 

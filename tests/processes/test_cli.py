@@ -35,6 +35,13 @@ def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
     assert not re.search(r"\b(flask|granian|requests|apscheduler|integration\.cli\.\w+)\b", imported)
 
 
+def test_the_supervisor_stays_free_of_what_only_the_worker_needs(start: Start) -> None:
+    loaded = start("-c", "import sys, integration.processes.supervisor; print(*sys.modules)")
+    assert loaded.ended() == 0
+    heavy = {"flask", "jinja2", "requests", "apscheduler", "phonenumbers", "sqlite3", "prometheus_client"}
+    assert heavy.isdisjoint(loaded.out[0].split())
+
+
 def test_it_says_its_version(start: Start) -> None:
     version = start(APP, "--version")
     assert version.ended() == 0

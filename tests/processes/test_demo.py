@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from integration.cli.demo import prepare
 from tests.processes.conftest import ROOT, Running, is_gone, wait_for
 
 Start = Callable[..., Running]
@@ -70,7 +71,7 @@ def demo(start: Start, tmp_path: Path) -> Iterator[Running]:
 
 
 def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trace(
-    demo: Running, tmp_path: Path
+    demo: Running, start: Start, tmp_path: Path
 ) -> None:
     url, email, password = told(demo)
     browser = log_in(url, email, password)
@@ -86,7 +87,11 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
         return False
 
     wait_for(moved, "a change on the live stream", 5)
+    assert not any("/setup/" in line for line in demo.err)
     assert seen
+    second = begin(start, tmp_path / "demo-data")
+    assert second.ended() == 1
+    assert "demo-data is in use by `switchroom serve`" in second.err[-1]
     processes = family(demo)
     assert len(processes) == 3
     demo.signal(signal.SIGINT)
@@ -95,18 +100,13 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
     assert os.listdir(tmp_path) == ["demo-data"]
 
 
-def test_a_second_demo_on_the_same_data_says_so_and_another_start_keeps_the_password(
-    demo: Running, start: Start, tmp_path: Path
-) -> None:
-    _, _, password = told(demo)
-    second = begin(start, tmp_path / "demo-data")
-    assert second.ended() == 1
-    assert "demo-data is in use by `switchroom serve`" in second.err[-1]
-    demo.signal(signal.SIGTERM)
-    assert demo.ended(15) == 0
-    url, email, again = told(begin(start, tmp_path / "demo-data"))
-    assert again == password
-    log_in(url, email, again)
+def test_another_start_begins_anew_with_the_same_password(tmp_path: Path) -> None:
+    password = prepare(tmp_path)
+    for name in ("inbox.db", "webhook-secret", "not-ours"):
+        (tmp_path / name).write_text("old")
+    (tmp_path / "recordings").mkdir()
+    assert prepare(tmp_path) == password
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "house.db", "lock", "not-ours"]
 
 
 def test_it_says_so_and_stops_when_the_simulated_platform_ends(demo: Running) -> None:
