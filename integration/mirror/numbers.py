@@ -25,6 +25,7 @@ _DIGITS = re.compile(r"^\+?\d+$")
 _ANGLED = re.compile(r"<[^<>]*>")
 
 
+@lru_cache(maxsize=10_000)
 def withheld(raw: str | None) -> bool:
     """True for a number that was not told."""
     return raw is None or raw.strip().casefold() in WITHHELD
@@ -35,6 +36,7 @@ def is_short(raw: str | None) -> bool:
     return raw is not None and raw.isdecimal() and len(raw) <= LONGEST_EXTENSION and not raw.startswith("00")
 
 
+@lru_cache(maxsize=10_000)
 def clean_name(raw: str | None) -> str:
     """A name without the quotes, brackets, numbers and group prefix that the platform puts around it.
 
@@ -105,26 +107,21 @@ class Numbers:
         text = _NOT_DIALLED.sub("", raw)
         if len(text) > 20 or not text.isascii() or not _DIGITS.match(text) or is_short(text):
             return None
-        if text.startswith("+"):
-            return self._possible(text, None)
-        if text.startswith("00"):
-            return self._possible("+" + text[2:], None)
-        international = None if text.startswith("0") else self._possible("+" + text, None)
-        if international is not None and phonenumbers.is_valid_number(international):
-            return international
-        national = self._possible(text, self.country) if self.country else None
-        if national is not None and phonenumbers.is_valid_number(national):
-            return national
+        if text.startswith(("+", "00")):
+            number = self._read("+" + text.removeprefix("+").removeprefix("00"), None)
+            return number if number is not None and phonenumbers.is_possible_number(number) else None
+        readings = [] if text.startswith("0") else [self._read("+" + text, None)]
+        readings.append(self._read(text, self.country) if self.country else None)
+        found = [number for number in readings if number is not None]
+        for number in found:
+            if phonenumbers.is_valid_number(number):
+                return number
         # Neither is in use as far as the library knows; new ranges and those reserved for fiction are not.
-        return international or national
+        return next((number for number in found if phonenumbers.is_possible_number(number)), None)
 
     @staticmethod
-    def _possible(text: str, country: str | None) -> phonenumbers.PhoneNumber | None:
+    def _read(text: str, country: str | None) -> phonenumbers.PhoneNumber | None:
         try:
-            number = phonenumbers.parse(text, country)
+            return phonenumbers.parse(text, country)
         except phonenumbers.NumberParseException:
             return None
-        # Valid is the cheaper question with the commoner answer.
-        if phonenumbers.is_valid_number(number) or phonenumbers.is_possible_number(number):
-            return number
-        return None

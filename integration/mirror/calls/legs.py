@@ -60,7 +60,6 @@ class Leg:
     dst_connection: bool = False
     accepted: bool = False
     context: str | None = None
-    contexts: frozenset[str] = frozenset()
     group: tuple[str, int | None] | None = None
     src: str | None = None
     src_id: str | None = None
@@ -184,28 +183,25 @@ PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "conte
 
 def _parties(leg: Leg, newest: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]) -> None:
     """Each from the surest source that has it: CDR, then poll, then the newest webhook."""
-    sources: list[tuple[str, Sequence[Cdr | Sighting | CallEvent]]] = [("cdr", cdrs)] if cdrs else []
+    sources: list[tuple[str, Cdr | Sighting | CallEvent]] = [("cdr", cdr) for cdr in cdrs]
     if sighting is not None:
-        sources.append(("poll", (sighting,)))
-    if newest:
-        sources.append(("webhook", newest))
+        sources.append(("poll", sighting))
+    sources += [("webhook", event) for event in newest]
     for name in PARTY_FIELDS:
-        for origin, records in sources:
-            value = next((v for record in records if (v := getattr(record, name))), None)
-            if value is not None:
+        for origin, record in sources:
+            value = getattr(record, name)
+            if value:
                 setattr(leg, name, value)
                 leg.origins[name] = origin
                 break
-    leg.direction = next(
-        (d for _, records in sources for record in records if (d := direction(record))), None
-    )
+    for _, record in sources:
+        leg.direction = direction(record)
+        if leg.direction:
+            break
     leg.clid = next((cdr.clid for cdr in cdrs if cdr.clid), None) or (sighting.clid if sighting else None)
-    leg.contexts = frozenset(c for _, records in sources for record in records if (c := record.context))
-    leg.group = min(
-        (g for c in leg.contexts if (g := group_in(c)) is not None),
-        key=lambda g: (g[1] is None, g),
-        default=None,
-    )
+    groups = {group for _, record in sources if (group := group_in(record.context)) is not None}
+    if groups:
+        leg.group = min(groups, key=lambda group: (group[1] is None, group[0], group[1] or 0))
     leg.accepted = any((event.state or "").upper() == "ACCEPTED" for event in newest)
     leg.dst_connection = bool(sighting and sighting.dst_connection)
 

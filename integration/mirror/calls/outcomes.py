@@ -143,16 +143,21 @@ def evaluate(joined: Joined, legs: Iterable[View], knowledge: Knowledge, now: fl
         t_cause=last.t_cause,
         charge=round(sum(charges), 6) if charges else None,
         legs=len(views),
-        recordings=_distinct(view.leg.recordings for view in views),
-        voicemails=_distinct(view.leg.voicemails for view in views),
+        recordings=_distinct([view.leg.recordings for view in views]),
+        voicemails=_distinct([view.leg.voicemails for view in views]),
         cdrs=sum(view.leg.cdrs for view in views),
-        sources=",".join(name for name in SOURCES if any(name in view.leg.sources for view in views)),
+        sources=_sources(views),
         due_at=ended.due,
     )
 
 
-def _distinct(sets: Iterable[frozenset[int]]) -> int:
-    return len(frozenset().union(*sets))
+def _sources(views: Sequence[View]) -> str:
+    there = {name for view in views for name in view.leg.sources}
+    return ",".join(name for name in SOURCES if name in there)
+
+
+def _distinct(sets: Sequence[frozenset[int]]) -> int:
+    return len(sets[0]) if len(sets) == 1 else len(frozenset().union(*sets))
 
 
 def direction_of(views: Sequence[View]) -> str:

@@ -40,9 +40,9 @@ def whole(value: object) -> int | None:
 
 def text(value: object) -> str | None:
     """Text of a scalar, storable; None for null and for ''."""
-    if value is None or value == "":
+    told = value if isinstance(value, str) else "" if value is None else str(value)
+    if not told:
         return None
-    told = value if isinstance(value, str) else str(value)
     return told if told.isascii() else told.encode("utf-8", "replace").decode()
 
 

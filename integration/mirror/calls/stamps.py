@@ -46,6 +46,7 @@ def seconds(text: object) -> int | None:
     return midnight + int(hours) * 3600 + int(minutes) * 60 + int(rest)
 
 
+@lru_cache(maxsize=1024)
 def stamp(unix: float | None) -> str | None:
     """'YYYY-MM-DD HH:MM:SS' in UTC of Unix seconds; None for None and for years that text can't hold."""
     if unix is None:
