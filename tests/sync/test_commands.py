@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from integration.errors import ConfigurationError
+from integration.processes.channel import Unfinished
+from integration.sync import commands, reconcile
+from integration.sync.plan import PLAN
+
+
+class Told:
+    """A progress that wants the work to end after so many reports; None: never."""
+
+    def __init__(self, ends_after=None):
+        self.facts = []
+        self.ends_after = ends_after
+
+    def __call__(self, **facts):
+        self.facts.append(facts)
+
+    @property
+    def wanted(self):
+        return self.ends_after is None or len(self.facts) < self.ends_after
+
+
+@pytest.fixture
+def sync(rig):
+    """Does the command as the process that writes does it."""
+    handler = commands.handlers(rig.parts)["sync"]
+    return lambda progress=None, **arguments: handler(arguments, progress or Told())
+
+
+def test_a_first_pass_brings_everything_and_its_files(rig, sync):
+    told = Told()
+    result = sync(told)
+    assert [row["collection"] for row in result["rows"]] == list(PLAN)
+    assert result["complete"] is True
+    assert all(row["error"] is None for row in result["rows"])
+    expected = len(rig.records("monitors")) + len(rig.records("voicemessages"))
+    assert result["files"] == {"fetched": expected, "have": expected, "waiting": 0, "error": None}
+    cdrs = next(row for row in result["rows"] if row["collection"] == "cdrs")
+    assert cdrs["rows"] == cdrs["read"] == cdrs["new"] == len(rig.records("cdrs"))
+    assert {"collection": "cdrs", "done": cdrs["rows"], "total": cdrs["rows"]} in told.facts
+
+
+def test_a_second_pass_reads_only_what_is_new_unless_all_is_asked_for(rig, sync):
+    sync(files=False)
+    made = rig.play("plain_answered")
+    again = sync(resources=["cdrs"], files=False)["rows"][0]
+    assert again["new"] == len(made["cdr_ids"])
+    assert again["read"] < len(rig.records("cdrs"))
+    assert sync(resources=["cdrs"], files=False, full=True)["rows"][0]["read"] == len(rig.records("cdrs"))
+
+
+def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(rig, sync):
+    result = sync(resources=["/cdrs", "cdr", "sms"])
+    assert [row["collection"] for row in result["rows"]] == ["cdrs", "sms"]
+    assert result["files"] is None
+    assert sync(resources=["voicemessages"])["files"]["have"] == len(rig.records("voicemessages"))
+    assert list(rig.folder.glob("recordings")) == []
+
+
+def test_every_unknown_name_is_told_at_once():
+    with pytest.raises(ConfigurationError) as caught:
+        commands.names(["cdrz", "cdrs", "faxes", "nonsense"])
+    cdrz, faxes, nonsense = caught.value.mistakes
+    assert "did you mean" in cdrz
+    assert "faxes is not mirrored" in faxes
+    assert "nonsense" in nonsense
+
+
+def test_what_fails_is_told_and_the_rest_is_done(rig, sync):
+    rig.faults("status=403@/sms,wrong-mp3=html@/voicemessages/*.mp3")
+    result = sync()
+    rows = {row["collection"]: row for row in result["rows"]}
+    assert result["complete"] is False
+    assert rows["sms"]["error"]
+    assert not rows["sms"]["complete"]
+    assert rows["cdrs"]["complete"]
+    assert result["files"]["waiting"] == len(rig.records("voicemessages"))
+    assert result["files"]["error"]
+
+
+def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(rig, sync):
+    rig.faults("wrong-mp3=zero*1@/voicemessages/*.mp3")
+    assert sync(resources=["voicemessages"])["complete"] is True
+
+
+@pytest.mark.parametrize("ends_after", [1, 4, 9, 14, 25])
+def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, monkeypatch, ends_after):
+    """As when a starting `serve` takes over: the rest is asked of it, and its result is the result."""
+    monkeypatch.setattr(reconcile, "page_limit", lambda failures: 20)
+    with pytest.raises(Unfinished) as caught:
+        sync(Told(ends_after), full=True, resources=["users", "cdrs", "monitors"])
+    result = sync(**caught.value.arguments)
+    assert result["complete"] is True
+    assert [row["collection"] for row in result["rows"] if row["collection"] in ("users", "cdrs")] == [
+        "users",
+        "cdrs",
+    ]
+    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+    assert result["files"]["have"] == len(rig.records("monitors"))

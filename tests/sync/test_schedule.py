@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+
+import pytest
+
+from integration import clock
+from integration.errors import PlatformBroken, PlatformRefused
+from integration.mirror import lookups
+from integration.sync import backoff, schedule
+from integration.sync.backoff import Backoff
+from integration.sync.plan import PLAN
+from integration.sync.schedule import Clockwork
+
+
+def until(condition, seconds=20.0):
+    """Wait for `condition()` to hold; its last value."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.02)
+    return found
+
+
+@pytest.fixture
+def run(make_rig):
+    """Starts a clockwork with short intervals over a rig."""
+    running = []
+
+    def run(**settings):
+        short = {"sync__recent_interval": "1", "sync__live_interval": "1", "sync__full_interval": "86400"}
+        rig = make_rig(**{**short, **settings})
+        clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+        clockwork.start()
+        running.append(clockwork)
+        return rig, clockwork
+
+    yield run
+    for clockwork in running:
+        clockwork.stop()
+
+
+def complete(rig):
+    return all(rig.state(name).complete_at for name, policy in PLAN.items() if policy.kind != "live")
+
+
+def all_files(rig):
+    counts = dict(rig.rows("SELECT state, count(*) FROM media GROUP BY state"))
+    return set(counts) == {"have"}
+
+
+def test_a_start_brings_everything_and_its_files(run):
+    rig, _ = run()
+    until(lambda: complete(rig) and all_files(rig))
+    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+    assert len(rig.rows("SELECT 1 FROM media")) == len(rig.records("monitors")) + len(
+        rig.records("voicemessages")
+    )
+    until(lambda: rig.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)])
+
+
+def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
+    rig, _ = run()
+    until(lambda: complete(rig))
+    made = [rig.play("plain_answered") for _ in range(10)]
+    made += [rig.play("ring_group_answered") for _ in range(5)]
+    texts = [rig.control("sms", silent=True, message="the same") for _ in range(10)]
+    cdrs = {number for one in made for number in one["cdr_ids"]}
+    monitors = {number for one in made for number in one["monitor_ids"]}
+    until(lambda: cdrs <= set(rig.ids("cdrs")) and monitors <= set(rig.ids("monitors")))
+    until(lambda: {text["sms"]["id"] for text in texts} <= set(rig.ids("sms")))
+    until(lambda: all_files(rig))
+    for number in monitors:
+        path, sha256 = rig.rows("SELECT path, sha256 FROM media WHERE record_id = ?", number)[0]
+        assert hashlib.sha256((rig.folder / path).read_bytes()).hexdigest() == sha256
+    assert len(rig.ids("cdrs")) == len(set(rig.ids("cdrs"))) == len(rig.records("cdrs"))
+
+
+def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
+    rig, clockwork = run(sync__recent_interval="3600")
+    until(lambda: complete(rig))
+    until(lambda: not rig.platform._transport._open)
+    made = rig.play("plain_answered")
+    at = clock.stamp()
+    rig.mirror.write(lambda tx: [lookups.want(tx, leg, at) for leg in made["leg_ids"]])
+    clockwork.nudge()
+    until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")), 8)
+    until(lambda: all_files(rig), 8)
+
+
+def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
+    monkeypatch.setattr("integration.sync.live.YOUNG_SECONDS", 0.0)
+    rig, _ = run()
+    made = rig.control("calls", script="plain_answered", until="connected")
+    for event in made["events"]:
+        if event["event_name"].startswith("call."):
+            rig.tell(event)
+    rig.simulator.world.live.clear()
+    until(lambda: rig.rows("SELECT count(*) FROM _calls WHERE state <> 'ended'") == [(0,)])
+
+
+def test_one_collection_that_is_forbidden_stops_no_other_and_shows(make_rig, monkeypatch):
+    rig = make_rig(sync__recent_interval="1")
+    rig.faults("status=403@/sms")
+    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    clockwork.start()
+    try:
+        others = [name for name in PLAN if name not in ("calls", "sms")]
+        until(lambda: all(rig.state(name).complete_at for name in others))
+        until(lambda: rig.state("sms").last_error)
+        checks = rig.health.report()["checks"]
+        assert checks["look-back sms"]["state"] == "failing" or checks["walks"]["state"] == "failing"
+        assert checks["look-back cdrs"]["state"] == "ok"
+        made = rig.play("plain_answered")
+        until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")))
+        assert rig.asked("/sms") <= 2, "a collection that fails is asked for once a minute at most"
+    finally:
+        clockwork.stop()
+
+
+def test_a_stop_does_not_wait_for_a_request_that_hangs(run):
+    rig, clockwork = run()
+    until(lambda: complete(rig))
+    rig.faults("hang=30@/cdrs")
+    rig.forget_asked()
+    until(lambda: rig.platform.budget._active > 0)
+    begin = time.monotonic()
+    clockwork.stop(3)
+    assert time.monotonic() - begin < 4
+
+
+def test_when_the_wall_clock_jumps_every_job_is_due_anew(run, monkeypatch):
+    rig, _ = run(sync__recent_interval="3600")
+    until(lambda: complete(rig))
+    until(lambda: rig.state("cdrs").seen_until)
+    made = rig.play("plain_answered")
+    real = clock.unix
+    monkeypatch.setattr(clock, "unix", lambda: real() - 86400)
+    until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")), 10)
+
+
+def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
+    rig, clockwork = run()
+    times = []
+
+    def job():
+        times.append(1)
+        if len(times) == 1:
+            raise KeyError("mistake")
+
+    clockwork.every("odd job", 1, job)
+    until(lambda: rig.health.report()["checks"].get("odd job", {}).get("error") == "KeyError: 'mistake'")
+    until(lambda: rig.health.report()["checks"]["odd job"]["state"] == "ok")
+
+
+def test_no_job_runs_twice_at_a_time(run):
+    _, clockwork = run()
+    running, most, rounds = 0, 0, 0
+
+    def slow():
+        nonlocal running, most, rounds
+        running += 1
+        most = max(most, running)
+        threading.Event().wait(1.5)
+        running -= 1
+        rounds += 1
+
+    clockwork.every("slow job", 0.5, slow)
+    until(lambda: rounds >= 2)
+    assert most == 1
+
+
+class TestBackoff:
+    @pytest.fixture
+    def rests(self):
+        return Backoff()
+
+    def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, rests, later):
+        asked = 0
+        for _ in range(3600):
+            later(1)
+            if not rests.resting("sms"):
+                asked += 1
+                rests.failed("sms", PlatformBroken("down", status=503))
+        assert 10 <= asked <= 60
+        assert rests.seconds_left("sms") <= backoff.MOST * 1.3
+
+    def test_it_rests_as_long_as_the_platform_asked(self, rests, later):
+        rests.failed("sms", PlatformBroken("down", status=503, retry_after=1800))
+        later(1790)
+        assert rests.resting("sms")
+        later(11)
+        assert not rests.resting("sms")
+
+    def test_one_that_fails_holds_up_no_other(self, rests):
+        rests.failed("sms", PlatformRefused("no", status=403))
+        assert not rests.resting("cdrs")
+
+    def test_the_first_success_after_an_outage_wakes_all(self, rests, later):
+        for name in ("sms", "cdrs", "monitors"):
+            rests.failed(name, PlatformBroken("down", status=503))
+        later(100)
+        for name in ("sms", "cdrs", "monitors"):
+            rests.failed(name, PlatformBroken("down", status=503))
+        assert rests.succeeded("cdrs")
+        assert not rests.resting("sms")
+
+    def test_a_success_while_all_is_well_wakes_no_failing_one(self, rests, later):
+        later(30)
+        assert not rests.succeeded("cdrs")
+        rests.failed("sms", PlatformRefused("no", status=403))
+        later(30)
+        assert not rests.succeeded("cdrs")
+        assert rests.resting("sms")
+
+
+def test_the_watch_is_told_that_the_clockwork_lives(run):
+    rig, _ = run()
+    until(lambda: rig.health.report()["checks"][schedule.WATCHDOG]["state"] == "ok")
