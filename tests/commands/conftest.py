@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ class Home:
     """`data_dir` as `serve` leaves it, and `run()` for a command with its settings."""
 
     folder: Path
-    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def data_dir(self) -> Path:
@@ -62,20 +61,23 @@ class Home:
         mirror.close()
         return file
 
-    def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
-        environment = {
+    def environment(self, **settings: str) -> dict[str, str]:
+        """The variables that make a command work on `data_dir`; `section__key` sets one more."""
+        return {
             "SWITCHROOM_CONFIG": os.devnull,
             "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
             "SWITCHROOM_PLATFORM__USER_ID": "1000001",
             "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
             "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
-            **{f"SWITCHROOM_{key.upper()}": value for key, value in {**self.settings, **settings}.items()},
+            **{f"SWITCHROOM_{key.upper()}": value for key, value in settings.items()},
         }
+
+    def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
         return subprocess.run(
             [sys.executable, str(ROOT / "app.py"), *arguments],
             cwd=self.folder,
-            env={**kept, **environment},
+            env={**kept, **self.environment(**settings)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

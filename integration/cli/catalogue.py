@@ -1,0 +1,35 @@
+"""`switchroom catalogue`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import astuple
+
+import click
+
+
+@click.command(
+    "catalogue", help="Print every operation of the platform's specification with what is done with it here."
+)
+@click.option(
+    "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
+)
+def command(form: str) -> None:
+    from integration.upkeep import operations
+
+    rows = operations.rows()
+    if form == "csv":
+        click.echo(operations.as_csv(rows))
+    elif form == "markdown":
+        click.echo(operations.as_markdown(rows))
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*operations.HEAD, row_styles=("", "dim"))
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in astuple(row)))
+        Console().print(table)
+    else:
+        click.echo(operations.as_text(rows))

@@ -1,0 +1,44 @@
+"""`switchroom doctor`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from integration.cli import config_option
+from integration.errors import ConfigurationError
+from integration.settings import load
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command(
+    "doctor",
+    help="Check configuration, disk, clock, the platform and its credentials, and the public address. Says"
+    " what to do; exit status 1 if something fails.",
+)
+@config_option
+def command(config: Path | None) -> None:
+    try:
+        settings = load(config, os.environ)
+    except ConfigurationError as error:
+        for mistake in error.mistakes:
+            _show("fail", f"fail  configuration: {mistake}")
+        sys.exit(2)
+    # Not at the top: nothing of it is needed while the settings are wrong.
+    from integration.upkeep import doctor
+
+    failed = False
+    for line in doctor.examine(settings):
+        _show(line.level, str(line))
+        failed |= line.level == "fail"
+    if failed:
+        sys.exit(1)
+
+
+def _show(level: str, line: str) -> None:
+    """One line; the level in colour on a terminal."""
+    click.echo(click.style(line[:5], fg=_COLOURS[level], bold=level != "ok") + line[5:])

@@ -1,0 +1,95 @@
+"""`switchroom init`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO
+
+import click
+
+from integration.cli import _show, config_option
+from integration.settings_sources import DEFAULT_FILE
+
+
+@click.command(
+    "init",
+    help="Write a first settings file. Asks for what no option tells, on a terminal. Never overwrites one.",
+)
+@click.option("--base-url", metavar="URL", help="The platform's service root with its version segment.")
+@click.option("--user-id", metavar="ID", help="User id that the API key belongs to.")
+@click.option(
+    "--api-key-file", type=click.File(), metavar="FILE", help="File to read the API key from; - for stdin."
+)
+@click.option("--email", help="Login, where there is no API key.")
+@click.option(
+    "--password-file", type=click.File(), metavar="FILE", help="File to read its password from; - for stdin."
+)
+@click.option("--public-url", metavar="URL", help="HTTPS address that the platform and browsers will use.")
+@click.option("--data-dir", metavar="FOLDER", help="Where the data will lie. [default: data]")
+@click.option("--port", type=int, help="Port to listen on. [default: 8000]")
+@click.option("--timezone", metavar="ZONE", help="Zone times are shown in, such as Europe/London.")
+@click.option(
+    "--country", metavar="CODE", help="Country of numbers without international prefix, such as GB."
+)
+@config_option
+def command(
+    base_url: str | None,
+    user_id: str | None,
+    api_key_file: IO[str] | None,
+    email: str | None,
+    password_file: IO[str] | None,
+    public_url: str | None,
+    data_dir: str | None,
+    port: int | None,
+    timezone: str | None,
+    country: str | None,
+    config: Path | None,
+) -> None:
+    from integration.upkeep import first_config
+
+    path = config or Path(os.environ.get("SWITCHROOM_CONFIG") or DEFAULT_FILE)
+    first_config.refuse_existing(path)
+    api_key = api_key_file.read().strip() if api_key_file else None
+    password = password_file.read().strip() if password_file else None
+    if sys.stdin.isatty():
+        base_url = base_url or _ask("Service root of the platform, such as https://api.example.com/v1.2")
+        if email is None and password is None:
+            user_id = user_id or _ask("User id of the API key (empty to log in by e-mail)", optional=True)
+            if user_id:
+                api_key = api_key or _ask("API key", hidden=True)
+            else:
+                email = _ask("E-mail address of the login")
+        if email is not None:
+            password = password or _ask("Password", hidden=True)
+        public_url = public_url or _ask(
+            "HTTPS address of this Switchroom (empty for none yet)", optional=True
+        )
+        timezone = timezone or _ask("Time zone to show, such as Europe/London (empty for UTC)", optional=True)
+        country = country or _ask("Country of your numbers, such as GB (empty for none)", optional=True)
+    asked: dict[str, dict[str, str | int | None]] = {
+        "platform": {
+            "base_url": base_url,
+            "user_id": user_id,
+            "api_key": api_key,
+            "email": email,
+            "password": password,
+        },
+        "server": {"public_url": public_url, "port": port},
+        "storage": {"data_dir": data_dir},
+        "dashboard": {"timezone": timezone, "country": country},
+    }
+    first_config.write(
+        path, {section: {k: v for k, v in keys.items() if v or v == 0} for section, keys in asked.items()}
+    )
+    _show.say("next: `switchroom doctor` checks it, `switchroom serve` starts")
+    click.echo(path)
+
+
+def _ask(question: str, *, hidden: bool = False, optional: bool = False) -> str:
+    """An answer from the terminal. Questions go to standard error: standard output is for the result."""
+    answer = click.prompt(
+        question, hide_input=hidden, err=True, default="" if optional else None, show_default=False
+    )
+    return str(answer).strip()

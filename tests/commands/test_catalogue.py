@@ -1,0 +1,34 @@
+"""`catalogue` prints every operation once, with what is done with it."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from integration.catalogue import OPERATIONS
+from integration.upkeep import operations
+
+
+def test_every_operation_has_a_row_that_says_what_is_done_with_it(home):
+    done = home.run("catalogue", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert len(rows) == 165
+    assert [f"{row['method']} {row['path']}" for row in rows] == [row.name for row in OPERATIONS]
+    assert all(row["facade"] for row in rows)
+    (cdrs,) = [row for row in rows if (row["method"], row["path"]) == ("GET", "/cdrs")]
+    assert (cdrs["facade"], cdrs["mirror"]) == ("from the mirror", "look-back and complete walk")
+    (erase,) = [row for row in rows if (row["method"], row["path"]) == ("DELETE", "/sms")]
+    assert "facade.destructive" in erase["facade"]
+
+
+@pytest.mark.parametrize("form", ["table", "markdown"])
+def test_other_forms_have_a_line_for_each_operation(home, form):
+    done = home.run("catalogue", "--format", form)
+    assert len(done.stdout.splitlines()) == 165 + (1 if form == "table" else 2)
+
+
+def test_markdown_keeps_its_columns_whatever_a_cell_holds():
+    row = operations.Row("m", "GET", "/a", "a|b", "c\nd", "", "e")
+    assert operations.as_markdown([row]).splitlines()[-1] == "| m | GET | /a | a\\|b | c d |  | e |"

@@ -1,0 +1,289 @@
+"""`doctor` against real servers: each thing that is wrong has its line, its advice and its exit status."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sqlite3
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from click.testing import CliRunner
+
+from integration.cli.doctor import command
+from integration.processes import lock
+from tests.harness import free_port
+
+Answer = tuple[int, object]
+
+
+@dataclass
+class Server:
+    """Answers paths with what `answers` gives for them; `skew` moves its Date header."""
+
+    certificates: object = None
+    answers: dict[str, Callable[[dict], Answer]] = field(default_factory=dict)
+    skew: timedelta = timedelta()
+
+    def __post_init__(self):
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                say = owner.answers.get(self.path)
+                status, body = say(self.headers) if say else (404, {"message": "Not found", "errors": []})
+                content = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response_only(status)
+                self.send_header("Date", format_datetime(datetime.now(UTC) + owner.skew, usegmt=True))
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if self.certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificates / "cert.pem", self.certificates / "key.pem")
+            self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
+        scheme = "https" if self.certificates else "http"
+        self.url = f"{scheme}://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self):
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@pytest.fixture
+def platform():
+    server = Server()
+    expected = base64.b64encode(f"1000001:{'0' * 40}".encode()).decode()
+
+    def checked(body):
+        def say(headers):
+            if headers["Authorization"] != f"Basic {expected}":
+                return 401, {"message": "Unauthorized", "errors": []}
+            return 200, body
+
+        return say
+
+    server.answers["/v1.2/ping"] = checked({"message": "Pong"})
+    server.answers["/v1.2/me"] = checked({"data": {"id": 1000001, "is_root": True}, "links": {}})
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def public(certificates, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates / "ca.pem"))
+    server = Server(certificates)
+    server.answers[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def doctor(home, platform, public):
+    """`doctor(**settings)` → its lines by what they are about, and its exit status; all is well by default.
+
+    `process=True` runs it as a process of its own.
+    """
+    (home.data_dir / "account.json").unlink()
+
+    def run(*arguments, process=False, **settings):
+        good = {"platform__base_url": platform.url + "/v1.2", "server__public_url": public.url}
+        settings = {**good, **settings}
+        if process:
+            done = home.run("doctor", *arguments, **settings)
+            status = done.returncode
+        else:
+            done = CliRunner().invoke(command, arguments, env=home.environment(**settings))
+            status = done.exit_code
+            assert done.exception is None or isinstance(done.exception, SystemExit)
+        lines = {}
+        for line in done.stdout.splitlines():
+            about, _, text = line[6:].partition(": ")
+            lines.setdefault(about, (line[:5].strip(), text))
+        assert "0" * 40 not in done.stdout + done.stderr
+        assert "s" * 43 not in done.stdout + done.stderr
+        return lines, status
+
+    return run
+
+
+def test_a_good_installation_fails_nothing(doctor, home):
+    with lock.take(home.data_dir, "serve"):
+        lines, status = doctor(process=True)
+    assert status == 0
+    levels = {about: level for about, (level, _) in lines.items() if about not in ("SQLite", "disk")}
+    assert levels == dict.fromkeys(
+        [
+            "configuration",
+            "data_dir",
+            "process",
+            "house.db",
+            "mirror.db",
+            "inbox.db",
+            "platform",
+            "clock",
+            "credentials",
+            "public address",
+        ],
+        "ok",
+    )
+    assert "`switchroom serve`" in lines["process"][1]
+
+
+@pytest.mark.parametrize(("version", "level"), [((3, 40, 1), "warn"), ((3, 51, 3), "ok"), ((4, 0, 0), "ok")])
+def test_an_old_sqlite_is_warned_of(doctor, monkeypatch, version, level):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    lines, status = doctor()
+    assert status == 0
+    assert lines["SQLite"][0] == level
+
+
+def test_wrong_settings_are_all_told_with_exit_2(doctor, tmp_path):
+    path = tmp_path / "wrong.toml"
+    path.write_text('[platform]\nbase_url = "ftp://example.com"\n[server]\nprot = 1\n')
+    lines, status = doctor("--config", str(path), platform__base_url="ftp://example.com")
+    assert status == 2
+    assert lines["configuration"][0] == "fail"
+
+
+def test_a_platform_that_is_away(doctor):
+    lines, status = doctor(platform__base_url=f"http://127.0.0.1:{free_port()}/v1.2")
+    assert status == 1
+    assert lines["platform"][0] == "fail"
+    assert "no connection" in lines["platform"][1]
+
+
+def test_refused_credentials(doctor):
+    lines, status = doctor(platform__api_key="1" * 40)
+    assert status == 1
+    assert lines["credentials"][0] == "fail"
+    assert "platform.api_key" in lines["credentials"][1]
+
+
+def test_a_wrong_base_url(doctor, platform):
+    lines, status = doctor(platform__base_url=platform.url + "/v9")
+    assert status == 1
+    assert "check platform.base_url" in lines["platform"][1]
+
+
+def test_credentials_of_somebody_who_is_no_administrator(doctor, platform):
+    platform.answers["/v1.2/me"] = lambda _: (200, {"data": {"id": 1, "is_root": "0"}, "links": {}})
+    lines, status = doctor()
+    assert status == 0
+    assert lines["credentials"][0] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level", "way"), [(60, "warn", "behind"), (-60, "warn", "ahead"), (-9000, "fail", "ahead")]
+)
+def test_a_clock_that_is_wrong(doctor, platform, seconds, level, way):
+    platform.skew = timedelta(seconds=seconds)
+    lines, status = doctor()
+    assert lines["clock"][0] == level
+    assert way in lines["clock"][1]
+    assert status == (level == "fail")
+
+
+def test_the_data_of_another_account(doctor, home):
+    (home.data_dir / "account.json").write_text('{"base_url": "https://api.example.com", "account": "7"}')
+    lines, status = doctor()
+    assert status == 1
+    assert "holds account 7" in lines["account"][1]
+
+
+def test_a_data_dir_that_cannot_be_written(doctor):
+    lines, status = doctor(storage__data_dir="/proc/switchroom")
+    assert status == 1
+    assert lines["data_dir"][0] == "fail"
+
+
+def test_a_data_dir_that_others_can_enter(doctor, home):
+    home.data_dir.chmod(0o755)
+    lines, _ = doctor()
+    assert lines["data_dir"][0] == "warn"
+    assert "chmod 700" in lines["data_dir"][1]
+
+
+def test_a_missing_database(doctor, home):
+    (home.data_dir / "house.db").unlink()
+    lines, status = doctor()
+    assert status == 1
+    assert lines["house.db"][0] == "fail"
+
+
+def test_a_folder_that_was_never_used_is_left_untouched(doctor, tmp_path):
+    lines, _ = doctor(storage__data_dir=str(tmp_path / "fresh"))
+    assert lines["data_dir"][0] == "ok"
+    assert "not asked" in lines["public address"][1]
+    assert not (tmp_path / "fresh").exists()
+
+
+class TestPublicAddress:
+    def line(self, doctor, **settings):
+        lines, status = doctor(**settings)
+        level, text = lines["public address"]
+        assert (level == "fail") == (status == 1)
+        return level, text
+
+    def test_none(self, doctor):
+        assert self.line(doctor, server__public_url="")[0] == "warn"
+
+    def test_nothing_listens(self, doctor):
+        url = f"https://127.0.0.1:{free_port()}"
+        assert self.line(doctor, server__public_url=url) == (
+            "fail",
+            f"{url}: nothing listens there; check DNS, firewall and proxy",
+        )
+
+    def test_a_certificate_that_nobody_trusts(self, doctor, monkeypatch):
+        monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
+        level, text = self.line(doctor)
+        assert level == "fail"
+        assert "certificate is not trusted" in text
+
+    @pytest.mark.parametrize(
+        ("status", "body", "advice"),
+        [
+            (200, b"<html>Welcome to nginx</html>", "something else answers"),
+            (404, b'{"message": "Not found", "errors": []}', "something else answers"),
+            (502, b"Bad Gateway", "is `switchroom serve` running"),
+            (301, b"", "redirect"),
+            (401, b"{}", "webhooks.username"),
+        ],
+    )
+    def test_another_answer(self, doctor, public, status, body, advice):
+        public.answers[f"/webhooks/{'s' * 43}"] = lambda _: (status, body)
+        level, text = self.line(doctor)
+        assert level == "fail"
+        assert advice in text
+
+    def test_a_list_of_senders_that_keeps_us_out(self, doctor, public):
+        public.answers.clear()
+        assert self.line(doctor, webhooks__allow_from="192.0.2.0/24")[0] == "warn"
+
+    def test_the_basic_credentials_are_sent(self, doctor, public):
+        expected = "Basic " + base64.b64encode(b"platform:secret words").decode()
+        public.answers[f"/webhooks/{'s' * 43}"] = lambda headers: (
+            (200, b'{"status":"ready"}') if headers["Authorization"] == expected else (401, b"{}")
+        )
+        level, _ = self.line(doctor, webhooks__username="platform", webhooks__password="secret words")
+        assert level == "ok"
+
+    def test_plain_http(self, doctor, platform):
+        platform.answers[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
+        level, text = self.line(doctor, server__public_url=platform.url)
+        assert level == "warn"
+        assert "not HTTPS" in text

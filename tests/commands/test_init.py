@@ -1,0 +1,88 @@
+"""`init` writes settings that work, and never over others."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+
+import pytest
+
+from integration.errors import SwitchroomError
+from integration.settings import load
+from integration.upkeep import first_config
+
+BASE = ("init", "--base-url", "https://api.example.com/v1.2", "--user-id", "0100001")
+
+
+@pytest.fixture
+def key(tmp_path):
+    path = tmp_path / "key"
+    path.write_text("0" * 40 + "\n")
+    return str(path)
+
+
+def test_the_file_is_good_private_and_the_only_thing_on_stdout(home, key):
+    path = home.folder / "new.toml"
+    more = ("--public-url", "https://calls.example.com", "--country", "gb", "--port", "8080")
+    done = home.run(*BASE, "--api-key-file", key, *more, "--config", str(path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{path}\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    settings = load(path, {})
+    assert settings.platform.user_id == "0100001"
+    assert settings.platform.api_key == "0" * 40
+    assert settings.server.public_url == "https://calls.example.com"
+    assert settings.server.port == 8080
+    assert "0" * 40 not in done.stderr
+
+
+def test_it_never_overwrites(home, key):
+    path = home.folder / "config.toml"
+    path.write_text("mine")
+    done = home.run(*BASE, "--api-key-file", key, "--config", str(path))
+    assert done.returncode == 1
+    assert "stays as it is" in done.stderr
+    assert path.read_text() == "mine"
+
+
+def test_a_file_that_is_there_is_told_before_anything_is_asked(home):
+    (home.folder / "config.toml").write_text("mine")
+    done = home.run("init", "--config", "config.toml")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "is there already" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["there", "not there"])
+def test_it_never_writes_into_what_appeared_meanwhile(tmp_path, target):
+    (tmp_path / "there").write_text("mine")
+    path = tmp_path / "config.toml"
+    path.symlink_to(tmp_path / target)
+    platform = {"base_url": "https://api.example.com/v1.2", "user_id": "7", "api_key": "0"}
+    with pytest.raises(SwitchroomError, match="is there already"):
+        first_config.write(path, {"platform": platform})
+    assert (tmp_path / "there").read_text() == "mine"
+    assert not (tmp_path / "not there").exists()
+
+
+def test_what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written(home):
+    path = home.folder / "new.toml"
+    done = home.run("init", "--user-id", "7", "--country", "Atlantis", "--config", str(path))
+    assert done.returncode == 2
+    for key in ("platform.base_url", "platform.api_key", "dashboard.country"):
+        assert key in done.stderr
+    assert not path.exists()
+
+
+def test_values_come_back_from_toml_as_they_are():
+    odd = "quote \" backslash \\ hash # \x7f ü 😀 '''"
+    parsed = tomllib.loads(first_config.text({"platform": {"api_key": odd, "n": 7}, "server": {}}))
+    assert parsed == {"platform": {"api_key": odd, "n": 7}}
+
+
+def test_it_goes_where_the_environment_says_without_an_option(home, key):
+    path = home.folder / "by-environment.toml"
+    done = home.run(*BASE, "--api-key-file", key, config=str(path))
+    assert done.returncode == 0, done.stderr
+    assert path.exists()
+    assert not os.path.exists(home.folder / "config.toml")
