@@ -23,6 +23,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 COMMANDS = {
+    "init": "Write a first settings file.",
+    "doctor": "Check configuration, platform, public address, disk and clock.",
     "serve": "Run the webhook receiver, the scheduler, the dashboard and the REST facade.",
     "demo": "Show everything with a simulated platform; nothing to configure.",
     "simulator": "Run the simulated platform alone.",
@@ -32,6 +34,7 @@ COMMANDS = {
     "backup": "Copy databases, recordings and voicemail, beside a running serve.",
     "restore": "Put a backup in place.",
     "verify": "Check databases, recordings and voicemail.",
+    "catalogue": "Print the platform's operations with what is done with each.",
     "user": "Manage the people of the dashboard.",
     "key": "Manage the keys of the REST facade.",
 }
