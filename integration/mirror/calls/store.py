@@ -7,31 +7,26 @@ calls anew and writes what differs. So the outcome depends on the facts alone.
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from itertools import islice
 from typing import Any, Protocol
-
-import orjson
 
 from integration import clock
 from integration.database import Database, Transaction
 from integration.mirror.calls import contacts, reading
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
-from integration.mirror.calls.joins import Joined, Link, join
-from integration.mirror.calls.legs import ENDED, build
+from integration.mirror.calls.joins import Joined, join
 from integration.mirror.calls.outcomes import CallRow, evaluate
-from integration.mirror.calls.page import call_id_of, legs_of, timeline
-from integration.mirror.calls.rooms import introduce, others
+from integration.mirror.calls.region import Region
 from integration.mirror.calls.rules import Rules
-from integration.mirror.calls.stamps import seconds, stamp
-from integration.mirror.calls.tables import TABLES
-from integration.mirror.calls.view import Knowledge, View, link
+from integration.mirror.calls.stamps import seconds
+from integration.mirror.calls.tables import TABLES, insert_sql, update_sql
+from integration.mirror.calls.view import Knowledge
 from integration.mirror.numbers import Numbers
 
-__all__ = ["TABLES", "CallStore", "call_id_of", "legs_of", "timeline"]
+__all__ = ["TABLES", "CallStore"]
 
 CHUNK = 2000
 """Legs that are rebuilt at a time: bounds memory and the length of lists in SQL."""
@@ -39,31 +34,9 @@ CHUNK = 2000
 TICK = 500
 
 _DUE = CallRow._fields.index("due_at")
-
-
-def _insert(table: str, columns: Sequence[str]) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-
-
-def _update(table: str, columns: Sequence[str]) -> str:
-    """By the first column, which is the last parameter as well."""
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {columns[0]} = ?"
-
-
-LEG_COLUMNS = (
-    "leg_id", "call_id", "root_id", "parent_id", "join_key", "started", "ended", "window", "side", "state",
-    "state_since", "started_at", "connected", "connected_at", "ended_at", "inferred", "missing", "ended_by",
-    "final", "context", "group_kind", "group_id", "src", "src_id", "src_name", "dst", "dst_id", "dst_name",
-    "user_id", "user_name", "extension", "t_cause", "duration", "billsec", "charge", "disposition", "cdrs",
-    "recordings", "voicemails", "sources", "origins", "room",
-)  # fmt: skip
 _LEG_ID = reading.EVENT_COLUMNS.split(", ").index("leg_id")
-_STATE = LEG_COLUMNS.index("state")
 _CALL_COLUMNS = (*CallRow._fields, "change_no")
-# Neither OR REPLACE, which deletes and rewrites every index, nor an upsert, whose conflict clause would take
-# the place of those inside triggers on these tables.
-_NEW_LEG, _SAME_LEG = _insert("_legs", LEG_COLUMNS), _update("_legs", LEG_COLUMNS)
-_NEW_CALL, _SAME_CALL = _insert("_calls", _CALL_COLUMNS), _update("_calls", _CALL_COLUMNS)
+_NEW_CALL, _SAME_CALL = insert_sql("_calls", _CALL_COLUMNS), update_sql("_calls", _CALL_COLUMNS)
 
 
 class LiveDocument(Protocol):
@@ -203,22 +176,11 @@ class CallStore:
                 return count
             after = done[-1]
 
-    def doubtful(self, connection: sqlite3.Connection) -> list[int]:
-        """Open legs that the last poll did not list: to be asked for by their own path."""
-        return [
-            row[0]
-            for row in connection.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED' AND missing")
-        ]
-
-    def open_legs(self, connection: sqlite3.Connection) -> list[int]:
-        """Legs that go on, as far as is known; empty means that nothing needs a poll."""
-        return [row[0] for row in connection.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
-
     # --- inside ------------------------------------------------------------------------------------
 
     def _rebuild(self, tx: Transaction, ids: Sequence[int], now: float) -> None:
         knowledge = Knowledge(self._current_directory(tx), self.numbers, {}, self.rules)
-        region = _Region(tx, knowledge)
+        region = Region(tx, knowledge)
         region.grow(ids)
         joined = join(region.links.values())
         knowledge = replace(knowledge, names=contacts.names(tx, region.parties()))
@@ -256,119 +218,7 @@ def _remember(tx: Transaction, directory: Directory) -> bool:
     return True
 
 
-class _Region:
-    """The legs that the changed ones may share a call with, read until no more are found."""
-
-    def __init__(self, tx: Transaction, knowledge: Knowledge) -> None:
-        self.tx = tx
-        self.knowledge = knowledge
-        self.views: dict[int, View] = {}
-        self.links: dict[int, Link] = {}
-        self.before: dict[int, tuple[Any, ...]] = {}
-        self.void: set[int] = set()
-        self.just_ended: list[int] = []
-
-    def grow(self, ids: Sequence[int]) -> None:
-        pending = list(ids)
-        while pending:
-            for row in self.tx.execute(
-                "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))",
-                (reading.ids_json(pending),),
-            ):
-                self.before[row[0]] = tuple(row)
-            fresh: list[Link] = []
-            for id_, facts in reading.facts_of(self.tx.connection, pending).items():
-                if facts.nothing:
-                    self.void.add(id_)
-                    continue
-                view = self.views[id_] = View(build(facts), self.knowledge)
-                self.links[id_] = link(view, self.knowledge)
-                fresh.append(self.links[id_])
-            found = self._neighbours(pending, fresh)
-            rooms = [self.views[one.id] for one in fresh if self.views[one.id].room is not None]
-            if rooms:
-                found |= others(self.tx, rooms)
-            pending = sorted(found - self.views.keys() - self.void)
-        introduce(self.tx, self.views.values())
-
-    def _neighbours(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
-        named = set(ids) | {i for one in fresh for i in (one.root, one.parent) if i}
-        calls = {self.before[id_][1] for id_ in ids if id_ in self.before}
-        found = self._select(
-            "SELECT leg_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?1))"
-            " UNION ALL SELECT leg_id FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
-            " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))",
-            reading.ids_json(named),
-        )
-        found |= self._select(
-            "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))",
-            reading.ids_json(calls),
-        )
-        keyed = [
-            (one.key, one.started, one.ended if one.window is not None else None, one.window)
-            for one in fresh
-            if one.key is not None
-        ]
-        if keyed:
-            # Legs of this chunk that are not written yet find each other in `join`; these find the others.
-            found |= self._select(
-                "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-                " WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
-                " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-                " WHERE started BETWEEN (k.value ->> 2) AND (k.value ->> 2) + (k.value ->> 3)"
-                " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
-                " WHERE window IS NOT NULL AND ended BETWEEN (k.value ->> 1) - 86400 AND (k.value ->> 1)"
-                " AND ended + window >= (k.value ->> 1)",
-                orjson.dumps(keyed).decode(),
-            )
-        return found
-
-    def _select(self, sql: str, parameter: str) -> set[int]:
-        return {row[0] for row in self.tx.execute(sql, (parameter,))}
-
-    def parties(self) -> set[str]:
-        e164 = self.knowledge.numbers.e164
-        return {number for view in self.views.values() if (number := e164(view.party)) is not None}
-
-    def write_legs(self, joined: Sequence[Joined]) -> None:
-        """Write the legs that differ from their rows, remove those that no fact tells of any more."""
-        new, changed = [], []
-        for call in joined:
-            for id_ in call.legs:
-                row = _leg_row(self.views[id_], self.links[id_], call.id)
-                old = self.before.get(id_)
-                if row != old:
-                    if old is None:
-                        new.append(row)
-                    else:
-                        changed.append((*row, id_))
-                    if self.views[id_].leg.ended and (old is None or old[_STATE] != ENDED):
-                        self.just_ended.append(id_)
-        self.tx.executemany(_NEW_LEG, new)
-        self.tx.executemany(_SAME_LEG, changed)
-        self.tx.executemany(
-            "DELETE FROM _legs WHERE leg_id = ?", [(i,) for i in self.void & self.before.keys()]
-        )
-
-
-def _leg_row(view: View, one: Link, call_id: int) -> tuple[Any, ...]:
-    leg = view.leg
-    kind, group_id = leg.group or (None, None)
-    return (
-        leg.id, call_id, leg.root, leg.parent,
-        one.key, one.started, one.ended, one.window,
-        view.side, leg.state, stamp(leg.state_since), stamp(leg.started), int(leg.connected),
-        stamp(leg.connected_at), stamp(leg.ended_at), int(leg.inferred), int(leg.missing), leg.ended_by,
-        None if leg.final is None else int(leg.final), leg.context, kind, one.group_id or group_id,
-        leg.src, leg.src_id, leg.src_name, leg.dst, leg.dst_id, leg.dst_name,
-        view.person.id if view.person else None, view.own_name or None, view.extension, leg.t_cause,
-        leg.duration, leg.billsec, leg.charge, leg.disposition,
-        leg.cdrs, len(leg.recordings), len(leg.voicemails),
-        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(), view.room,
-    )  # fmt: skip
-
-
-def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: _Region) -> None:
+def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: Region) -> None:
     former = {row[1] for row in region.before.values()}
     ids = {row.id for row in rows}
     old = {
@@ -400,7 +250,7 @@ def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Join
     tx.executemany(_SAME_CALL, changed)
 
 
-def _lead_on(tx: Transaction, joined: Sequence[Joined], region: _Region, lost: Sequence[int]) -> None:
+def _lead_on(tx: Transaction, joined: Sequence[Joined], region: Region, lost: Sequence[int]) -> None:
     """Every id a call ever had leads to it: its legs' and roots', and those of calls merged into it."""
     leads: dict[int, int] = {}
     for call in joined:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 TABLES = """
 -- One row per call.* webhook: the facts that only webhooks tell. `doc` is the payload as received.
 CREATE TABLE IF NOT EXISTS _leg_events (
@@ -96,3 +98,15 @@ CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent_live_id);
 """
+
+# Neither OR REPLACE, which deletes and rewrites every index, nor an upsert, whose conflict clause would take
+# the place of those inside triggers on these tables.
+
+
+def insert_sql(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def update_sql(table: str, columns: Sequence[str]) -> str:
+    """By the first column, which is the last parameter as well."""
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {columns[0]} = ?"
