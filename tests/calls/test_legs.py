@@ -73,6 +73,12 @@ def test_hold_and_unhold_within_a_second_take_turns() -> None:
     assert [state for _, _, state in in_order([connected, held, unhold])][-1] == "CONNECTED"
 
 
+def test_a_hangup_tells_the_end_better_than_a_miss() -> None:
+    found = leg(phone.tell("missed", 18), phone.tell("hangup", 20, terminated_by="callee"))
+    assert (found.ended_at, found.ended_by) == (T0 + 20, "callee")
+    assert leg(phone.tell("hangup", 16), phone.tell("missed", 18)).ended_at == T0 + 16
+
+
 def test_connected_is_a_fact_of_its_own() -> None:
     assert leg(phone.tell("hangup", 10)).connected, "connected_at of the hang-up says so"
     assert not leg(Phone(101, ANN).tell("hangup", 10)).connected

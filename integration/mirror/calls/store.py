@@ -141,6 +141,7 @@ class CallStore:
     def tick(self, tx: Transaction, now: float) -> int:
         """Evaluate again what time alone may have changed, what fell due last first: a backlog of renamed
         calls must not hold up a missed one. Returns how many were; `TICK` of them: there may be more."""
+        self._current_directory(tx)
         due = [
             row[0]
             for row in tx.execute(
