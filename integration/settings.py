@@ -112,7 +112,7 @@ class Storage(Section):
     data_dir: FilePath = Field(
         default=Path("data"),
         description="Folder of house.db, inbox.db, mirror.db, recordings/, voicemail/ and backups/."
-        " It belongs to one account of one platform.",
+        " A relative path begins where the product is started. It belongs to one account of one platform.",
     )
 
 

@@ -1,0 +1,87 @@
+"""The keys and defaults that people rely on (interface.md §2), written here by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from integration.settings import Settings
+from integration.settings_manual import toml
+from integration.settings_sources import keys
+
+REQUIRED = "required"
+PROMISED: dict[str, dict[str, Any]] = {
+    "platform": {
+        "base_url": REQUIRED,
+        "user_id": None,
+        "api_key": None,
+        "email": None,
+        "password": None,
+        "timeout": 30,
+        "max_concurrency": 4,
+    },
+    "server": {
+        "host": "127.0.0.1",
+        "port": 8000,
+        "public_url": None,
+        "tls_cert": None,
+        "tls_key": None,
+        "trusted_proxies": [],
+    },
+    "storage": {"data_dir": "data"},
+    "webhooks": {"secret": None, "username": None, "password": None, "allow_from": []},
+    "sync": {
+        "recent_interval": 60,
+        "full_interval": 86400,
+        "overlap": 3600,
+        "live_interval": 15,
+        "max_requests_per_minute": 600,
+        "on_platform_delete": "keep",
+    },
+    "recordings": {"download": True, "max_gb": 0},
+    "voicemail": {"download": True},
+    "calls": {
+        "ring_seconds": [20, 40],
+        "hold_seconds": [60, 120],
+        "talk_seconds": [600, 1800],
+        "short_seconds": 5,
+        "service_level_seconds": 20,
+        "callback_seconds": 15,
+    },
+    "smtp": dict.fromkeys(("host", "port", "user", "password", "from", "starttls")),
+    "backup": {"every_hours": 24, "keep": 7, "dest": None},
+    "facade": {
+        "base_paths": ["/v1.1", "/v1.2"],
+        "writes": True,
+        "destructive": False,
+        "platform_credentials": True,
+        "offline_grace": 86400,
+        "max_limit": 5000,
+        "session_idle": 900,
+        "cors_origins": [],
+    },
+    "dashboard": {"timezone": "UTC", "country": None, "agents_see": "all"},
+    "retention": {
+        f"{kind}_days": 0
+        for kind in (
+            *("cdrs", "recordings", "transcripts", "sms", "voicemail"),
+            *("faxes", "chats", "inbox", "audit", "logs"),
+        )
+    },
+    "alerts": {"urls": [], "events": []},
+}
+
+
+def test_they_are_all_there_with_their_defaults_and_nothing_else_is() -> None:
+    found: dict[str, dict[str, Any]] = {section: {} for section in Settings.model_fields}
+    for section, key, info in keys(Settings):
+        found[section][key] = REQUIRED if info.is_required() else info.default
+    assert {section: list(table) for section, table in found.items()} == {
+        section: list(table) for section, table in PROMISED.items()
+    }
+    for section, table in PROMISED.items():
+        for key, default in table.items():
+            value = found[section][key]
+            wanted = tuple(default) if isinstance(default, list) else default
+            assert (None if value is None else toml(value)) == (None if wanted is None else toml(wanted)), (
+                f"{section}.{key}"
+            )
