@@ -190,8 +190,8 @@ def test_voicemail_disposition_without_a_message_is_missed_after_ten_minutes(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 60)
-    office.tell(("cdrs", cdr(9001, 101, 0, 40, 20, disposition="VM")))
-    assert office.calls("outcome", "due_at") == [("voicemail", T0 + 640)]
+    office.tell(("cdrs", cdr(9001, 101, 0, 40, 20, disposition="VM", user_id=ANN)))
+    assert office.calls("outcome", "due_at", "user_id") == [("voicemail", T0 + 640, ANN)]
     office.tick(640)
     assert office.calls("outcome", "due_at") == [("missed", None)]
     office.tell(("voicemessages", voicemail(7001, 101)))

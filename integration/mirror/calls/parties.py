@@ -34,9 +34,11 @@ def whose(views: Sequence[View], talks: Sequence[Talk], direction: str) -> View 
     by_leg = {view.leg.id: view for view in views}
     talked = [by_leg[talk.leg.id] for talk in talks]
     talking = [view for view in talked if not view.leg.ended]
-    if talking or talked:
+    if talked:
         return (talking or talked)[0]
     rung = [view for view in views if not view.is_group and view.kind not in ("ivr", "machine")]
+    # Where no phone rang, it is whose mailbox it reached.
+    rung = rung or [view for view in views if view.person is not None]
     ringing = [view for view in rung if not view.leg.ended] or rung
     names = {(view.person, view.own_name, view.extension) for view in ringing}
     return ringing[0] if len(names) == 1 else None

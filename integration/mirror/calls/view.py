@@ -48,7 +48,7 @@ class View:
     @property
     def taken(self) -> bool:
         """Inbound: connected with a person of ours, not with a machine (calls.md, How a call ended)."""
-        if not self.leg.connected or self.leg.mailbox or self.is_group:
+        if not self.leg.connected or self.is_group:
             return False
         if self.kind in ("phone", "forward"):
             return True
