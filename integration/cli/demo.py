@@ -78,13 +78,13 @@ def run(
             environ=plain,
         )
         children.append(simulator)
-        base_url = simulator.line("Simulator: ", _START_SECONDS)
+        base_url = simulator.line("Simulator: ", _START_SECONDS, stop)
         environ = plain | _environment(
             data,
             dashboard_port,
             base_url,
-            user_id=simulator.line("User id: ", _START_SECONDS),
-            api_key=simulator.line("API key: ", _START_SECONDS),
+            user_id=simulator.line("User id: ", _START_SECONDS, stop),
+            api_key=simulator.line("API key: ", _START_SECONDS, stop),
         )
         settings = load(None, environ)
         _say("Starting Switchroom …")

@@ -48,10 +48,10 @@ class Child:
         """Its exit status, None while it runs."""
         return self.process.poll()
 
-    def line(self, beginning: str, seconds: float) -> str:
+    def line(self, beginning: str, seconds: float, stop: threading.Event) -> str:
         """What follows `beginning` in the first line of output that begins so, once that came.
 
-        Raises SwitchroomError if the process ends first, or `seconds` pass.
+        Raises SwitchroomError if the process ends first, or `seconds` pass; KeyboardInterrupt at `stop`.
         """
         deadline = clock.monotonic() + seconds
         with self._told:
@@ -59,6 +59,8 @@ class Child:
                 for line in self._lines:
                     if line.startswith(beginning):
                         return line[len(beginning) :].strip()
+                if stop.is_set():
+                    raise KeyboardInterrupt
                 if self.status is not None:
                     raise SwitchroomError(f"{self.name} ended with status {self.status} instead of starting")
                 if clock.monotonic() > deadline:

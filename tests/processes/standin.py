@@ -79,6 +79,12 @@ def refuses(settings: Settings) -> StandIn:
     raise SwitchroomError("mirror.db was written by a newer version")
 
 
+def lingers(settings: Settings) -> StandIn:
+    (settings.storage.data_dir / "lingering").touch()
+    threading.Event().wait(60)
+    return StandIn(settings)
+
+
 def settings_for(data_dir: str | Path, port: int | str = 0, **server: Any) -> Settings:
     return Settings.model_validate(
         {

@@ -149,6 +149,14 @@ def test_a_data_dir_that_cannot_be_written_is_one_line(start: Start, tmp_path: P
     assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file: can't be written:")
 
 
+def test_a_stop_while_it_is_still_starting_is_a_clean_stop(start: Start, tmp_path: Path) -> None:
+    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "lingers")
+    wait_for((tmp_path / "data" / "lingering").exists, "start of the product")
+    server.signal(signal.SIGTERM)
+    assert server.ended() == 0
+    assert server.err == []
+
+
 def test_files_are_for_their_owner_only(server: Running, tmp_path: Path) -> None:
     assert server.port
     for path in (tmp_path / "data").iterdir():
