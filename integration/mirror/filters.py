@@ -241,8 +241,8 @@ class Binder:
         if operator == "eq":
             return self._among(column, [typed])
         if operator == "ne":
-            # `IS NOT` would match NULL as well.
-            return f"({column} IS NOT NULL AND NOT {self._among(column, [typed])})"
+            # NOT (NULL IN …) is NULL, which is what `ne` wants; `IS NOT` would match NULL as well.
+            return f"NOT {self._among(column, [typed])}"
         return self._range(name, column, _COMPARE[operator], typed)
 
     def _typed(self, name: str, column: str, kind: Kind, value: Any) -> _Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -91,11 +92,10 @@ def me_of(asked: Asked) -> tuple[int, dict[str, Any]]:
         USER: {"id": 1000002, "email": "bob@example.com", "is_root": False},
         "a" * 40: {**sample("response-me-200")["data"], "is_root": "true"},
     }
-    import base64
-
+    user = None
     if shown.startswith("Basic "):
-        shown = base64.b64decode(shown[6:]).decode().partition(":")[2]
-    if shown not in people:
+        user, _, shown = base64.b64decode(shown[6:]).decode().partition(":")
+    if shown not in people or user not in (None, str(people[shown]["id"]), people[shown]["email"]):
         return 401, {"message": "Unauthorized", "errors": []}
     return 200, {"data": people[shown], "links": {}}
 

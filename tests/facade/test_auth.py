@@ -80,6 +80,13 @@ def test_an_administrator_reads_the_mirror_and_is_asked_about_once(room: Room) -
     assert room.asked("/cdrs") == 0
 
 
+def test_a_known_secret_is_no_good_under_another_name(room: Room) -> None:
+    assert room.get("/ping", basic(1000009, ADMIN)).status_code == 200
+    assert room.get("/ping", basic(1000002, ADMIN)).status_code == 401
+    assert room.get("/ping", basic("bob@example.com", ADMIN)).status_code == 401
+    assert room.get("/ping", basic(1000009, ADMIN)).status_code == 200
+
+
 def test_the_configured_account_is_an_administrator(room: Room) -> None:
     room.put("cdrs", CDR)
     assert room.get("/cdrs", basic(1000001, "a" * 40)).headers["X-Mirror-Complete"] == "true"

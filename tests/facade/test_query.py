@@ -114,6 +114,7 @@ def ask(table: sqlite3.Connection, *conditions: tuple[str, str, Any], **args: st
         (("calldate", "eq", "2026-09-02"), [1]),
         (("calldate", "<=", "2026-09-02T08:45:55Z"), [1, 2, 5, 6]),
         (("src", "like", "2079"), [1, 2]),
+        (("charge", "ne", 1), [5]),
         (("src", "like", "a_b"), [4]),
         (("src", "like", "%a_b"), [4, 5]),
         (("src", "like", "44%"), [1]),
@@ -140,6 +141,12 @@ def test_it_finds_what_the_filter_means(
     table: sqlite3.Connection, condition: tuple[str, str, Any], expected: list[int]
 ) -> None:
     assert ask(table, condition) == expected
+
+
+def test_a_date_that_came_as_a_number_is_before_no_date(table: sqlite3.Connection) -> None:
+    insert(table, CALLS, {"id": 7, "calldate": 1788300000})
+    assert 7 not in ask(table, ("calldate", "lt", "2030-01-01"))
+    assert 7 not in ask(table, ("calldate", "gte", "1970-01-01"))
 
 
 def test_conditions_and_together_and_an_empty_array_is_no_filter(table: sqlite3.Connection) -> None:
