@@ -16,8 +16,9 @@ from integration.context import House
 from integration.facade import narrowing
 from integration.facade.answers import Stop
 from integration.facade.auth import Caller
+from integration.mirror.media import Kind
 
-Fetch = Callable[[str, int], Path]
+Fetch = Callable[[Kind, int], Path]
 """(kind, record id) → the file, complete and kept. Raises PlatformError where it can't be had."""
 
 COLLECTIONS = frozenset(resource.collection for resource in RESOURCES)

@@ -19,7 +19,7 @@ from integration.mirror.masking import has_secrets, hidden_of, masked
 from integration.mirror.query import Query
 from integration.mirror.records import Standing, Stored
 
-QUERY_SECONDS = 5.0
+QUERY_SECONDS = 2.0
 """A query that takes longer is cut (promise S12)."""
 
 

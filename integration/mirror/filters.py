@@ -174,6 +174,12 @@ class Binder:
         if not self._columns:
             raise QueryError(f"/{resource.collection} is not mirrored")
 
+    @property
+    def has_number_key(self) -> bool:
+        """Whether the key is a number: the catalogue's, or the row's own where the records have none."""
+        field = self.resource.field(self.resource.key or "")
+        return field is None or field.type != "string"
+
     def windowed(self, conditions: tuple[Condition | AnyOf, ...]) -> bool:
         """Whether an index narrows these conditions to a range or a list, but not in the order of the key."""
         names = {

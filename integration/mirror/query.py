@@ -162,15 +162,16 @@ class Query:
         return f"SELECT {columns} FROM ({keys}) AS k CROSS JOIN {table} AS t ON t.{key} = k._r", binder.values
 
     def _groups(self, binder: Binder, key: str, where: str) -> str:
+        """Each group's newest record and its size. With max() SQLite takes the bare columns from the row that
+        holds the maximum; window functions would sort all rows twice."""
         group = binder.expression(self.group_by or "", "group_by")
-        newest = f"{key} DESC"
+        newest = key
         if self.resource.date is not None:
-            newest = f'"{self.resource.date}" DESC, {newest}'
+            place = f"printf('%020d', {key})" if binder.has_number_key else key
+            newest = f"coalesce(\"{self.resource.date}\", '') || char(1) || {place}"
         return (
-            "SELECT _r, _members FROM ("
-            f"SELECT {key} AS _r, count(*) OVER (PARTITION BY {group}) AS _members,"
-            f" row_number() OVER (PARTITION BY {group} ORDER BY {newest}) AS _place"
-            f' FROM "{self.resource.table}" WHERE {where}) WHERE _place = 1'
+            f"SELECT {key} AS _r, count(*) AS _members, max({newest})"
+            f' FROM "{self.resource.table}" WHERE {where} GROUP BY {group}'
         )
 
 
