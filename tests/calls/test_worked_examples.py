@@ -201,6 +201,20 @@ def test_8_click_to_call_with_two_legs_is_answered_by_the_destination_alone(offi
     assert (call["user_id"], call["party_e164"]) == (ANN, "+447700900101")
 
 
+def test_8_with_two_legs_nobody_waits_for_a_cdr_to_say_that_the_destination_did_not_answer(
+    office: Office,
+) -> None:
+    agent = Phone(201, ANN, src="1001", src_id=str(ANN), dst="1001", destination="out", connected=4)
+    there = Phone(202, None, started=4, src="1001", src_id=str(ANN), dst=CALLER, destination="out", root=201)
+    office.tell(
+        agent.tell("connected", 4),
+        there.tell("ringing", 5),
+        there.tell("hangup", 25),
+        agent.tell("hangup", 26),
+    )
+    assert office.calls("direction", "outcome", "unconfirmed", "due_at") == [("out", "not_answered", 0, None)]
+
+
 def one_id(*, again: bool) -> list:
     phone = Phone(
         201,
@@ -236,10 +250,13 @@ def test_8_click_to_call_with_one_id_reads_dialling_until_the_destination_rings_
 
 @pytest.mark.parametrize(("billsec", "outcome"), [(0, "not_answered"), (18, "answered")])
 def test_8_click_to_call_with_one_id_is_decided_by_the_cdr(
-    office: Office, billsec: int, outcome: str
+    office: Office, billsec: int, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_now(monkeypatch, 31)
     office.tell(*one_id(again=False))
-    assert office.calls("outcome", "unconfirmed") == [("not_answered", 1)]
+    assert office.calls("state", "outcome", "unconfirmed") == [("ended", None, 1)]
+    office.tick(631)
+    assert office.calls("outcome", "unconfirmed", "due_at") == [("not_answered", 1, None)]
     office.tell(
         ("cdrs", cdr(9001, 201, 0, 30, billsec, type="O", destination="out", src="1001", src_id=str(ANN),
                      dst=CALLER, context="PSTN_CALL", user_id=ANN)),

@@ -291,8 +291,14 @@ def _ended(
     if direction == "out":
         if talks:
             return Ended("answered")
-        # With one leg, what connected may have been the agent or the destination: the CDR will say.
-        return Ended("not_answered", unsure=any(v.leg.connected and not v.leg.cdrs for v in views))
+        leg = views[0].leg
+        if len(views) > 1 or not leg.connected or leg.cdrs:
+            return Ended("not_answered")
+        # What connected may have been the agent or the destination: the CDR will say.
+        due = _settled(leg, ended_at) + knowledge.rules.record
+        if now < due:
+            return Ended(None, due, unsure=True)
+        return Ended("not_answered", unsure=True)
     if talks:
         return Ended("answered")
     rules = knowledge.rules

@@ -71,21 +71,13 @@ class CallStore:
 
     def add_event(self, tx: Transaction, event: CallEvent) -> bool:
         """Keep one `call.*` webhook and rebuild what it touches. False where it was known already."""
-        values = [_storable(value) for value in astuple(event)]
-        leg_id = values[_LEG_ID]
-        if not isinstance(leg_id, int):
-            return False
-        body_hash = hashlib.sha256(event.doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        columns = reading.EVENT_COLUMNS
-        cursor = tx.execute(
-            f"INSERT OR IGNORE INTO _leg_events ({columns}, body_hash, received_at) "
-            f"VALUES ({', '.join('?' * (columns.count(',') + 3))})",
-            (*values, body_hash, clock.unix()),
-        )
-        if not cursor.rowcount:
-            return False
-        self.refresh(tx, [leg_id])
-        return True
+        return bool(self.add_events(tx, [event]))
+
+    def add_events(self, tx: Transaction, events: Iterable[CallEvent]) -> int:
+        """Keep many; what they touch is rebuilt once. Returns how many were not known already."""
+        kept = [event.leg_id for event in events if _keep(tx, event)]
+        self.refresh(tx, [leg_id for leg_id in kept if leg_id is not None])
+        return len(kept)
 
     def poll(self, tx: Transaction, live: Iterable[LiveDocument], asked_at: str) -> None:
         """A complete answer of `/calls`, asked at `asked_at`: what it lists is alive, other open legs are
@@ -200,6 +192,21 @@ class CallStore:
                 tx.execute("UPDATE _calls SET due_at = 0")
             self._directory, self._directory_version = directory, version
         return self._directory
+
+
+def _keep(tx: Transaction, event: CallEvent) -> bool:
+    """Store the event as a fact about its leg. False where it was known already, or names no leg."""
+    values = [_storable(value) for value in astuple(event)]
+    if not isinstance(values[_LEG_ID], int):
+        return False
+    body_hash = hashlib.sha256(event.doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    columns = reading.EVENT_COLUMNS
+    cursor = tx.execute(
+        f"INSERT OR IGNORE INTO _leg_events ({columns}, body_hash, received_at) "
+        f"VALUES ({', '.join('?' * (columns.count(',') + 3))})",
+        (*values, body_hash, clock.unix()),
+    )
+    return bool(cursor.rowcount)
 
 
 def _storable(value: object) -> object:
