@@ -19,7 +19,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +37,9 @@ ARCHIVE_FOLDERS = ("recordings", "voicemail")
 """Folders that belong to a backup even when mirror.db names no file in them."""
 
 SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE)
+
+LOCK_FILE = "backup.lock"
+_OWNER = "owner"
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being copied, what is done of it, and the total."""
@@ -63,16 +66,18 @@ def make(data_dir: Path, dest: Path, progress: Progress = lambda _what, _done, _
             raise SwitchroomError(f"{data_dir}: has no {name}; start `switchroom serve` once, then back up")
     moment = clock.now()
     final = dest / f"switchroom-{moment:%Y%m%d-%H%M%S}"
-    with manifest.telling(dest):
+    owner = f"{socket.gethostname()}:{data_dir.resolve()}"
+    with manifest.telling(dest), _only_one(data_dir):
         dest.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _clear(dest)
+        _clear(dest, owner)
         if final.exists():
             raise SwitchroomError(f"{final}: is there already; try again in a second")
         _check_room(data_dir, dest)
         part = final.with_name(final.name + ".part")
-        with _claimed(part):
+        with _begun(part, owner):
             made = Made(final)
             entries = list(_copy_all(data_dir, part, made, progress))
+            (part / _OWNER).unlink()
             Manifest(clock.stamp(moment), integration.__version__, tuple(entries)).write(part)
             for folder, _, _ in os.walk(part):
                 manifest.sync(Path(folder))
@@ -185,30 +190,34 @@ def _check_room(data_dir: Path, dest: Path) -> None:
 
 
 @contextmanager
-def _claimed(part: Path) -> Iterator[None]:
-    """The folder `part`, locked while the block runs and removed if it fails."""
-    part.mkdir(mode=0o700)
-    descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
+def _only_one(data_dir: Path) -> Iterator[None]:
+    """One backup of a data_dir at a time. The lock is there and not in DEST, which may be a network disk."""
+    descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SwitchroomError(f"{data_dir}: another backup of it is under way") from None
         yield
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     finally:
         os.close(descriptor)
 
 
-def _clear(dest: Path) -> None:
-    """Remove what backups that were killed left behind; one under way holds the lock of its folder."""
+@contextmanager
+def _begun(part: Path, owner: str) -> Iterator[None]:
+    """The new folder `part`, which says whose it is while it grows and is removed if the block fails."""
+    part.mkdir(mode=0o700)
+    try:
+        (part / _OWNER).write_text(owner, "utf-8")
+        yield
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _clear(dest: Path, owner: str) -> None:
+    """Remove what backups of ours that were killed left behind. Others may back up to the same place."""
     for part in dest.glob("switchroom-????????-??????.part"):
-        if not stat.S_ISDIR(part.lstat().st_mode):
-            continue
-        descriptor = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(part)
-        except BlockingIOError:
-            continue
-        finally:
-            os.close(descriptor)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if not part.is_symlink() and (part / _OWNER).read_text("utf-8") == owner:
+                shutil.rmtree(part)

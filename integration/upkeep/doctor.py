@@ -173,7 +173,9 @@ def _databases(settings: Settings) -> Iterator[Line]:
         except StorageError as error:
             yield Line("fail", path.name, str(error))
         else:
-            size = path.stat().st_size / 1e6
+            # What was committed last may still stand in the file beside it.
+            files = (path, path.with_name(f"{path.name}-wal"))
+            size = sum(file.stat().st_size for file in files if file.exists()) / 1e6
             yield Line("ok", path.name, f"{size:,.1f} MB; `switchroom verify` looks inside")
 
 

@@ -80,7 +80,7 @@ def _no_backup(folder: Path) -> str:
         return f"{folder}: is a backup that was never finished; take another one"
     inside = sorted(found.parent.name for found in folder.glob(f"switchroom-*/{FILE}"))
     if inside:
-        return f"{folder}: holds {len(inside)} backups; name one of them, the latest is {folder / inside[-1]}"
+        return f"{folder}: is a folder of backups; name one of them, the latest is {folder / inside[-1]}"
     return f"{folder}: is no backup (it has no {FILE})"
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +97,12 @@ def webhook(number: int) -> bytes:
         "src": "442079460001",
         "dst": "442079460002",
     }).encode()  # fmt: skip
+
+
+def ask(path: Path, sql: str) -> list[tuple]:
+    """Rows of a database, read-only and beside whoever writes it."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(sql).fetchall()
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
-import sqlite3
 import stat
 import threading
 from pathlib import Path
@@ -19,13 +19,8 @@ from integration.mirror.schema import open_mirror
 from integration.processes import lock
 from integration.upkeep import backup, manifest
 from integration.upkeep.restore import restore
-from tests.commands.conftest import Home, webhook
+from tests.commands.conftest import Home, ask, webhook
 from tests.harness import wait_for
-
-
-def ask(path: Path, sql: str):
-    with sqlite3.connect(path) as connection:
-        return connection.execute(sql).fetchall()
 
 
 def test_the_copy_holds_everything_acknowledged_before_it_began_under_load(home, tmp_path):
@@ -141,15 +136,40 @@ def test_a_backup_says_which_files_are_not_what_was_downloaded(home, tmp_path):
 
 def test_a_failed_backup_leaves_nothing_and_the_next_clears_what_a_killed_one_left(home, tmp_path):
     dest = tmp_path / "backups"
-    (dest / "switchroom-20260101-000000.part").mkdir(parents=True)
+    others = dest / "switchroom-20260101-000000.part"
+    others.mkdir(parents=True)
+    (others / "owner").write_text("another machine:/var/lib/switchroom")
+
+    def kill(what, *_):
+        if what == "inbox.db":
+            os._exit(9)
 
     def fail(what, *_):
         if what == "inbox.db":
             raise SwitchroomError("the disk went away")
 
+    killed = multiprocessing.get_context("fork").Process(target=backup.make, args=(home.data_dir, dest, kill))
+    killed.start()
+    killed.join(20)
+    assert killed.exitcode == 9
+    assert len(list(dest.iterdir())) == 2
     with pytest.raises(SwitchroomError, match="went away"):
         backup.make(home.data_dir, dest, fail)
-    assert list(dest.iterdir()) == []
+    assert list(dest.iterdir()) == [others]
+
+
+def test_two_backups_at_once_do_not_meet(home, tmp_path):
+    refused = []
+
+    def again(what, *_):
+        if what == "mirror.db" and not refused:
+            with pytest.raises(SwitchroomError, match="under way") as error:
+                backup.make(home.data_dir, tmp_path / "backups")
+            refused.append(error)
+
+    made = backup.make(home.data_dir, tmp_path / "backups", again)
+    assert refused
+    assert (made.path / "manifest.json").exists()
 
 
 def test_a_backup_of_nothing_says_so(home, tmp_path):
@@ -160,7 +180,6 @@ def test_a_backup_of_nothing_says_so(home, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_destination_that_cannot_be_written_gives_one_line(home):
     done = home.run("backup", "/proc/backups")
     assert done.returncode == 1

@@ -7,14 +7,20 @@ import sqlite3
 import pytest
 
 from integration.inbox import replay as replay_module
+from integration.inbox.apply import Applier
 from integration.inbox.replay import replay
 from integration.inbox.store import Inbox
+from integration.mirror import wiring
+from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.store import CallStore
+from integration.mirror.numbers import Numbers
+from integration.mirror.schema import open_mirror
 from integration.processes.channel import Progress, Unfinished
 from integration.upkeep.commands import handlers
 from tests.commands.conftest import webhook
 
 
-class Applier:
+class Counts:
     """Notes what it is given; `broken` seqs fail."""
 
     def __init__(self):
@@ -40,20 +46,20 @@ def inbox(tmp_path):
 
 
 def test_without_options_everything_is_applied_in_order(inbox):
-    applier = Applier()
+    applier = Counts()
     assert replay(inbox, applier) == replay_module.Replayed(10, 0)
     assert applier.seen == list(range(1, 11))
 
 
 def test_only_what_failed(inbox):
-    applier = Applier()
+    applier = Counts()
     applier.broken = {8}
     assert replay(inbox, applier, failed=True) == replay_module.Replayed(1, 1)
     assert applier.seen == [3, 8]
 
 
 def test_only_what_came_since(inbox):
-    applier = Applier()
+    applier = Counts()
     replay(inbox, applier, since="2026-03-01 12:00:01")
     assert applier.seen == [7, 8, 9, 10]
     applier.seen.clear()
@@ -63,7 +69,7 @@ def test_only_what_came_since(inbox):
 
 def test_a_successor_goes_on_where_it_ended_early_and_sums_up(inbox, monkeypatch):
     monkeypatch.setattr(replay_module, "BATCH", 3)
-    applier = Applier()
+    applier = Counts()
     applier.broken = {2, 9}
     work = handlers(inbox, applier)["replay"]
     told = []
@@ -74,6 +80,36 @@ def test_a_successor_goes_on_where_it_ended_early_and_sums_up(inbox, monkeypatch
     assert applier.seen == list(range(1, 11))
     assert result == {"applied": 8, "failed": 2}
     assert told[0] == {"done": 0, "total": 10}
+
+
+def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(tmp_path, inbox):
+    """What mirror.db derives from webhooks, and which of them it applied, is the same as before."""
+
+    def told(mirror):
+        with mirror.read() as connection:
+            calls = connection.execute("SELECT id, state, outcome, party, started_at FROM _calls ORDER BY id")
+            applied = connection.execute("SELECT seq, result FROM _applied ORDER BY seq")
+            return [tuple(row) for row in (*calls, *applied)]
+
+    before = None
+    for name in ("mirror.db", "rebuilt.db"):
+        mirror = open_mirror(tmp_path / name)
+        calls = CallStore(Rules(), Numbers("GB"))
+        wiring.connect(mirror, calls)
+        applier = Applier(inbox, mirror, calls, lambda: None)
+        result = handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
+        assert result == {"applied": 10, "failed": 0}
+        # Once more changes nothing.
+        seen = told(mirror)
+        handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
+        assert told(mirror) == seen
+        mirror.close()
+        before = before or seen
+    assert seen == before
+    assert len(seen) == 20
+    with sqlite3.connect(tmp_path / "inbox.db") as connection:
+        assert connection.execute("SELECT DISTINCT status FROM inbox").fetchall() == [("done",)]
+    connection.close()
 
 
 @pytest.mark.parametrize("time", ["yesterday", "12:00", "2026-13-01"])

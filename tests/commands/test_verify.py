@@ -58,6 +58,12 @@ def test_each_finding_has_a_line_of_its_own(home, archive):
     ]
 
 
+def test_an_archive_on_another_disk_is_no_finding(home, archive, tmp_path):
+    (home.data_dir / "recordings").rename(tmp_path / "big disk")
+    (home.data_dir / "recordings").symlink_to(tmp_path / "big disk")
+    assert home.run("verify").returncode == 0
+
+
 @pytest.mark.parametrize("name", ["house.db", "mirror.db", "inbox.db"])
 def test_a_damaged_database_is_found(home, archive, name):
     path = home.data_dir / name
