@@ -137,3 +137,20 @@ def test_a_redial_after_the_groups_patience_is_another_call(
     late = 20 + RING_TIME + 3
     office.tell(group(101, ANN).tell("missed", 20), group(102, CAT, started=late).tell("ringing", late))
     assert len(office.calls()) == 2
+
+
+def test_a_parent_that_becomes_known_after_its_children_takes_them_in(office: Office) -> None:
+    office.tell(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
+    office.tell(("cdrs", cdr(9003, 103, 39, 30, 20, parent_live_id=101)))
+    assert office.calls("id", "legs") == [(101, 2)]
+    office.tell(Phone(101, ANN).tell("hangup", 9))
+    assert office.calls("id", "legs") == [(101, 3)]
+
+
+def test_what_is_left_of_a_call_is_computed_anew_when_a_leg_turns_out_to_be_another_callers(
+    office: Office,
+) -> None:
+    office.tell(group(101, ANN).tell("ringing", 0.3), group(102, BOB).tell("ringing", 0.4))
+    assert office.calls("id", "legs") == [(101, 2)]
+    office.tell(("cdrs", cdr(9002, 102, 0, 18, 0, src=OTHER, context=f"RG-{GROUP}")))
+    assert office.calls("id", "party", "legs", "provisional") == [(101, CALLER, 1, 0), (102, OTHER, 1, 0)]
