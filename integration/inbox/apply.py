@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from integration.database import Database, Transaction
 from integration.errors import PlatformBroken, StorageError
-from integration.inbox.interpret import Event, RecordingReady, SmsReceived, interpret
+from integration.inbox.interpret import Event, RecordingReady, SmsReceived, Unknown, interpret
 from integration.inbox.store import Inbox, Row, Status
 from integration.mirror import live_calls, lookups, messages
 from integration.mirror.calls.facts import CallEvent
@@ -20,8 +21,17 @@ from integration.mirror.calls.store import CallStore
 
 log = logging.getLogger(__name__)
 
-BATCH = 64
+BATCH = 256
 ENDS = frozenset({"call.hangup", "call.missed"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A stored webhook and what it tells; neither event nor problem: it is no JSON object."""
+
+    seq: int
+    event: Event | None
+    problem: str | None
 
 
 class Applier:
@@ -81,59 +91,61 @@ class Applier:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
 
     def _apply_rows(self, rows: Sequence[Row]) -> list[Status]:
-        """Each row in a savepoint of its own; rows that queue together share a transaction."""
-        wishes = False
-        pending = []
-        for row in rows:
-            event, problem = _read(row)
-            wishes |= isinstance(event, CallEvent | RecordingReady)
-            pending.append((row, problem, self._mirror.submit(self._job(row.seq, event, problem))))
-        results: list[tuple[int, Status, str | None]] = []
-        for row, problem, future in pending:
-            try:
-                results.append((row.seq, future.result(), problem))
-            except StorageError:
-                raise
-            except Exception as error:
-                # Whatever an event's content does to us, the row says so and the next one goes on.
-                log.exception("webhook %s could not be applied", row.seq)
-                text = f"{type(error).__name__}: {error}"
-                self._mirror.write(self._failed(row.seq))
-                results.append((row.seq, "failed", text))
+        """All in one transaction; if one of them is at fault, each in a savepoint of its own."""
+        read = [_Read(row.seq, *_read(row)) for row in rows]
+        try:
+            statuses = self._mirror.write(lambda tx: self._effects(tx, read))
+            results = [(one.seq, status, one.problem) for one, status in zip(read, statuses, strict=True)]
+        except StorageError:
+            raise
+        except Exception:
+            log.exception("a batch of webhooks could not be applied together")
+            results = [self._alone(one) for one in read]
         self._inbox.mark(results)
-        if wishes:
+        if any(isinstance(one.event, CallEvent | RecordingReady) for one in read):
             self._on_wish()
         return [status for _, status, _ in results]
 
-    def _job(self, seq: int, event: Event | None, problem: str | None) -> Callable[[Transaction], Status]:
-        def job(tx: Transaction) -> Status:
-            status = self._effects(tx, event) if event is not None else _without_event(problem)
-            tx.execute("INSERT OR REPLACE INTO _applied (seq, result) VALUES (?, ?)", (seq, status))
-            return status
+    def _alone(self, one: _Read) -> tuple[int, Status, str | None]:
+        try:
+            (status,) = self._mirror.write(lambda tx: self._effects(tx, [one]))
+        except StorageError:
+            raise
+        except Exception as error:
+            # Whatever an event's content does to us, its row says so and the next one goes on.
+            log.exception("webhook %s could not be applied", one.seq)
+            self._mirror.write(lambda tx: _note(tx, [(one.seq, "failed")]))
+            return one.seq, "failed", f"{type(error).__name__}: {error}"
+        return one.seq, status, one.problem
 
-        return job
-
-    def _failed(self, seq: int) -> Callable[[Transaction], None]:
-        def job(tx: Transaction) -> None:
-            tx.execute("INSERT OR REPLACE INTO _applied (seq, result) VALUES (?, 'failed')", (seq,))
-
-        return job
-
-    def _effects(self, tx: Transaction, event: Event) -> Status:
-        """What the event changes in the mirror, and what is to be fetched because of it."""
-        if isinstance(event, CallEvent):
-            self._calls.add_event(tx, event)
+    def _effects(self, tx: Transaction, read: Sequence[_Read]) -> list[Status]:
+        """What the events change in the mirror, and what is to be fetched because of them."""
+        told = [one.event for one in read if isinstance(one.event, CallEvent)]
+        self._calls.add_events(tx, told)
+        for event in {event.leg_id: event for event in told}.values():
             live_calls.told(tx, event)
+        for event in told:
             if event.name in ENDS and event.leg_id is not None:
                 lookups.want(tx, event.leg_id, event.at)
-        elif isinstance(event, SmsReceived):
-            messages.add_event(tx, event)
-        elif isinstance(event, RecordingReady):
-            if event.leg_id is not None or event.monitor_id is not None:
-                lookups.want_recording(tx, event.leg_id, event.monitor_id)
-        else:
-            return "unknown"
-        return "done"
+        for one in read:
+            if isinstance(one.event, SmsReceived):
+                messages.add_event(tx, one.event)
+            elif isinstance(one.event, RecordingReady):
+                lookups.want_recording(tx, one.event.leg_id, one.event.monitor_id)
+        statuses = [_status(one) for one in read]
+        _note(tx, [(one.seq, status) for one, status in zip(read, statuses, strict=True)])
+        return statuses
+
+
+def _note(tx: Transaction, results: Sequence[tuple[int, Status]]) -> None:
+    """In the transaction of the effects: the only truth about what was applied."""
+    tx.executemany("INSERT OR REPLACE INTO _applied (seq, result) VALUES (?, ?)", results)
+
+
+def _status(one: _Read) -> Status:
+    if one.event is None:
+        return "unreadable" if one.problem is None else "failed"
+    return "unknown" if isinstance(one.event, Unknown) else "done"
 
 
 def _read(row: Row) -> tuple[Event | None, str | None]:
@@ -143,7 +155,3 @@ def _read(row: Row) -> tuple[Event | None, str | None]:
         return None, None
     except ValueError as error:
         return None, str(error)
-
-
-def _without_event(problem: str | None) -> Status:
-    return "unreadable" if problem is None else "failed"

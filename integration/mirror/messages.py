@@ -70,13 +70,20 @@ CREATE VIEW IF NOT EXISTS _messages AS
 class SmsEvent(Protocol):
     """What `inbox.interpret.SmsReceived` offers."""
 
-    event_id: str
-    at: str
-    user_id: int | str | None
-    sender: str
-    receiver: str
-    text: str
-    doc: str
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def at(self) -> str: ...
+    @property
+    def user_id(self) -> int | None: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def receiver(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def doc(self) -> str: ...
 
 
 def add_event(tx: Transaction, event: SmsEvent) -> None:
