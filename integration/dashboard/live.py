@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from flask import Blueprint, Flask, abort, get_template_attribute, render_template
+from flask import Blueprint, abort, get_template_attribute, render_template
 
 from integration import clock
 from integration.context import House, this_house
@@ -126,20 +125,10 @@ def _waits(call: sqlite3.Row) -> bool:
 # --- the stream ----------------------------------------------------------------------------------------
 
 
-def presenter(app: Flask) -> Callable[[Change, Person], list[tuple[str, dict[str, Any]]]]:
-    """What `live.stream.make_stream` shows of a change, rendered by the page's own macros in `app`."""
-
-    def bound(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
-        with app.app_context():
-            return present(change, person)
-
-    return bound
-
-
 def present(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
     """Events for one change: `call` with its row, `call_gone`, `sms`, `callback`; [] for anything else.
 
-    Needs an application context: streams are made by `presenter`.
+    Runs in an application context, but in nobody's request (live/stream.py).
     """
     house = this_house()
     only = only_calls_of(person, house.settings.dashboard.agents_see)
@@ -163,14 +152,18 @@ def _present_call(change: Change, house: House, only: int | None) -> list[tuple[
         if only is not None and call["user_id"] != only:
             # It may have been theirs before it was handed on.
             return [("call_gone", {"id": number, "counts": _counts(house, only)})]
-        earlier = before(connection, call) if call["state"] != "ended" else None
+        over = call["state"] == "ended"
+        if over and (call["ended_at"] or call["started_at"] or "") < clock.stamp(clock.now() - RECENT):
+            # A first walk tells of thousands of these; one may still stand on a page as going on.
+            return [("call_gone", {"id": number})]
+        earlier = None if over else before(connection, call)
     row = get_template_attribute("_calls.html", "live_row")
     name = get_template_attribute("_calls.html", "party_name")
     kind = formats.kind(call)
     data = {
         "id": call["id"],
         "state": kind,
-        "ended": call["state"] == "ended",
+        "ended": over,
         "html": str(row(call, earlier)),
         "say": f"Call ringing from {str(name(call)).strip()}"
         if kind == "ringing" and call["direction"] == "in"

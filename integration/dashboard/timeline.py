@@ -32,7 +32,8 @@ EVENT_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stretch of a leg: `kind` is ring, talk or held; `x` and `width` in units of the drawing."""
+    """One stretch of a leg: `kind` is ring, talk, held or wait (a machine answered); `x` and `width` in units
+    of the drawing."""
 
     kind: str
     x: float
@@ -102,15 +103,29 @@ def chart(whole: Whole) -> Chart | None:
         stretches: list[tuple[str, float, float]] = []
         if connected is None:
             stretches.append(("ring", begin, finish))
+        elif machine := _machine(leg):
+            stretches.append((machine, begin, finish))
         else:
             stretches.append(("ring", begin, connected))
             stretches += _talked(whole.events, leg["leg_id"], connected, finish)
         for kind, start, stop in stretches:
             if stop > start:
-                word = {"ring": "Rings", "talk": "Talks", "held": "On hold"}[kind]
-                title = f"{word} {formats.duration(stop - start)}"
-                lane.bars.append(Bar(kind, x(start), round(max(x(stop) - x(start), 1.5), 1), title))
+                word = {"ring": "Rings", "talk": "Talks", "held": "On hold"}.get(kind)
+                title = f"{word or kind} {formats.duration(stop - start)}"
+                lane.bars.append(
+                    Bar(kind if word else "wait", x(start), round(max(x(stop) - x(start), 1.5), 1), title)
+                )
     return Chart(lanes, _marks(first, last, x))
+
+
+def _machine(leg: sqlite3.Row) -> str | None:
+    """What answered where no person did (calls.md, How a call ended); None for a person."""
+    if leg["user_id"] is not None or leg["extension"]:
+        return None
+    if leg["disposition"] == "VM" or leg["voicemails"]:
+        return "Voicemail"
+    groups = {"queue": "In the queue", "ivr": "In the menu", "ringgroup": "In the group"}
+    return groups.get(leg["group_kind"] or "")
 
 
 def _talked(
@@ -150,6 +165,7 @@ def steps(call: sqlite3.Row, whole: Whole) -> list[Step]:
     """What happened, in order: events from webhooks, and from each CDR what no webhook told."""
     first = clock.parse_stamp(call["started_at"])
     names = {leg["leg_id"]: _who(leg) for leg in whole.legs}
+    machines = {leg["leg_id"]: _machine(leg) for leg in whole.legs}
     found = []
 
     def add(at: str | None, word: str, detail: str, leg: int, source: str) -> None:
@@ -164,6 +180,8 @@ def steps(call: sqlite3.Row, whole: Whole) -> list[Step]:
         detail = names.get(event["leg_id"], "")
         if event["name"] == "call.dtmf" and event["dtmf_tag"]:
             detail = f"{event['dtmf_tag']} · {detail}"
+        if event["name"] == "call.connected":
+            word = machines.get(event["leg_id"]) or word
         if event["name"] == "call.missed" and event["final"]:
             word = "Not answered by anyone"
         if event["name"] == "call.hangup" and event["terminated_by"]:
@@ -175,7 +193,7 @@ def steps(call: sqlite3.Row, whole: Whole) -> list[Step]:
         if not any(key[0] == number for key in told):
             add(leg["started_at"], "Begun", "", number, leg["sources"])
         if leg["connected"] and (number, "call.connected") not in told:
-            add(leg["connected_at"], "Connected", "", number, leg["sources"])
+            add(leg["connected_at"], machines[number] or "Connected", "", number, leg["sources"])
         if leg["ended_at"] and not told & {(number, "call.hangup"), (number, "call.missed")}:
             word = "Ended (concluded: no longer listed)" if leg["inferred"] else "Ended"
             add(leg["ended_at"], word, "", number, leg["sources"])

@@ -20,4 +20,5 @@ timers();
 keys();
 drawer();
 players(document);
+document.querySelector("#talk > :last-child")?.scrollIntoView({ block: "end" });
 if (document.body.dataset.change) live();

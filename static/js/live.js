@@ -44,7 +44,8 @@ function place(row) {
     old?.remove();
     row.classList.add("fresh");
     const rows = [...body.querySelectorAll("tr.row")];
-    const next = row.dataset.group === "ended" ? rows[0] : rows.find((other) => Number(other.dataset.at) > Number(row.dataset.at));
+    const sign = row.dataset.group === "ended" ? -1 : 1;
+    const next = rows.find((other) => sign * Number(other.dataset.at) > sign * Number(row.dataset.at));
     body.insertBefore(row, next || null);
     if (row.dataset.group === "ended") [...body.querySelectorAll("tr.row")].slice(KEPT).forEach((extra) => extra.remove());
   }

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from integration import clock
-from integration.dashboard.live import presenter
+from integration.dashboard.live import present
 from integration.database import Change
 from integration.house import callbacks, people
 from tests.dashboard.reading import call_ids, text
@@ -34,6 +34,12 @@ def missed(site):
     with site.house.read() as connection:
         (item,) = callbacks.items(connection)
     return item
+
+
+def shown(site, topic: str, key: str, person):
+    """What the stream tells this person of a change."""
+    with site.app.app_context():
+        return present(Change(1, topic, key, {}), person)
 
 
 def state_of(site, number: int) -> str:
@@ -80,16 +86,22 @@ def test_the_live_page_says_since_when_the_platform_is_unreachable(site, client)
 def test_a_change_is_told_with_the_row_of_the_page(site):
     site.event("call.ringing", 41, ago(5), state="RINGING")
     person = people.create(site.house, "a@example.com", "agent")
-    ((name, data),) = presenter(site.app)(Change(1, "call", "41", {}), person)
+    ((name, data),) = shown(site, "call", "41", person)
     assert name == "call"
     assert json.loads(json.dumps(data))["html"].startswith('<tr class="row" id="call-41"')
     assert data["say"] == "Call ringing from 07700 900101"
     assert data["counts"]["ringing"] == 1
 
 
+def test_a_call_that_ended_long_ago_is_not_told_as_news(site):
+    site.call(41, "2026-01-02 10:00:00")
+    person = people.create(site.house, "a@example.com", "agent")
+    assert shown(site, "call", "41", person) == [("call_gone", {"id": 41})]
+
+
 def test_a_call_that_was_joined_to_another_is_told_as_gone(site):
     person = people.create(site.house, "a@example.com", "agent")
-    ((name, data),) = presenter(site.app)(Change(1, "call_gone", "41", {}), person)
+    ((name, data),) = shown(site, "call_gone", "41", person)
     assert (name, data["id"]) == ("call_gone", 41)
 
 
@@ -110,7 +122,7 @@ def test_a_change_of_somebody_elses_call_shows_nothing_of_it(own_calls_only):
     site = own_calls_only
     site.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
     person = people.create(site.house, "a@example.com", "agent", platform_user_id=11)
-    told = presenter(site.app)(Change(1, "call", "2", {}), person)
+    told = shown(site, "call", "2", person)
     assert "Secret" not in json.dumps(told)
 
 
@@ -183,9 +195,24 @@ def test_a_calls_page_tells_its_story(site, client):
         "+1:07 Hung up",
     ):
         assert step in words
-    assert page.count('class="talk"') - 1 == 2
+    assert page.count('<rect class="talk"') == 2
     assert "<title>On hold 0:30</title>" in page
     assert "09:46:02" in words
+
+
+def test_music_of_a_queue_is_not_shown_as_a_conversation(site, client):
+    site.call(50, "2026-09-02 08:45:55", outcome="missed", talk_seconds=None)
+    moments = {
+        "started": 1788338755,
+        "started_at": "2026-09-02 08:45:55",
+        "connected_at": "2026-09-02 08:45:55",
+    }
+    site.leg(
+        50, group_kind="queue", group_id=7, dst_name="Service", ended_at="2026-09-02 08:46:55", **moments
+    )
+    page = client.get("/calls/50")
+    assert "<title>In the queue 1:00</title>" in page.text
+    assert '<rect class="talk"' not in page.text
 
 
 def test_notes_and_labels_are_kept_and_their_text_is_text(site, client):
