@@ -312,6 +312,21 @@ def test_a_poll_that_misses_one_leg_leaves_a_call_with_another_confirmed(
     assert office.calls("state", "unconfirmed") == [("ringing", 0)]
 
 
+def test_a_clock_that_was_ahead_and_is_set_back_leaves_no_ghost(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = 86_400
+    set_now(monkeypatch, 10)
+    office.tell(rung().tell("ringing", 1))
+    office.poll(live(101, "RINGING"), when=day)
+    set_now(monkeypatch, 30)
+    office.poll(live(101, "RINGING"), when=30)
+    office.poll(when=45)
+    assert office.calls("state", "unconfirmed") == [("ringing", 1)]
+    office.gone(101, when=46)
+    assert office.calls("state") == [("ended",)]
+
+
 def test_a_call_only_polls_tell_of_is_known_too(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     set_now(monkeypatch, 10)
     office.poll(live(101, "CONNECTED", connected_at=T0 + 4, dst_id=str(ANN), dst_name=NAMES[ANN]), when=10)

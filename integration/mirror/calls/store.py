@@ -33,6 +33,9 @@ CHUNK = 2000
 
 TICK = 500
 
+CLOCK_SET_BACK = 300
+"""Seconds by which a mark may be later than a newer poll, before the clock must have been set back."""
+
 _DUE = CallRow._fields.index("due_at")
 _LEG_ID = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 _CALL_COLUMNS = (*CallRow._fields, "change_no")
@@ -88,13 +91,21 @@ class CallStore:
             leg_id = reading.whole(document.values.get("id"))
             if leg_id is not None:
                 listed[leg_id] = document.text
+        open_legs = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
+        # A mark from after this poll was made before our clock was set back; kept, it would hide the leg's
+        # end for as long as the clock was ahead.
+        tx.execute(
+            "UPDATE _leg_live SET seen_at = min(seen_at, ?1), missing_at = min(missing_at, ?1),"
+            " gone_at = min(gone_at, ?1) WHERE leg_id IN (SELECT value FROM json_each(?2))"
+            " AND max(coalesce(seen_at, 0), coalesce(missing_at, 0), coalesce(gone_at, 0)) > ?1 + ?3",
+            (asked, reading.ids_json({*open_legs, *listed}), CLOCK_SET_BACK),
+        )
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
             " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
             [(leg_id, asked, text) for leg_id, text in listed.items()],
         )
-        absent = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
-        absent = [leg_id for leg_id in absent if leg_id not in listed]
+        absent = [leg_id for leg_id in open_legs if leg_id not in listed]
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, missing_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
             " SET missing_at = max(coalesce(missing_at, 0), ?2)",
