@@ -161,6 +161,12 @@ def test_it_is_closed_by_hand_with_a_note_and_reopened(work: List) -> None:
     assert work.items("id", "state", "closed_by") == [(number, "closed", "auto")]
 
 
+def test_a_deed_counts_though_the_platforms_clock_is_ahead_of_ours(work: List) -> None:
+    work.tell(missed(101, 5000))
+    assert work.do(60, callbacks.close, work.items("id")[0][0], WHO)
+    assert work.items("state", "closed_by") == [("closed", WHO)]
+
+
 def test_a_deed_on_what_does_not_exist_says_so(work: List) -> None:
     for deed, more in (
         (callbacks.close, (7, WHO)),

@@ -154,3 +154,11 @@ def test_what_is_left_of_a_call_is_computed_anew_when_a_leg_turns_out_to_be_anot
     assert office.calls("id", "legs") == [(101, 2)]
     office.tell(("cdrs", cdr(9002, 102, 0, 18, 0, src=OTHER, context=f"RG-{GROUP}")))
     assert office.calls("id", "party", "legs", "provisional") == [(101, CALLER, 1, 0), (102, OTHER, 1, 0)]
+
+
+def test_an_id_that_no_fact_names_any_more_still_leads_to_its_call(office: Office) -> None:
+    office.tell(Phone(101, ANN, root=99).tell("ringing", 1))
+    assert office.calls("id") == [(99,)]
+    office.tell(("cdrs", cdr(9001, 101, 0, 18, 11, root_live_id=50)))
+    assert office.calls("id") == [(50,)]
+    assert {"ids": [(50, 50), (99, 50), (101, 50)]} in office.state()

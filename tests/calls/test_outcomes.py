@@ -184,6 +184,9 @@ def test_a_platform_clock_that_runs_ahead_delays_no_missed_call(
     set_now(monkeypatch, -86_400)
     office.tell(rung().tell("missed", 18))
     assert office.calls("due_at") == [(T0 - 86_400 + 5,)]
+    set_now(monkeypatch, 3600)
+    office.tell(rung().tell("missed", 18))
+    assert office.calls("due_at") == [(T0 - 86_400 + 5,)], "told again: we have known since the first time"
 
 
 def test_voicemail_disposition_without_a_message_is_missed_after_ten_minutes(
@@ -325,6 +328,15 @@ def test_a_clock_that_was_ahead_and_is_set_back_leaves_no_ghost(
     assert office.calls("state", "unconfirmed") == [("ringing", 1)]
     office.gone(101, when=46)
     assert office.calls("state") == [("ended",)]
+
+
+def test_a_poll_that_comes_late_does_not_undo_a_newer_one(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 10)
+    office.poll(live(101, "CONNECTED", connected_at=int(T0) + 4), when=10)
+    office.poll(live(101, "RINGING"), when=8)
+    assert office.calls("state", "answered_at") == [("talking", at(4))]
 
 
 def test_a_call_only_polls_tell_of_is_known_too(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
