@@ -7,7 +7,9 @@ from pathlib import Path
 
 from flask import Response, send_file
 
+from integration import clock
 from integration.catalogue import resource
+from integration.catalogue.shapes import Resource
 from integration.errors import PlatformError
 from integration.exports import csv
 from integration.exports.selection import select
@@ -17,6 +19,8 @@ from integration.facade.asking import Asked
 from integration.mirror import media, records
 from integration.mirror.filters import Condition
 from integration.mirror.media import Kind
+from integration.mirror.upsert import put_item
+from integration.platform_api.budget import PEOPLE
 
 _KINDS: dict[str, Kind] = {"monitors": "recording", "voicemessages": "voicemail"}
 
@@ -32,8 +36,10 @@ def audio(asked: Asked) -> Response:
     reads.own_record(asked, target, number)
     with asked.house.mirror.read() as connection:
         row = media.state(connection, kind, number)
-        missing = records.stored(connection, target, number)
-    if missing is not None and missing.missing:
+        known = records.stored(connection, target, number)
+    if known is None:
+        _learn(asked, target, number)
+    elif known.missing:
         raise Stop(404, f"There is no {target.title} {number}.")
     if row is not None and row["state"] == "have":
         path = _inside(asked.house.settings.storage.data_dir, row["path"])
@@ -57,6 +63,18 @@ def user_cdrs(asked: Asked) -> Response:
     body = b"".join(csv.stream(asked.house.mirror.read, chosen))
     headers = {"X-Mirror-Complete": "true" if standing.complete else "false"}
     return whole(body, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _learn(asked: Asked, target: Resource, number: int) -> None:
+    """The record of a file that is not mirrored yet, since it says where the file belongs. Raises Stop."""
+    asked_at = clock.stamp()
+    try:
+        record = asked.house.platform.item(f"/{target.collection}/{number}", who=PEOPLE)
+    except PlatformError as error:
+        if error.status in (403, 404):
+            raise Stop(error.status, f"There is no {target.title} {number}.") from error
+        raise no_answer(error) from error
+    asked.house.mirror.write(lambda tx: put_item(tx, target, record, source="read", asked_at=asked_at))
 
 
 def _fetched(asked: Asked, kind: Kind, number: int) -> tuple[Path, str | None]:

@@ -15,7 +15,7 @@ from integration.database import Transaction
 from integration.errors import PlatformRefused
 from integration.facade.blueprint import make_blueprint
 from integration.mirror import media
-from tests.facade.conftest import USER, Room, sample
+from tests.facade.conftest import USER, Room, sample, says
 
 SOUND = bytes(range(256)) * 40
 RECORD = {"id": 1052000001, "timestamp": "2026-09-02 08:45:55", "size": len(SOUND)}
@@ -93,6 +93,16 @@ def test_what_is_missing_is_fetched_and_sent(room: Room, tmp_path: Path) -> None
     assert room.get(URL).data == SOUND
     assert room.get(URL).data == SOUND
     assert asked == [("recording", 1052000001)]
+
+
+def test_a_recording_that_was_never_heard_of_is_learnt_of_first(room: Room) -> None:
+    room.server.routes[f"{room.base}/monitors/1052000001"] = says({"data": RECORD, "links": {}})
+    fetching(room, lambda kind, number: archive(room))
+    assert room.get(URL).data == SOUND
+    assert room.get("/monitors/5.mp3").status_code == 404
+    room.away()
+    assert room.get("/monitors/6.mp3").status_code == 502
+    assert room.get(URL).data == SOUND
 
 
 def test_what_can_not_be_fetched_says_why_in_json(room: Room) -> None:
