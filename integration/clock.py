@@ -6,8 +6,10 @@ Times are UTC everywhere inside. As text they are 'YYYY-MM-DD HH:MM:SS', the pla
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
+
 
 STAMP = "%Y-%m-%d %H:%M:%S"
 
@@ -33,16 +35,18 @@ def stamp(moment: datetime | float | None = None) -> str:
         moment = now()
     if not isinstance(moment, datetime):
         moment = datetime.fromtimestamp(moment, UTC)
-    return moment.astimezone(UTC).strftime(STAMP)
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+_STAMP = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")
 
 
 def parse_stamp(text: object) -> datetime | None:
     """The moment that 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' names, in UTC; None for anything else."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not _STAMP.fullmatch(text):
         return None
-    for form in (STAMP, "%Y-%m-%d"):
-        try:
-            return datetime.strptime(text, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-    return None
+    try:
+        # strptime would do without the pattern, but takes ten times as long.
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None

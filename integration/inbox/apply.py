@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from integration import clock
 from integration.database import Database, Transaction
 from integration.errors import PlatformBroken, StorageError
 from integration.inbox.interpret import Event, RecordingReady, SmsReceived, Unknown, interpret
@@ -22,6 +23,12 @@ from integration.mirror.calls.store import CallStore
 log = logging.getLogger(__name__)
 
 BATCH = 256
+
+BURST = 8
+"""Webhooks received during a batch from which on they pour in, and acknowledging them goes first."""
+REST = 6.0
+"""While they do: rest this many times as long as the batch took. One interpreter does both."""
+LONGEST_REST = 0.5
 ENDS = frozenset({"call.hangup", "call.missed"})
 
 
@@ -66,8 +73,11 @@ class Applier:
             self._catch_up()
             self._caught_up = True
         while not self._stop.is_set() and (rows := self._inbox.after(self._position, BATCH)):
+            began, received = clock.monotonic(), self._inbox.received
             self._apply_rows(rows)
             self._position = rows[-1].seq
+            if self._inbox.received - received > BURST:
+                self._stop.wait(min(REST * (clock.monotonic() - began), LONGEST_REST))
 
     def again(self, seqs: Sequence[int]) -> int:
         """Apply these once more, whatever became of them (`replay`). Returns how many did not fail."""
