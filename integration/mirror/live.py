@@ -37,7 +37,9 @@ def counts(connection: sqlite3.Connection, only_user: int | None = None) -> Coun
 def open_calls(connection: sqlite3.Connection, only_user: int | None = None) -> list[sqlite3.Row]:
     """Calls going on, longest first."""
     return connection.execute(
-        "SELECT * FROM _calls WHERE state <> 'ended' AND (? IS NULL OR user_id = ?) ORDER BY started_at, id",
+        "SELECT * FROM _calls WHERE state <> 'ended' AND (? IS NULL OR user_id = ?)"
+        # The plus keeps SQLite from reading all calls in order instead of the few that are open.
+        " ORDER BY +started_at, id",
         (only_user, only_user),
     ).fetchall()
 

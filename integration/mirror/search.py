@@ -50,6 +50,8 @@ CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN
 END;
 """
 
+MARK = "\x1f"
+
 CHUNK = 10_000
 """Calls indexed by one transaction, so that webhooks never wait long behind a first load."""
 
@@ -81,36 +83,30 @@ def catch_up(mirror: Database) -> None:
 
 
 def _text(row: sqlite3.Row) -> str:
-    """Numbers without plus, then folded names; a line each, so that nothing matches across two of them."""
-    numbers = (str(row[name] or "").replace("+", "") for name in _NUMBERS)
-    names = (fold(str(row[name] or "")) for name in _NAMES)
-    return "\n".join((*numbers, *names)).replace("\0", " ")
+    """Numbers without plus, then folded names; a line each, so that nothing matches across two of them.
+
+    Two marks stand before each word: with them a word's first one or two letters are a trigram too, and
+    what is shorter than a trigram is found at the start of words by the same index.
+    """
+    parts = [str(row[name] or "").replace("+", "") for name in _NUMBERS]
+    parts += [fold(str(row[name] or "")) for name in _NAMES]
+    return "\n".join(" ".join(f"{MARK}{MARK}{word}" for word in part.split()) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a search box asks for: every group must be found, by any of its alternatives (folded)."""
+    """What a search box asks for: every group must be found, by any of its alternatives (folded, and padded
+    with marks to the length of a trigram)."""
 
     groups: tuple[tuple[str, ...], ...]
 
     @property
-    def indexed(self) -> tuple[tuple[str, ...], ...]:
-        """Groups long enough for the trigram index in each alternative."""
-        return tuple(group for group in self.groups if all(len(word) >= 3 for word in group))
-
-    @property
-    def short(self) -> tuple[tuple[str, ...], ...]:
-        """Groups with an alternative under three characters: compared row by row, from a word's start."""
-        return tuple(group for group in self.groups if not all(len(word) >= 3 for word in group))
-
-    @property
     def match(self) -> str:
-        """The FTS5 expression of `indexed`."""
-        quoted = (
+        """The FTS5 expression."""
+        return " AND ".join(
             "(" + " OR ".join('"' + word.replace('"', '""') + '"' for word in group) + ")"
-            for group in self.indexed
+            for group in self.groups
         )
-        return " AND ".join(quoted)
 
 
 def wanted(query: str, calling_code: str | None) -> Wanted | None:
@@ -119,17 +115,21 @@ def wanted(query: str, calling_code: str | None) -> Wanted | None:
     A number may be spelled with spaces, brackets, dots, slashes, a plus, `00`, or the national way;
     `calling_code` ('44') is that of the display country, for the national way.
     """
-    query = query.replace("\0", " ").strip()[:200]
+    query = query.replace("\0", " ").replace(MARK, " ").strip()[:200]
     if not query:
         return None
     if _NUMERIC.match(query) and any(c.isdigit() for c in query):
-        return Wanted((_spellings(query, calling_code),))
-    words = [fold(word.strip('"') or word) for word in query.split()]
-    groups = [
-        _spellings(word, calling_code) if _NUMERIC.match(word) and len(word) > 3 else (word,)
-        for word in words
-    ]
-    return Wanted(tuple(groups)) if groups else None
+        return Wanted((_padded(_spellings(query, calling_code)),))
+    groups = []
+    for word in query.split():
+        plain = fold(word.strip('"') or word)
+        numeric = len(word) > 3 and _NUMERIC.match(word)
+        groups.append(_padded(_spellings(word, calling_code) if numeric else (plain,)))
+    return Wanted(tuple(groups))
+
+
+def _padded(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(MARK * (3 - len(word)) + word for word in words)
 
 
 def _spellings(number: str, calling_code: str | None) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ def _spellings(number: str, calling_code: str | None) -> tuple[str, ...]:
         return (digits,)
     if digits.startswith("00") and len(digits) > 4:
         spellings.append(digits[2:])
-    elif digits.startswith("0") and len(digits) > 3:
+    elif digits.startswith("0") and len(digits) > (1 if calling_code else 3):
         # Without a country the trunk zero can only be dropped; the rest is a fragment like any other.
         spellings.append((calling_code or "") + digits[1:])
     return tuple(dict.fromkeys(spelling for spelling in spellings if spelling))
