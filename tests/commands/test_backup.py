@@ -230,6 +230,15 @@ class TestRestore:
         assert (made.path / "manifest.json").exists()
         assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(3,)]
 
+    def test_a_data_dir_that_holds_only_backups_is_empty(self, home):
+        made = backup.make(home.data_dir, home.data_dir / "backups")
+        with lock.take(home.data_dir, "serve"):
+            pass
+        for path in home.data_dir.glob("*"):
+            if path.name not in ("backups", "lock", "backup.lock"):
+                path.unlink()
+        assert restore(made.path, home.data_dir).aside is None
+
     def test_it_refuses_while_another_process_works_in_data_dir(self, home, taken):
         with lock.take(home.data_dir, "serve"):
             done = home.run("restore", str(taken), "--replace")
