@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from integration import clock
 from integration.exports.selection import BOOKKEEPING, Reader, Selection
 from integration.mirror.filters import Binder, kind_of
 from integration.mirror.masking import is_secret
@@ -162,4 +161,4 @@ def _in_zone(value: Any, zone: str) -> Any:
         moment = datetime.fromisoformat(value)  # strptime takes ten times as long
     except ValueError:
         return value
-    return moment.replace(tzinfo=UTC).astimezone(_zone(zone)).strftime(clock.STAMP)
+    return moment.replace(tzinfo=UTC).astimezone(_zone(zone)).replace(tzinfo=None).isoformat(" ")

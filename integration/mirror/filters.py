@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
 
 from integration.catalogue.shapes import Field, Resource
 from integration.errors import QueryError
+from integration.mirror.functions import fit, number_of
 
 Operator = Literal["eq", "ne", "lt", "lte", "gt", "gte", "in", "like", "notlike"]
 Kind = Literal["number", "decimal", "boolean", "text", "time", "any"]
@@ -54,7 +53,6 @@ MAX_PATTERN = 1000
 MAX_TEXT = 65_536
 
 _COMPARE = {"lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2})(:[0-9]{2})?)?Z?")
 _PLAIN_NAME = re.compile(r"[^\"\\\x00-\x1f\x7f-\uffff\U00010000-\U0010ffff]{1,64}")
 _INT64 = 2**63
@@ -270,7 +268,7 @@ class Binder:
             text = f"{moment[1]} {moment[2] or '00:00'}{moment[3] or ':00'}"
             return _Value((text,), None, text, time=True)
         if isinstance(value, int | float):
-            return _number(_fit(value), kind)
+            return _number(fit(value), kind)
         number = number_of(value)
         if kind in ("number", "decimal"):
             if number is None:
@@ -357,61 +355,8 @@ _KIND_NAMES: dict[Kind, str] = {
 _TRUTH: dict[Any, int] = {0: 0, 1: 1, "0": 0, "1": 1, "true": 1, "false": 0}
 
 
-def _fit(number: int | float) -> int | float:
-    """SQLite's integers have 64 bits; what is longer is compared as a float."""
-    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
-
-
 def _spelled(number: int | float) -> tuple[str, ...]:
     """`number` as it would be written in a string."""
     if isinstance(number, float) and number.is_integer() and abs(number) < _INT64:
         return (str(int(number)), repr(number))
     return (repr(number),)
-
-
-def number_of(value: Any) -> int | float | None:
-    """The number in `value`: itself, or what a plainly written numeric string says; None for the rest."""
-    if isinstance(value, int | float):
-        return value
-    if not isinstance(value, str) or len(value) > 300 or not _NUMERIC.fullmatch(value):
-        return None
-    return float(value) if "." in value else _fit(int(value))
-
-
-@lru_cache(maxsize=256)
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    """A test for casefolded text. Linear in the text for every piece, so that no pattern can run away."""
-    folded = pattern.casefold()
-    if "%" not in folded:
-        return lambda text: folded in text
-    first, *middle, last = (_piece(piece) for piece in folded.split("%"))
-
-    def matches(text: str) -> bool:
-        start = first.match(text)
-        if start is None:
-            return False
-        position = start.end()
-        for piece in middle:
-            found = piece.search(text, position)
-            if found is None:
-                return False
-            position = found.end()
-        return len(text) - length >= position and last.match(text, len(text) - length) is not None
-
-    length = len(folded) - folded.rfind("%") - 1
-    return matches
-
-
-def _piece(text: str) -> re.Pattern[str]:
-    return re.compile("".join("." if letter == "_" else re.escape(letter) for letter in text), re.DOTALL)
-
-
-def folded_like(pattern: str, text: str | None) -> bool | None:
-    """LIKE that ignores the case of all letters, not of ASCII's alone as SQLite's does. NULL stays NULL."""
-    return None if text is None else _matcher(pattern)(text.casefold())
-
-
-def register(connection: sqlite3.Connection) -> None:
-    """Give `connection` the SQL functions that filters use. For `Database(functions=…)`."""
-    connection.create_function("number_of", 1, number_of, deterministic=True)
-    connection.create_function("folded_like", 2, folded_like, deterministic=True)

@@ -15,7 +15,8 @@ import orjson
 
 from integration.catalogue.shapes import Resource
 from integration.errors import QueryError
-from integration.mirror.filters import AnyOf, Binder, Condition, parse_filter, register
+from integration.mirror.filters import AnyOf, Binder, Condition, parse_filter
+from integration.mirror.functions import register
 
 __all__ = ["INDEXES", "MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 

@@ -1,0 +1,68 @@
+"""SQL functions that filters use: what SQLite itself can't compare.
+
+Registered on every connection of mirror.db (`Database(functions=…)`), called only where they are needed.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+_NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+_INT64 = 2**63
+
+
+def fit(number: int | float) -> int | float:
+    """SQLite's integers have 64 bits; what is longer is compared as a float."""
+    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
+
+
+def number_of(value: Any) -> int | float | None:
+    """The number in `value`: itself, or what a plainly written numeric string says; None for the rest."""
+    if isinstance(value, int | float):
+        return value
+    if not isinstance(value, str) or len(value) > 300 or not _NUMERIC.fullmatch(value):
+        return None
+    return float(value) if "." in value else fit(int(value))
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """A test for casefolded text. Linear in the text for every piece, so that no pattern can run away."""
+    folded = pattern.casefold()
+    if "%" not in folded:
+        return lambda text: folded in text
+    first, *middle, last = (_piece(piece) for piece in folded.split("%"))
+
+    def matches(text: str) -> bool:
+        start = first.match(text)
+        if start is None:
+            return False
+        position = start.end()
+        for piece in middle:
+            found = piece.search(text, position)
+            if found is None:
+                return False
+            position = found.end()
+        return len(text) - length >= position and last.match(text, len(text) - length) is not None
+
+    length = len(folded) - folded.rfind("%") - 1
+    return matches
+
+
+def _piece(text: str) -> re.Pattern[str]:
+    return re.compile("".join("." if letter == "_" else re.escape(letter) for letter in text), re.DOTALL)
+
+
+def folded_like(pattern: str, text: str | None) -> bool | None:
+    """LIKE that ignores the case of all letters, not of ASCII's alone as SQLite's does. NULL stays NULL."""
+    return None if text is None else _matcher(pattern)(text.casefold())
+
+
+def register(connection: sqlite3.Connection) -> None:
+    """Give `connection` the SQL functions that filters use. For `Database(functions=…)`."""
+    connection.create_function("number_of", 1, number_of, deterministic=True)
+    connection.create_function("folded_like", 2, folded_like, deterministic=True)
