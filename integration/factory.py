@@ -78,7 +78,7 @@ class Product:
         wiring.connect(mirror, calls)
         self._applier = Applier(inbox, mirror, calls, clockwork.nudge)
         self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
-        self._following = Loop("call-back list", lambda: callbacks.follow(house, mirror), 30, self.health)
+        self._following = Loop("call-back list", self._follow, 30, self.health)
         self._indexing = Loop("search index", lambda: search.catch_up(mirror), 60, self.health)
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._stopping = threading.Lock()
@@ -133,6 +133,9 @@ class Product:
 
     def _fetch(self, kind: Kind, record_id: int) -> Path:
         return recordings.fetch_file(self.parts, kind, record_id)
+
+    def _follow(self) -> None:
+        callbacks.follow(self.parts.house, self.parts.mirror, self.parts.settings.calls.callback_seconds)
 
     def _tick(self) -> None:
         now = clock.unix()
