@@ -38,7 +38,6 @@ ARCHIVE_FOLDERS = ("recordings", "voicemail")
 
 SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE)
 
-LOCK_FILE = "backup.lock"
 _OWNER = "owner"
 
 Progress = Callable[[str, int, int], None]
@@ -191,8 +190,9 @@ def _check_room(data_dir: Path, dest: Path) -> None:
 
 @contextmanager
 def _only_one(data_dir: Path) -> Iterator[None]:
-    """One backup of a data_dir at a time. The lock is there and not in DEST, which may be a network disk."""
-    descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    """One backup of a data_dir at a time. It is locked itself: DEST may be a network disk, which often can't,
+    and a lock file made by root would keep out the user that `serve` runs as."""
+    descriptor = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -30,11 +30,11 @@ from integration.errors import (
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.client import Platform
 from integration.platform_api.transport import JSON_LIMIT, Transport
-from integration.processes import lock
 from integration.secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
 from integration.settings import Settings, warnings
 from integration.settings_values import is_loopback
 from integration.upkeep.manifest import DATABASES
+from integration.upkeep.writer import writer
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -95,6 +95,9 @@ def _sqlite() -> Iterator[Line]:
 
 def _folder(settings: Settings) -> Iterator[Line]:
     folder = settings.storage.data_dir
+    if folder.exists() and not folder.is_dir():
+        yield Line("fail", "data_dir", f"{folder} is no folder", "set storage.data_dir to another one")
+        return
     there = _nearest(folder)
     try:
         with tempfile.TemporaryFile(dir=there) as file:
@@ -148,13 +151,14 @@ def _account(settings: Settings) -> Iterator[Line]:
 
 def _holder(folder: Path) -> Iterator[Line]:
     try:
-        lock.take(folder, "doctor").release()
-    except lock.Held as held:
-        yield Line("ok", "process", f"{held.holder or 'another process'} works in data_dir")
+        who = writer(folder)
     except SwitchroomError as error:
         yield Line("fail", "process", str(error))
-    else:
+        return
+    if who is None:
         yield Line("warn", "process", "none runs on this data_dir", "start `switchroom serve`")
+    else:
+        yield Line("ok", "process", f"{who} works in data_dir")
 
 
 def _databases(settings: Settings) -> Iterator[Line]:

@@ -19,10 +19,10 @@ from integration.errors import SwitchroomError
 from integration.mirror import archive
 from integration.processes import lock
 from integration.processes.channel import SOCKET_FILE
-from integration.upkeep import backup, manifest
+from integration.upkeep import manifest
 from integration.upkeep.manifest import DATABASES, Entry
 
-STAYS = frozenset({lock.LOCK_FILE, SOCKET_FILE, backup.LOCK_FILE, "backups"})
+STAYS = frozenset({lock.LOCK_FILE, SOCKET_FILE, "backups"})
 """What in data_dir is neither data to be replaced nor a reason to refuse."""
 
 ASIDE = "before-restore-"

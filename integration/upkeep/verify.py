@@ -12,9 +12,9 @@ from pathlib import Path
 from integration import clock, database_files
 from integration.errors import StorageError
 from integration.mirror import archive
-from integration.processes import lock
 from integration.upkeep import manifest
 from integration.upkeep.manifest import DATABASES
+from integration.upkeep.writer import writer
 
 GRACE = timedelta(seconds=60)
 """A webhook may wait this long to be applied while `serve` runs."""
@@ -94,7 +94,7 @@ class Verification:
     def _webhooks(self) -> Iterator[str]:
         """What inbox.db holds against what mirror.db says was applied."""
         inbox = self._data_dir / "inbox.db"
-        serving = self._someone_writes()
+        serving = writer(self._data_dir) is not None
         before = clock.stamp(clock.now() - GRACE) if serving else "9999"
         try:
             with database_files.look_at(self._data_dir / "mirror.db") as connection:
@@ -117,10 +117,3 @@ class Verification:
                 f"inbox.db: is older than mirror.db, which applied webhook number {ahead}; restore both from"
                 " one backup, else webhooks yet to come are taken for applied"
             )
-
-    def _someone_writes(self) -> bool:
-        try:
-            lock.take(self._data_dir, "verify").release()
-        except lock.Held:
-            return True
-        return False

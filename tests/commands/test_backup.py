@@ -235,7 +235,7 @@ class TestRestore:
         with lock.take(home.data_dir, "serve"):
             pass
         for path in home.data_dir.glob("*"):
-            if path.name not in ("backups", "lock", "backup.lock"):
+            if path.name not in ("backups", "lock"):
                 path.unlink()
         assert restore(made.path, home.data_dir).aside is None
 

@@ -163,7 +163,7 @@ def test_a_platform_that_is_away(doctor):
     lines, status = doctor(platform__base_url=f"http://127.0.0.1:{free_port()}/v1.2")
     assert status == 1
     assert lines["platform"][0] == "fail"
-    assert "no connection" in lines["platform"][1]
+    assert "connection" in lines["platform"][1]
 
 
 def test_refused_credentials(doctor):
@@ -208,6 +208,21 @@ def test_a_data_dir_that_cannot_be_written(doctor):
     lines, status = doctor(storage__data_dir="/proc/switchroom")
     assert status == 1
     assert lines["data_dir"][0] == "fail"
+
+
+def test_a_data_dir_that_is_a_file(doctor, tmp_path):
+    (tmp_path / "file").write_text("")
+    lines, status = doctor(storage__data_dir=str(tmp_path / "file"))
+    assert status == 1
+    assert "is no folder" in lines["data_dir"][1]
+
+
+def test_it_leaves_no_file_behind(doctor, home):
+    before = {path.name for path in home.data_dir.iterdir()}
+    doctor()
+    # SQLite makes and keeps the files it shares with other readers.
+    after = {path.name for path in home.data_dir.iterdir() if not path.name.endswith(("-wal", "-shm"))}
+    assert after == before
 
 
 def test_a_data_dir_that_others_can_enter(doctor, home):
