@@ -12,7 +12,7 @@ from integration.context import this_house
 from integration.dashboard import shell
 from integration.dashboard.guard import current_person, needs
 from integration.house import audit, callbacks
-from integration.mirror import history
+from integration.mirror import history, live
 
 blueprint = Blueprint("missed", __name__)
 
@@ -34,6 +34,7 @@ def index() -> str:
     only = shell.only_user()
     with house.mirror.read() as connection:
         calls = {item.id: history.find(connection, item.last_call_id) for item in items if item.last_call_id}
+        hushed = live.people_whose_group_misses_are_hidden(connection)
     if only is not None:
         items = [item for item in items if _theirs(calls.get(item.id), only)]
     hidden = len(items)
@@ -49,6 +50,7 @@ def index() -> str:
         me=me,
         hidden=hidden - len(items),
         waiting=waiting,
+        hushed=hushed,
         done=done if done and done.state == "closed" else None,
     )
 

@@ -137,6 +137,16 @@ def queues_now(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     ).fetchall()
 
 
+def people_whose_group_misses_are_hidden(connection: sqlite3.Connection) -> int:
+    """How many people have `log_missed_calls` off: the platform keeps no CDR of a group's or queue's missed
+    call for them. It stands in a user's own record only, so nobody counts before that was read."""
+    row = connection.execute(
+        "SELECT count(*) FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
+        " AND CASE WHEN json_valid(_item) THEN json_extract(_item, '$.log_missed_calls') END IN (0, '0', 'false')"
+    ).fetchone()
+    return int(row[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """When call records were last read (text UTC; None: never), and why not since (None: all is well)."""

@@ -111,7 +111,7 @@ function take(name, data, id) {
     else if (page === "missed" && data.ended) soon();
     again(data.id);
   } else if (name === "call_gone" && list) { document.getElementById(`call-${data.id}`)?.remove(); tidy(); }
-  else if (name === "callback" && page === "missed") soon();
+  else if ((name === "callback" && page === "missed") || (name === "sms" && page === "messages")) soon();
 }
 
 function more() {

@@ -10,7 +10,10 @@ from playwright.sync_api import expect
 
 from integration import clock
 from integration.factory import ROOT
+from integration.inbox.interpret import SmsReceived
+from integration.mirror import messages
 from tests.browser.conftest import log_in, watch
+from tests.dashboard.site import CALLER, OURS
 from tests.harness import wait_for
 
 
@@ -104,6 +107,22 @@ def test_a_call_appears_moves_and_ends_while_one_watches(browse, site, page):
     site.event("call.hangup", 41, clock.stamp(), state="HANGUP")
     expect(page.locator("#group-ended #call-41")).to_be_visible()
     expect(page.locator("[data-figure='talking']")).to_have_text("0")
+
+
+def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, some, site, page):
+    browse("/calls")
+    ring(site, 41)
+    site.event("call.hangup", 41, clock.stamp(), state="HANGUP")
+    page.get_by_role("button", name="new call").click()
+    expect(page.locator("#call-41")).to_be_visible()
+
+
+def test_a_message_appears_in_its_thread_as_it_comes(browse, site, page):
+    site.put("sms", id=1, created_at=ago(50), **{"from": CALLER, "to": OURS}, message="Hello?", type="I")
+    browse(f"/messages?with={CALLER}")
+    event = SmsReceived("t.1", clock.stamp(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    site.mirror.write(lambda tx: messages.add_event(tx, event))
+    expect(page.locator("#talk")).to_contain_text("Anybody there?")
 
 
 def test_what_happened_between_page_and_stream_is_not_lost(browse, site, page):

@@ -145,6 +145,14 @@ def test_a_missed_caller_is_taken_noted_and_given_back(site, client, missed):
     assert "This view hides 1 caller" in text(client.get("/missed?mine=1"))
 
 
+def test_the_list_says_when_the_platform_keeps_misses_to_itself(site, client):
+    assert "log_missed_calls" not in text(client.get("/missed"))
+    site.put("users", id=1, first_name="Ann", _item='{"log_missed_calls": false}')
+    site.put("users", id=2, first_name="Bea", _item='{"log_missed_calls": true}')
+    site.put("users", id=3, first_name="Cid")
+    assert "For 1 person the platform is set not to record" in text(client.get("/missed"))
+
+
 def test_a_viewer_reads_the_list_but_changes_nothing(site, missed):
     viewer = site.client("viewer")
     assert "Greta Lindqvist" in text(viewer.get("/missed"))
