@@ -69,6 +69,8 @@ def copy(source: Path, target: Path, told: Told = lambda _done, _total: None) ->
 
 def faults(path: Path) -> list[str]:
     """What is wrong inside the database, a line each; empty if nothing is."""
+    if not path.is_file():
+        return ["is missing"]
     try:
         with look_at(path) as connection:
             found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]

@@ -31,6 +31,6 @@ def command(quick: bool, config: Path | None) -> None:
             click.echo(finding)
     for note in verification.notes:
         _show.say(note)
-    _show.say(f"{verification.files:,} files checked, {found:,} findings")
+    _show.say(f"{verification.files:,} files checked, {found:,} {'finding' if found == 1 else 'findings'}")
     if found:
         sys.exit(1)

@@ -81,7 +81,7 @@ def test_a_missing_database_is_found(home):
     (home.data_dir / "inbox.db").unlink()
     done = home.run("verify")
     assert done.returncode == 1
-    assert "inbox.db" in done.stdout
+    assert done.stdout == "inbox.db: is missing\n"
 
 
 def test_webhooks_that_a_running_serve_left_behind_are_found(home):
