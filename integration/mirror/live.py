@@ -142,7 +142,8 @@ def people_whose_group_misses_are_hidden(connection: sqlite3.Connection) -> int:
     call for them. It stands in a user's own record only, so nobody counts before that was read."""
     row = connection.execute(
         "SELECT count(*) FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
-        " AND CASE WHEN json_valid(_item) THEN json_extract(_item, '$.log_missed_calls') END IN (0, '0', 'false')"
+        " AND CASE WHEN json_valid(_item) THEN json_extract(_item, '$.log_missed_calls') END"
+        " IN (0, '0', 'false')"
     ).fetchone()
     return int(row[0])
 
