@@ -81,6 +81,7 @@ class Product:
         self._following = Loop("call-back list", self._follow, 30, self.health)
         self._indexing = Loop("search index", lambda: search.catch_up(mirror), 60, self.health)
         self._ticking = Loop("call timers", self._tick, 1, self.health)
+        self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._stopping = threading.Lock()
         self._stopped = False
         self.application: WSGIApplication = make_application(self.parts)
@@ -92,7 +93,7 @@ class Product:
 
     @property
     def _loops(self) -> tuple[Loop, ...]:
-        return (self._applying, self._following, self._indexing, self._ticking)
+        return (self._applying, self._following, self._indexing, self._ticking, self._pruning)
 
     def start(self) -> None:
         """Start what works on its own: applying webhooks, timers, followers, the clockwork."""

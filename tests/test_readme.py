@@ -1,0 +1,60 @@
+"""The README says what is so: its lines run, its links lead somewhere, its commands are the commands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+
+from integration.cli import COMMANDS
+from tests import readme
+
+ROOT = readme.README.parent
+TEXT = readme.README.read_text("utf-8")
+
+
+def test_run_and_test_are_one_shell_line_each_that_sets_everything_up():
+    for heading, ending in (("Run", "app.py demo"), ("Test", "pytest")):
+        line = readme.line(heading)
+        assert line.startswith("python3 -m venv .venv && .venv/bin/pip install")
+        assert line.endswith(ending)
+
+
+def test_every_link_and_picture_leads_somewhere():
+    targets = re.findall(r"\]\(([^)#]+)\)", TEXT)
+    assert "docs/live.png" in targets
+    for target in targets:
+        assert target.startswith("https://") or (ROOT / target).exists(), target
+
+
+def test_every_command_is_explained_and_every_explained_command_exists():
+    table = TEXT[TEXT.index("## Commands") : TEXT.index("## How it works")]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    explained = {word for cell in cells for word in re.findall(r"`([a-z]+)", cell)}
+    assert explained == set(COMMANDS)
+
+
+def test_every_command_has_help():
+    for command in COMMANDS:
+        done = subprocess.run(
+            [sys.executable, "app.py", command, "--help"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, command
+        assert done.stdout.startswith("Usage: "), command
+
+
+def test_the_needed_python_is_the_one_the_package_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == ">=3.11"
+    assert "Python 3.11 or newer" in TEXT
+
+
+def test_ci_runs_the_readmes_own_test_line_and_the_checks_and_the_trials():
+    script = (ROOT / ".ci" / "run").read_text()
+    for needed in ("tests/readme.py Test", "tests.checks", "tests.trials --short", "chromium"):
+        assert needed in script
