@@ -44,6 +44,7 @@ from integration.settings import Settings
 from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
 from integration.sync.schedule import Clockwork
+from integration.upkeep import commands as upkeep_commands
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -88,6 +89,7 @@ class Product:
         self.commands: Mapping[str, Handler] = {
             **house_commands.handlers(house, mirror.path),
             **sync_commands(self.parts),
+            **upkeep_commands.handlers(inbox, self._applier),
         }
         _watch_databases(self.parts)
 
