@@ -138,7 +138,7 @@ class Facade:
         if operation is None or exposure is Exposure.READ_THROUGH:
             return passing.read_through(asked)
         if exposure is Exposure.FILE:
-            return files.audio(asked) if asked.path.endswith(".mp3") else files.user_cdrs(asked)
+            return files.user_cdrs(asked) if asked.path.endswith(".csv") else files.archived(asked)
         target = resource(operation.resource or "")
         if operation.answer == "collection":
             return reads.collection(asked, target)

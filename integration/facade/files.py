@@ -1,7 +1,8 @@
-"""Files: recordings and voicemail from the archive with Range and ETag, a user's CDRs as CSV."""
+"""Files: sound, traces and captures from the archive with Range and ETag, a user's CDRs as CSV."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from flask import Response, send_file
 from integration import clock
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
-from integration.errors import PlatformError
+from integration.errors import PlatformBroken, PlatformError, StorageFull
 from integration.exports import csv
 from integration.exports.selection import select
 from integration.facade import passing, reads
@@ -22,15 +23,26 @@ from integration.mirror.media import Kind
 from integration.mirror.upsert import put_item
 from integration.platform_api.budget import PEOPLE
 
-_KINDS: dict[str, Kind] = {"monitors": "recording", "voicemessages": "voicemail"}
+log = logging.getLogger(__name__)
+
+_KINDS: dict[tuple[str, str], Kind] = {
+    ("monitors", "mp3"): "recording",
+    ("voicemessages", "mp3"): "voicemail",
+    ("cdrs", "trace"): "trace",
+    ("cdrs", "pcap"): "pcap",
+    ("msdrs", "trace"): "msdr_trace",
+    ("msdrs", "pcap"): "msdr_pcap",
+}
+_TYPES = {"mp3": "audio/mpeg", "trace": "text/plain", "pcap": "application/vnd.tcpdump.pcap"}
 
 
-def audio(asked: Asked) -> Response:
-    """`/monitors/{id}.mp3`, `/voicemessages/{id}.mp3`. What isn't archived yet is fetched and kept."""
+def archived(asked: Asked) -> Response:
+    """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is fetched and kept; what
+    can't be kept here is passed on all the same."""
     if not asked.caller.from_mirror:
         return passing.answer(asked, passing.get(asked))
-    target = resource(asked.collections[0])
-    kind, number = _KINDS[target.collection], int(asked.parameters["id"])
+    target, ending = resource(asked.collections[0]), asked.path.rpartition(".")[2]
+    kind, number = _KINDS[target.collection, ending], int(asked.parameters["id"])
     if number >= 2**63:
         raise Stop(404, f"There is no {target.title} {number}.")
     reads.own_record(asked, target, number)
@@ -44,8 +56,18 @@ def audio(asked: Asked) -> Response:
     if row is not None and row["state"] == "have":
         path = _inside(asked.house.settings.storage.data_dir, row["path"])
         if path is not None:
-            return _sent(path, row["sha256"])
-    return _sent(*_fetched(asked, kind, number))
+            return _sent(path, row["sha256"], _TYPES[ending])
+    try:
+        path, sha256 = _fetched(asked, kind, number)
+    except (StorageFull, OSError) as error:
+        log.warning("%s is passed on without keeping it: %s", asked.path, error)
+        return passing.answer(asked, passing.get(asked))
+    except PlatformBroken as error:
+        if kind in media.KINDS:
+            raise no_answer(error) from error
+        # Nobody documents what traces look like: what we take for an error page may be one.
+        return passing.answer(asked, passing.get(asked))
+    return _sent(path, sha256, _TYPES[ending])
 
 
 def user_cdrs(asked: Asked) -> Response:
@@ -82,6 +104,8 @@ def _fetched(asked: Asked, kind: Kind, number: int) -> tuple[Path, str | None]:
         raise Stop(502, "The file is not in the archive yet.")
     try:
         path = asked.fetch(kind, number)
+    except PlatformBroken:
+        raise
     except PlatformError as error:
         if error.status in (403, 404):
             raise Stop(error.status, str(error)) from error
@@ -100,8 +124,6 @@ def _inside(data_dir: Path, relative: str) -> Path | None:
     return path
 
 
-def _sent(path: Path, sha256: str | None) -> Response:
+def _sent(path: Path, sha256: str | None, kind: str) -> Response:
     """Range, If-Range, If-None-Match and If-Modified-Since are Werkzeug's."""
-    return send_file(
-        path.resolve(), mimetype="audio/mpeg", conditional=True, etag=sha256 or True, max_age=None
-    )
+    return send_file(path.resolve(), mimetype=kind, conditional=True, etag=sha256 or True, max_age=None)

@@ -34,8 +34,11 @@ CREATE INDEX IF NOT EXISTS media_wanted ON media (kind, record_id) WHERE state I
 CREATE INDEX IF NOT EXISTS media_due ON media (kind, next_try_at) WHERE state IN ('wanted', 'failed');
 """
 
-Kind = Literal["recording", "voicemail"]
+Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap"]
+"""`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of
+their own."""
 KINDS: tuple[Kind, ...] = ("recording", "voicemail")
+"""What is fetched by itself; the others when somebody asks for them."""
 
 GAPS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
 """Seconds between a failed download and the next; the last again and again."""
@@ -48,11 +51,16 @@ class _Origin:
     folder: str
     size: str
     """The column that tells a file's bytes, or NULL."""
+    ending: str = "mp3"
 
 
 _ORIGINS: dict[Kind, _Origin] = {
     "recording": _Origin("monitors", "timestamp", "recordings", "record.size"),
     "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL"),
+    "trace": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "trace"),
+    "pcap": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "pcap"),
+    "msdr_trace": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "trace"),
+    "msdr_pcap": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "pcap"),
 }
 
 
@@ -73,10 +81,20 @@ class Wanted:
 def relative_path(kind: Kind, record_id: int, stamp: object) -> str:
     """Where the file lies below data_dir: '<folder>/YYYY/MM/DD/<id>.mp3' by the record's UTC time stamp,
     '<folder>/undated/<id>.mp3' without a valid one. Made from integers only (promise S13)."""
-    folder = _ORIGINS[kind].folder
+    origin = _ORIGINS[kind]
     moment = clock.parse_stamp(stamp)
     day = f"{moment.year:04d}/{moment.month:02d}/{moment.day:02d}" if moment else "undated"
-    return f"{folder}/{day}/{int(record_id)}.mp3"
+    return f"{origin.folder}/{day}/{int(record_id)}.{origin.ending}"
+
+
+def record_path(kind: Kind, record_id: int) -> str:
+    """The platform's path of the record that a file belongs to, below its base."""
+    return f"/{_ORIGINS[kind].table}/{record_id}"
+
+
+def file_path(kind: Kind, record_id: int) -> str:
+    """The platform's path of the file itself."""
+    return f"{record_path(kind, record_id)}.{_ORIGINS[kind].ending}"
 
 
 def follow(mirror: Database, kinds: Iterable[Kind]) -> None:

@@ -35,8 +35,6 @@ AT_ONCE = 3
 AWAY_FAILURES = 3
 """Failures in a row that mean the platform is away, not that these files are bad."""
 
-_PATHS: dict[Kind, str] = {"recording": "monitors", "voicemail": "voicemessages"}
-
 
 def enabled(settings: Settings) -> list[Kind]:
     """The kinds of files that are downloaded by themselves."""
@@ -100,8 +98,8 @@ def download_due(
 
 def prepare(parts: Parts) -> None:
     """Once at the start: remove what the last run did not live to finish, and want what nobody wanted yet."""
-    for folder in media.FOLDERS.values():
-        for part in (parts.settings.storage.data_dir / folder).rglob("*.mp3.part"):
+    for folder in set(media.FOLDERS.values()):
+        for part in (parts.settings.storage.data_dir / folder).rglob("*.part"):
             part.unlink(missing_ok=True)
     for kind in media.KINDS:
         parts.mirror.write(partial(media.want_missing, kind=kind))
@@ -151,10 +149,18 @@ class _Run:
 
 def _fetch(parts: Parts, file: Wanted, target: Path, who: Who) -> None:
     """One download, and what the table says about it afterwards."""
-    _make_sure_of_room(parts, file)
+    with _room(parts, file):
+        _download(parts, file, target, who)
+
+
+def _download(parts: Parts, file: Wanted, target: Path, who: Who) -> None:
     try:
         found = parts.platform.download(
-            f"/{_PATHS[file.kind]}/{file.record_id}.mp3", target, size=file.size, check=files.mp3, who=who
+            media.file_path(file.kind, file.record_id),
+            target,
+            size=file.size,
+            check=files.mp3 if file.kind in media.KINDS else files.any_content,
+            who=who,
         )
     except PlatformRefused as error:
         if error.status == 404 and _record_is_gone(parts, file):
@@ -176,7 +182,7 @@ def _note(parts: Parts, file: Wanted, error: Exception) -> None:
 def _record_is_gone(parts: Parts, file: Wanted) -> bool:
     """A recording that is not ready answers 404, too; one that is gone has no record either."""
     try:
-        parts.platform.item(f"/{_PATHS[file.kind]}/{file.record_id}", tries=1)
+        parts.platform.item(media.record_path(file.kind, file.record_id), tries=1)
     except PlatformRefused as error:
         return error.status == 404
     except PlatformError:
@@ -184,8 +190,25 @@ def _record_is_gone(parts: Parts, file: Wanted) -> bool:
     return False
 
 
-def _make_sure_of_room(parts: Parts, file: Wanted) -> None:
+@contextmanager
+def _room(parts: Parts, file: Wanted) -> Iterator[None]:
+    """Room for the file, kept until it stands in the table: others are being fetched at the same time.
+
+    Raises StorageFull.
+    """
+    global _reserved
     size = file.size or GUESS
+    with _guard:
+        _make_sure_of_room(parts, _reserved + size)
+        _reserved += size
+    try:
+        yield
+    finally:
+        with _guard:
+            _reserved -= size
+
+
+def _make_sure_of_room(parts: Parts, size: int) -> None:
     data_dir = parts.settings.storage.data_dir
     if shutil.disk_usage(data_dir).free - size < LEFT_FREE:
         raise StorageFull(f"less than 2 GB are left in {data_dir}; no file is fetched until there is room")
@@ -212,6 +235,9 @@ def _in_place(target: Path, known: sqlite3.Row | None) -> bool:
 
 
 _fetching: dict[Path, tuple[threading.Lock, int]] = {}
+_reserved = 0
+"""Bytes of the files that are being fetched."""
+
 _guard = threading.Lock()
 
 

@@ -12,9 +12,13 @@ import pytest
 from flask import Flask
 
 from integration.database import Transaction
-from integration.errors import PlatformRefused
+from integration.errors import PlatformRefused, StorageFull
 from integration.facade.blueprint import make_blueprint
+from integration.health import Health
 from integration.mirror import media
+from integration.mirror.calls.store import CallStore
+from integration.sync import recordings
+from integration.sync.parts import Gear
 from tests.facade.conftest import USER, Room, sample, says
 
 SOUND = bytes(range(256)) * 40
@@ -150,3 +154,74 @@ def test_a_users_cdrs_come_as_csv(room: Room) -> None:
     rows = list(csv.DictReader(io.StringIO(answer.data.decode(), newline="")))
     assert [row["id"] for row in rows] == ["1"]
     assert rows[0]["calldate"] == cdr["calldate"]
+
+
+CDR = sample("response-cdrs-list-200")["data"][0]
+
+
+class TestTraces:
+    """`.trace` and `.pcap` through the archive's own download."""
+
+    @pytest.fixture
+    def room(self, room: Room) -> Room:
+        gear = Gear(room.house.settings, room.mirror, room.platform, Health(), CallStore())
+        fetching(room, lambda kind, number: recordings.fetch_file(gear, kind, number))
+        return room
+
+    @pytest.mark.parametrize(
+        ("collection", "ending", "content", "kind"),
+        [
+            ("cdrs", "trace", b"INVITE sip:1001@example.com SIP/2.0\r\n", "text/plain; charset=utf-8"),
+            ("cdrs", "pcap", b"\xa1\xb2\xc3\xd4" + SOUND, "application/vnd.tcpdump.pcap"),
+            ("msdrs", "trace", b"BYE sip:1001@example.com SIP/2.0\r\n", "text/plain; charset=utf-8"),
+            ("msdrs", "pcap", b"\xd4\xc3\xb2\xa1" + SOUND, "application/vnd.tcpdump.pcap"),
+        ],
+    )
+    def test_they_are_fetched_once_and_kept(
+        self, room: Room, collection: str, ending: str, content: bytes, kind: str
+    ) -> None:
+        room.put(collection, {**CDR, "id": 7, "created_at": "2026-09-02 08:45:55"})
+        url = f"/{collection}/7.{ending}"
+        room.server.routes[room.base + url] = lambda asked, reply: reply.content(
+            content, "application/octet-stream"
+        )
+        answer = room.get(url)
+        assert (answer.status_code, answer.content_type, answer.data) == (200, kind, content)
+        assert room.asked(url) == 1
+        room.away()
+        again = room.get(url, {**room.headers, "Range": "bytes=0-3"})
+        assert (again.status_code, again.data) == (206, content[:4])
+
+    def test_a_cdr_and_a_media_session_of_the_same_id_have_their_own(self, room: Room) -> None:
+        for collection in ("cdrs", "msdrs"):
+            room.put(collection, {**CDR, "id": 7})
+            room.server.routes[f"{room.base}/{collection}/7.trace"] = lambda asked, reply, of=collection: (
+                reply.content(of.encode(), "text/plain")
+            )
+        assert [room.get(f"/{name}/7.trace").data for name in ("cdrs", "msdrs", "cdrs")] == [
+            b"cdrs",
+            b"msdrs",
+            b"cdrs",
+        ]
+
+    def test_a_trace_that_is_json_is_passed_on(self, room: Room) -> None:
+        room.put("cdrs", CDR)
+        url = f"/cdrs/{CDR['id']}.trace"
+        room.server.routes[room.base + url] = says({"data": [{"method": "INVITE"}]})
+        assert room.get(url).json == {"data": [{"method": "INVITE"}]}
+
+    def test_what_the_platform_does_not_have_is_404(self, room: Room) -> None:
+        room.put("cdrs", CDR)
+        assert room.get(f"/cdrs/{CDR['id']}.pcap").status_code == 404
+        assert room.get("/cdrs/5.pcap").status_code == 404
+
+
+def test_what_can_not_be_kept_here_is_passed_on(room: Room) -> None:
+    def fetch(kind: str, number: int) -> Path:
+        raise StorageFull("the disk is full")
+
+    room.put("monitors", RECORD)
+    room.server.routes[room.base + URL] = lambda asked, reply: reply.content(SOUND, "audio/mpeg3")
+    fetching(room, fetch)
+    answer = room.get(URL)
+    assert (answer.status_code, answer.data) == (200, SOUND)
