@@ -17,6 +17,7 @@ from integration.facade import narrowing
 from integration.facade.answers import Stop
 from integration.facade.auth import Caller
 from integration.mirror.media import Kind
+from integration.mirror.shortcuts import Shortcuts
 
 Fetch = Callable[[Kind, int], Path]
 """(kind, record id) → the file, complete and kept. Raises PlatformError where it can't be had."""
@@ -37,6 +38,7 @@ class Asked:
     operation: Operation | None
     parameters: dict[str, str]
     fetch: Fetch | None
+    shortcuts: Shortcuts
 
     @property
     def args(self) -> MultiDict[str, str]:

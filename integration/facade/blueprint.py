@@ -12,6 +12,7 @@ from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
 from integration.catalogue import match, methods_for, resource
+from integration.catalogue.shapes import Operation
 from integration.context import House
 from integration.errors import PlatformError, QueryError, StorageError
 from integration.facade import files, passing, reads, writes
@@ -20,6 +21,7 @@ from integration.facade.asking import Asked, Fetch, check_rights
 from integration.facade.auth import Caller, Gatekeeper
 from integration.facade.exposure import BEYOND, EXPOSURE, Exposure
 from integration.facade.login import logout, public, token_deleted
+from integration.mirror.shortcuts import Shortcuts
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class Facade:
     def __init__(self, house: House, fetch: Fetch | None = None) -> None:
         self._house = house
         self._fetch = fetch
+        self._shortcuts = Shortcuts()
         self.gatekeeper = Gatekeeper(house)
 
     def answer(self, rest: str = "") -> Response:
@@ -120,9 +123,19 @@ class Facade:
         return self._dispatch(asked)
 
     def _asked(
-        self, caller: Caller, method: str, path: str, operation: object, parameters: dict[str, str]
+        self, caller: Caller, method: str, path: str, operation: Operation | None, parameters: dict[str, str]
     ) -> Asked:
-        return Asked(self._house, request, caller, method, path, operation, parameters, self._fetch)  # type: ignore[arg-type]
+        return Asked(
+            self._house,
+            request,
+            caller,
+            method,
+            path,
+            operation,
+            parameters,
+            self._fetch,
+            self._shortcuts,
+        )
 
     def _dispatch(self, asked: Asked) -> Response:
         operation = asked.operation

@@ -117,7 +117,7 @@ def _page(
     (`anyway`: then as far as the mirror knows it)."""
     if asked.caller.narrowed is not None:
         question = question.also(narrowing.own(connection, question.resource, asked.caller.narrowed))
-    texts: list[bytes] | None = question.texts(connection)
+    texts: list[bytes] | None = asked.shortcuts.texts(connection, question)
     if question.include:
         for relation in question.include:
             if asked.caller.key is not None and not asked.caller.key.may_touch(relation):
@@ -127,7 +127,7 @@ def _page(
             return None
     if asked.caller.local and (has_secrets(question.resource) or question.include):
         texts = [masked(text) for text in texts or []]
-    body = b'{"data":[%b],"total":%d}' % (b",".join(texts or []), question.total(connection))
+    body = b'{"data":[%b],"total":%d}' % (b",".join(texts or []), asked.shortcuts.total(connection, question))
     return whole(body, headers=_headers(standing))
 
 

@@ -63,7 +63,8 @@ class Query:
     """One question about a collection. `page` counts from 1.
 
     `missing` includes records that are no longer on the platform (the facade never does); `hidden` are fields
-    that this caller may not use. Every method raises QueryError for a property no record has and for a value
+    that this caller may not use; `start` is (key, page) where that page is known to end with that key, for a
+    question `in_key_order`. Every method raises QueryError for a property no record has and for a value
     the property can't have; sqlite3.OperationalError 'interrupted' when the connection's deadline passes.
     """
 
@@ -78,6 +79,13 @@ class Query:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: bool = False
     hidden: frozenset[str] = frozenset()
+    start: tuple[object, int] | None = None
+
+    @property
+    def in_key_order(self) -> bool:
+        """Whether a page can begin behind the key that another ended with."""
+        by_key = self.sort is None or self.sort == self.resource.key
+        return by_key and self.group_by is None and self.resource.key is not None
 
     def also(self, *conditions: Condition | AnyOf) -> Query:
         """The same question, narrowed further."""
@@ -141,10 +149,14 @@ class Query:
             direction = "DESC" if self.descending else "ASC"
             order = f"{binder.expression(self.sort or '', 'sort')} {direction}, {key}"
         limit = binder.bind(self.limit)
-        offset = (self.page - 1) * self.limit
-        skip = binder.bind(min(offset, _FAR))
         where = self.where(binder)
         windowed = by_key and binder.windowed(self.conditions)
+        offset = (self.page - 1) * self.limit
+        if self.start is not None and self.in_key_order:
+            sign = "<" if order.endswith("DESC") else ">"
+            where += f" AND {'+' if windowed else ''}{key} {sign} {binder.bind(self.start[0])}"
+            offset -= self.start[1] * self.limit
+        skip = binder.bind(min(offset, _FAR))
         if windowed:
             # Without the plus SQLite walks the keys from the oldest record on, to spare itself the sort.
             order = f"+{order}"
