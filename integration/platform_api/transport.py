@@ -292,6 +292,10 @@ def _length(headers: Mapping[str, str]) -> int | None:
 def _translate(error: urllib3.exceptions.HTTPError, status: int | None) -> PlatformError:
     """urllib3's error as one of ours. What is certain to be no answer is Unreachable; a cut one is Broken."""
     cause = _cause(error)
+    if isinstance(error, urllib3.exceptions.NameResolutionError):
+        return PlatformUnreachable("the platform's name can't be resolved; check platform.base_url and DNS")
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
+        return PlatformUnreachable("the platform refuses connections; check platform.base_url")
     if isinstance(error, urllib3.exceptions.ReadTimeoutError | urllib3.exceptions.ConnectTimeoutError):
         what = "no connection" if isinstance(error, urllib3.exceptions.ConnectTimeoutError) else "no answer"
         return PlatformUnreachable(f"the platform gave {what} in time", status=status)
@@ -305,12 +309,8 @@ def _translate(error: urllib3.exceptions.HTTPError, status: int | None) -> Platf
         return PlatformThrottled(f"the platform's answer has unreadable headers ({type(cause).__name__})")
     if status is not None:
         return PlatformBroken(f"the platform's answer was cut ({cause or error})", status=status)
-    if isinstance(error, urllib3.exceptions.NameResolutionError):
-        return PlatformUnreachable("the platform's name can't be resolved; check platform.base_url and DNS")
     if isinstance(error, urllib3.exceptions.SSLError) or isinstance(cause, ssl.SSLError):
         return PlatformUnreachable(f"no secure connection to the platform: {cause or error}")
-    if isinstance(error, urllib3.exceptions.NewConnectionError):
-        return PlatformUnreachable("no connection to the platform; check platform.base_url and the network")
     return PlatformUnreachable(f"the connection to the platform broke ({cause or error})")
 
 

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import trustme
 
 from integration.errors import (
     CredentialsRefused,
@@ -18,6 +19,7 @@ from integration.errors import (
 )
 from integration.platform_api import transport
 from integration.platform_api.budget import PEOPLE
+from integration.simulator import embed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -192,7 +194,9 @@ def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
 def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, make, part):
     def drip(asked, reply):
         reply.raw(OK + (b"Content-Length: 100000\r\n\r\n" if part == "body" else b"X-Slow: "), close=True)
-        while not server.stopping.wait(0.05):
+        for _ in range(100):
+            if server.stopping.wait(0.05):
+                return
             reply.raw(b" " if part == "body" else b"x")
 
     server.routes["*"] = drip
@@ -215,8 +219,33 @@ def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch)
 def test_it_says_when_nobody_is_there(make):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        with pytest.raises(PlatformUnreachable, match="no connection"):
+        with pytest.raises(PlatformUnreachable, match="refuses connections"):
             make(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}").get("/cdrs", tries=1)
+
+
+def test_it_says_when_the_name_is_unknown(make):
+    with pytest.raises(PlatformUnreachable, match="can't be resolved"):
+        make(base_url="http://nobody.invalid/v1.2").get("/cdrs", tries=1)
+
+
+def test_it_trusts_the_authorities_of_the_system_only(make, monkeypatch, tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    simulator = embed.start(cdrs=1, tls_cert=tmp_path / "server.pem", tls_key=tmp_path / "server.pem")
+    try:
+        options = {
+            "base_url": simulator.url,
+            "user_id": str(simulator.admin.id),
+            "api_key": simulator.admin.api_key,
+        }
+        with pytest.raises(PlatformUnreachable, match="no secure connection"):
+            make(**options).get("/me", tries=1)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert make(**options).get("/me").status == 200
+    finally:
+        simulator.stop()
 
 
 def test_no_more_requests_than_allowed_are_under_way(server, make):

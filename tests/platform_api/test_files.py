@@ -82,7 +82,9 @@ def test_another_status_is_an_error_not_a_file(server, fetch, status, error):
 def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
     def drip(asked, reply):
         reply.raw(HEAD + b"Content-Length: %d\r\n\r\n" % len(SOUND) + SOUND[:4], close=True)
-        while not server.stopping.wait(0.05):
+        for _ in range(100):
+            if server.stopping.wait(0.05):
+                return
             reply.raw(b"x")
 
     server.routes["*"] = drip

@@ -80,8 +80,8 @@ class Rig:
             return json.load(answer)
 
     def play(self, script: str, **options: object) -> dict[str, Any]:
-        """A call that has happened already, told by no webhook."""
-        return self.control("calls", script=script, instant=True, silent=True, **options)
+        """A recorded call that has happened already, told by no webhook."""
+        return self.control("calls", script=script, instant=True, silent=True, recorded=True, **options)
 
     def tell(self, event: dict[str, Any]) -> None:
         """A webhook of the platform's is applied."""

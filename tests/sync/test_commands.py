@@ -100,3 +100,13 @@ def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, 
     ]
     assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
     assert result["files"]["have"] == len(rig.records("monitors"))
+
+
+def test_a_walk_that_is_handed_on_goes_on_where_it_was(rig, sync, monkeypatch):
+    monkeypatch.setattr(reconcile, "page_limit", lambda failures: 20)
+    with pytest.raises(Unfinished) as caught:
+        sync(Told(3), full=True, files=False, resources=["cdrs"])
+    done = len(rig.ids("cdrs"))
+    assert 0 < done < len(rig.records("cdrs"))
+    row = sync(**caught.value.arguments)["rows"][0]
+    assert row["read"] == len(rig.records("cdrs")) - done

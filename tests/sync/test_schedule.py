@@ -90,6 +90,21 @@ def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
     until(lambda: all_files(rig), 8)
 
 
+def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
+    """What is arranged for the next run was read a moment before the wish was written."""
+    _, clockwork = run()
+    real, runs, nudges = schedule.wishes.next_at, [], iter([clockwork.nudge])
+
+    def next_at(connection):
+        runs.append(1)
+        next(nudges, lambda: None)()
+        return real(connection)
+
+    monkeypatch.setattr(schedule.wishes, "next_at", next_at)
+    clockwork.nudge()
+    until(lambda: len(runs) >= 2, 8)
+
+
 def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
     monkeypatch.setattr("integration.sync.live.YOUNG_SECONDS", 0.0)
     rig, _ = run()
