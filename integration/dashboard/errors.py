@@ -31,6 +31,7 @@ def register(app: Flask) -> None:
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(sqlite3.OperationalError, _cut)
     app.register_error_handler(StorageError, _storage)
+    app.register_error_handler(OverflowError, _beyond)
     app.register_error_handler(500, _http)
 
 
@@ -55,6 +56,11 @@ def _cut(error: sqlite3.OperationalError) -> Response:
     return answer(
         503, "This search takes too long. Narrow it to fewer days, or search for a longer fragment."
     )
+
+
+def _beyond(_: OverflowError) -> Response:
+    """An id beyond 64 bits, which SQLite can't even be asked for: it names nothing we have."""
+    return answer(404)
 
 
 def answer(status: int, text: str = "") -> Response:

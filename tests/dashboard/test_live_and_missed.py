@@ -322,3 +322,27 @@ def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(site, cl
     assert "Nothing here" in text(page)
     answer = client.get("/nowhere", headers={"Accept": "application/json"})
     assert answer.json()["errors"] == []
+
+
+@pytest.mark.parametrize("path", ["/calls/{}", "/calls/{}/beside", "/recordings/{}.mp3", "/voicemail/{}.mp3"])
+def test_an_id_beyond_every_bound_names_nothing(site, client, path):
+    assert client.get(path.format(10**40)).status_code == 404
+    assert client.get(f"/missed?done={10**40}").status_code in (200, 404)
+    assert client.post(f"/missed/{10**40}/close").status_code == 404
+
+
+def test_a_search_that_takes_too_long_is_cut_and_says_so(site, client, monkeypatch):
+    monkeypatch.setattr("integration.dashboard.calls.READ_SECONDS", -1.0)
+    monkeypatch.setattr("integration.mirror.history.COUNTED", 10**9)
+    site.mirror.write(
+        lambda tx: tx.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+            " INSERT INTO _calls (id, direction, state, unconfirmed, provisional, outcome, started_at, party,"
+            " party_name, hold_incomplete, legs, recordings, voicemails, cdrs, sources, change_no)"
+            " SELECT i, 'in', 'ended', 0, 0, 'missed', '2026-01-01 00:00:00', '', '', 0, 1, 0, 0, 1, '', 0"
+            " FROM n"
+        )
+    )
+    answer = client.get("/calls?range=all&recorded=1")
+    assert answer.status_code == 503
+    assert "Narrow it to fewer days" in text(answer)
