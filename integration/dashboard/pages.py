@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from integration.dashboard import call, calls, errors, formats, live, messages, missed, shell, system
+from integration.dashboard import account, call, calls, errors, formats, live, messages, missed, shell, system
 
 BLUEPRINTS = (
     live.blueprint,
@@ -12,6 +12,7 @@ BLUEPRINTS = (
     calls.blueprint,
     call.blueprint,
     messages.blueprint,
+    account.blueprint,
     system.blueprint,
 )
 

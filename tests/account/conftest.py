@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.account.filling import Filling
+from tests.dashboard.site import running
+
+
+@pytest.fixture
+def site(tmp_path):
+    with running(tmp_path / "data") as site:
+        yield site
+
+
+@pytest.fixture
+def own_only(tmp_path):
+    """A dashboard whose agents see their own calls."""
+    with running(tmp_path / "data", dashboard__agents_see="own") as site:
+        yield site
+
+
+@pytest.fixture
+def client(site):
+    return site.client("admin")
+
+
+@pytest.fixture
+def fill(site):
+    """`fill("users", {...}, {...})`: the collection as a complete walk would leave it."""
+    return Filling(site)

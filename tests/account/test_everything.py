@@ -1,0 +1,115 @@
+"""Every listed collection of the catalogue opens, as list and as record, whatever stands in it."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from integration.dashboard.account_shelves import GROUPS, SHELVES
+from integration.mirror.masking import is_secret
+from tests.account.filling import LISTED, complete_record, path_of
+from tests.dashboard.reading import text
+
+every = pytest.mark.parametrize("of", LISTED, ids=lambda of: of.collection)
+
+XSS = (
+    "<script>alert(1)</script>\"><img src=x onerror=alert(2)>'-->{{7*7}}</textarea><svg onload=alert(3)> "
+    "javascript:alert(4)"
+)
+
+
+def test_every_collection_has_its_place_in_a_group():
+    assert [shelf.collection for shelf in SHELVES.values() if shelf.group not in GROUPS] == []
+    assert {of.collection for of in LISTED} == set(SHELVES)
+
+
+def test_the_overview_names_and_links_every_collection_with_what_is_here(client, fill):
+    fill("users", complete_record(_of("users"), number=1), complete_record(_of("users"), number=2))
+    fill("faxes")
+    fill.failed("chats", "the platform answered 403")
+    page = client.get("/account")
+    links = re.findall(r'<li><a href="(/account/[^"]+)">(.*?)</a></li>', page.text, re.DOTALL)
+    assert {link for link, _ in links} == {f"/account/{of.collection}" for of in LISTED}
+    said = {link: " ".join(re.sub(r"<[^>]*>", " ", words).split()) for link, words in links}
+    assert said["/account/users"].startswith("Users")
+    assert said["/account/users"].endswith("ago 2")
+    assert said["/account/faxes"].endswith("ago 0")
+    assert said["/account/ivrs"] == "IVRs not mirrored yet —"
+    assert said["/account/chats"] == "Chats could not be read —"
+    assert "2 of 37 collections are mirrored" in text(page)
+
+
+@every
+def test_it_opens_empty(client, of):
+    page = client.get(f"/account/{of.collection}")
+    assert page.status_code == 200
+    assert "Not mirrored yet" in text(page)
+
+
+@every
+def test_it_opens_as_list_and_as_record_with_every_field(client, fill, of):
+    record = complete_record(of)
+    fill(of.collection, record)
+    listed = client.get(f"/account/{of.collection}")
+    shown = client.get(path_of(of) if of.collection != "me" else "/account/me")
+    assert (listed.status_code, shown.status_code) == (200, 200)
+    if of.collection != "me":
+        assert f'href="{path_of(of)}"' in listed.text
+    for name in record:
+        kept = not (of.collection == "me" and name.startswith("sip_"))
+        assert (f"<code>{html.escape(name)}</code>" in shown.text) == kept, name
+
+
+@every
+def test_what_a_record_holds_is_escaped_everywhere(client, fill, of):
+    fill(of.collection, complete_record(of, XSS))
+    if of.item and of.key:
+        fill.item(of.collection, complete_record(of, XSS))
+    for path in (
+        "/account",
+        f"/account/{of.collection}",
+        f"/account/{of.collection}?q=%3Cscript%3E",
+        path_of(of) if of.collection != "me" else "/account/me",
+    ):
+        page = client.get(path)
+        assert page.status_code == 200, path
+        for tag in ("<script>alert", "<img src=x", "<svg onload", "</textarea><svg", 'href="javascript'):
+            assert tag not in page.text, (path, tag)
+        assert "49</textarea>" not in page.text
+
+
+@every
+def test_no_secret_is_on_any_page(client, fill, of):
+    record = {
+        **complete_record(of),
+        **{field.name: "canary-4711" for field in of.fields if is_secret(field.name)},
+        "sip_password": "canary-sip",
+        "api_key": "canary-key",
+        "nested": {"pin": "canary-nested", "list": [{"vm_pin": "canary-list"}]},
+    }
+    fill(of.collection, record)
+    if of.item and of.key:
+        fill.item(of.collection, record)
+    for path in (f"/account/{of.collection}", path_of(of) if of.collection != "me" else "/account/me"):
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "canary" not in page.text, path
+
+
+@every
+def test_every_field_can_be_sorted_by_in_both_directions(client, fill, of):
+    if of.collection == "me":
+        return
+    fill(of.collection, complete_record(of, "b", 2), complete_record(of, "a", 1))
+    page = client.get(f"/account/{of.collection}?columns={','.join(complete_record(of))}")
+    links = {html.unescape(link) for link in re.findall(r'<th[^>]*><a href="([^"]+)"', page.text)}
+    assert len(links) >= len([field for field in of.fields if not (field.secret or field.item_only)])
+    for link in links:
+        assert client.get(link).status_code == 200, link
+        assert client.get(link + "&dir=DESC").status_code == 200, link
+
+
+def _of(collection):
+    return next(of for of in LISTED if of.collection == collection)
