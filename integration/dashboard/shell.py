@@ -86,6 +86,7 @@ def tabs(counts: live.Counts, missed: int, trouble: bool) -> list[Tab]:
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
         Tab("calls", "/calls", "Calls", "calls", "c"),
         Tab("messages", "/messages", "Messages", "messages", "s"),
+        Tab("account", "/account", "Account", "account", "a"),
         Tab("system", "/system", "System", "system", "y", "alarm" if trouble else "", int(trouble)),
     ]
 
