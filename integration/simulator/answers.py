@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from flask import Response, g
 
 from integration.simulator.login import Token
-from integration.simulator.machine import Machine
 from integration.simulator.people import Person
+
+if TYPE_CHECKING:
+    from integration.simulator.machine import Machine
 
 Record = dict[str, Any]
 
@@ -45,6 +47,17 @@ def item(record: Record, status: int = 200, path: str | None = None) -> Response
     return reply({"data": record, "links": {"self": path} if path else {}}, status)
 
 
+def listing(records: Iterable[Record], total: int | None = None) -> Response:
+    """A collection's envelope; `total` defaults to the number of `records`."""
+    found = list(records)
+    return reply({"data": found, "total": len(found) if total is None else total})
+
+
+def accepted(message: str = "Accepted") -> Response:
+    """202: it will be done. What the body says is not shown."""
+    return reply({"message": message}, 202)
+
+
 def no_content() -> Response:
     answer = Response(status=204)
     del answer.headers["Content-Type"]
@@ -52,7 +65,7 @@ def no_content() -> Response:
 
 
 def machine() -> Machine:
-    return cast(Machine, g.machine)
+    return cast("Machine", g.machine)
 
 
 def caller() -> Person:

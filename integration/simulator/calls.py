@@ -71,7 +71,8 @@ class Scripts:
         ring groups with a mailbox at their end do) on a leg of the mailbox's own."""
         if wish.form == "leg" or wish.group is not None:
             boxed = [group for group in self.account.groups if group.final_dst_type == "V"]
-            return self.ring_group_missed(replace(wish, voicemail=True, group=wish.group or boxed[0]))
+            group = wish.group or (boxed[0] if boxed else None)
+            return self.ring_group_missed(replace(wish, voicemail=True, group=group))
         user, caller, line = self.cast.direct(wish)
         leg = self.cast.inbound(caller, line, user)
         plan = Plan("voicemail", [leg], party=caller)
@@ -178,7 +179,7 @@ class Scripts:
         """A answers, holds, transfers to B; B talks on."""
         user, caller, line = self.cast.direct(wish)
         first = self.cast.inbound(caller, line, user)
-        other = wish.other or self.rng.choice([p for p in self.account.people if p.online and p is not user])
+        other = wish.other or self.cast.colleague(user)
         plan = Plan("transfer", [first], party=caller, answered=True)
         ring = wish.ring or self.cast.ringing()
         talk = wish.talk or self.cast.talk()
@@ -265,7 +266,7 @@ class Scripts:
 
     def internal(self, wish: Wish) -> Plan:
         user = wish.user or self.cast.someone()
-        other = wish.other or self.rng.choice([p for p in self.account.people if p.online and p is not user])
+        other = wish.other or self.cast.colleague(user)
         leg = self.cast.outgoing(user, other.ext)
         answered = wish.answered if wish.answered is not None else self.rng.random() < 0.8
         plan = Plan("internal", [leg], answered=answered)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import TypeVar
 
 from integration.simulator import numbers
 from integration.simulator.legs import Leg, Wish
 from integration.simulator.people import Account, Group, Line, Person
+
+_T = TypeVar("_T")
+
+
+class NobodyThere(LookupError):
+    """The account has nobody (or nothing) left that a script needs."""
 
 
 class Casting:
@@ -43,12 +50,20 @@ class Casting:
         return 2.0 + self.rng.random() * 10.0
 
     def someone(self) -> Person:
-        return self.rng.choice([person for person in self.account.people if person.online])
+        return self._one([person for person in self.account.people if person.online], "user on line")
+
+    def colleague(self, user: Person) -> Person:
+        """Somebody else on line."""
+        return self._one([p for p in self.account.people if p.online and p is not user], "other user")
 
     def group(self, kind: str, strategy: str | None = None) -> Group:
-        return self.rng.choice(
-            [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
-        )
+        groups = [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
+        return self._one([group for group in groups if group.members], f"{kind} with strategy {strategy}")
+
+    def _one(self, among: list[_T], what: str) -> _T:
+        if not among:
+            raise NobodyThere(f"the account has no {what}")
+        return self.rng.choice(among)
 
     # -- legs ------------------------------------------------------------------------------------
 
@@ -116,11 +131,14 @@ class Casting:
         caller = wish.caller if wish.caller is not None else self.caller()
         if wish.user is not None:
             return wish.user, caller, wish.line or self.account.line_of(wish.user)
-        line = wish.line or self.rng.choice([x for x in self.account.lines if isinstance(x.target, Person)])
+        direct = [line for line in self.account.lines if isinstance(line.target, Person)]
+        line = wish.line or self._one(direct, "number of a user")
         return (line.target if isinstance(line.target, Person) else self.someone()), caller, line
 
     def to_group(self, wish: Wish, kind: str, strategy: str | None) -> tuple[Group, str, Line]:
         group = wish.group or self.group(kind, strategy)
+        if not group.members:
+            raise NobodyThere(f"nobody is in {group.name}")
         caller = wish.caller if wish.caller is not None else self.caller()
         return group, caller, wish.line or self.account.line_of(group)
 

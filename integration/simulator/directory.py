@@ -83,9 +83,9 @@ def user_item(person: Person, vm_new: int = 0, vm_old: int = 0) -> Record:
         "email_missed": "N",
         "call_barge_allowed": person.is_root,
         "transfer_cli": "R",
-        "pickup_group_id": None,
-        "location_id": None,
-        "vm_announcement_id": None,
+        "pickup_group_id": person.pickup_groups[0] if person.pickup_groups else None,
+        "location_id": None if person.location_id is None else str(person.location_id),
+        "vm_announcement_id": person.vm_announcement_id,
         "fm_announcement_id": None,
         "legacy_api_key": None,
     }
@@ -110,9 +110,10 @@ def me_record(person: Person) -> Record:
 
 
 def line_record(line: Line) -> Record:
-    target_type = "U"
     if isinstance(line.target, Group):
         target_type = "R" if line.target.kind == "ringgroup" else "Q"
+    else:
+        target_type = "U" if isinstance(line.target, Person) else line.target.kind
     return {
         "id": line.id,
         "e164": line.e164,
@@ -129,8 +130,8 @@ def line_record(line: Line) -> Record:
         "rate": 0.0,
         "sms_enabled": line.sms,
         "sms_email": None,
-        "fax_enabled": False,
-        "fax_email": None,
+        "fax_enabled": line.fax,
+        "fax_email": "fax@example.com" if line.fax else None,
         "has_fax_password": False,
         "esc_enabled": False,
         "tel_verified": True,
@@ -169,7 +170,7 @@ def group_record(group: Group) -> Record:
         "moh": 1,
         "monitor": 0,
         "ivr": None,
-        "post_call_ivr_id": None,
+        "post_call_ivr_id": 70002 if group.id == 80101 else None,
         "language": "en",
         "caller_sounds": None,
         "cli_prefix": group.cli_prefix,

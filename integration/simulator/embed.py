@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from integration.simulator.login import TOKEN_IDLE, Doorman
 from integration.simulator.machine import Machine
 from integration.simulator.people import Person
 from integration.simulator.play import Player
+from integration.simulator.registrations import Desk
 from integration.simulator.server import create_app
 from integration.simulator.traffic import Traffic
 from integration.simulator.transport import Server
@@ -103,6 +105,7 @@ def start(
         sender=sender,
         player=player,
         traffic=Traffic(world, player, Player(world), speed),
+        registrations=Desk(world.account, random.Random(f"registrations {seed}")),
     )
     tls = None
     if tls_cert is not None:

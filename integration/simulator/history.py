@@ -11,9 +11,10 @@ import math
 import random
 from datetime import UTC, datetime
 
-from integration.simulator import numbers, words
+from integration.simulator import chats, notes, numbers, papers, widgets, words
 from integration.simulator.legs import Plan, Wish
 from integration.simulator.play import Player, recorded
+from integration.simulator.webcalls import webcall_record
 from integration.simulator.world import World
 
 DAY = 86400
@@ -51,20 +52,26 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     if not days:
         return
     rng = random.Random(f"history {world.seed}")
-    player = Player(world)
+    player = Player(world, history=True)
     ends: list[tuple[float, int, Plan]] = []
     planned = _starts(world, rng, days)
+    planned += _web_starts(world, days, len(planned), cdrs)
     heapq.heapify(planned)
     number = len(planned)
     while planned:
         start, _, script, wish = heapq.heappop(planned)
         plan = world.scripts.by_name[script](wish)
+        if script == "web_call":
+            first, second = plan.legs[0].dst, plan.legs[1].dst
+            plan.webcall = webcall_record(world.new_id("webcalls"), start, first, second)
         for step in plan.steps:
             player.step(plan, step, start + step.at)
         end = start + plan.length
         if end >= world.start:
             continue
         ends.append((end, plan.legs[0].id, plan))
+        if plan.webcall is not None:
+            world.collections["webcalls"].add(plan.webcall)
         if plan.script in MISSED_SCRIPTS and plan.party:
             follow_up = _follow_up(rng, plan, end, recent=end > world.start - _OPEN_DAYS * DAY)
             if follow_up is not None and follow_up[0] < world.start - 60:
@@ -74,6 +81,8 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     ends.sort(key=lambda entry: entry[:2])
     _file(world, player, ends)
     _messages(world, player, rng, days, round(cdrs / 25))
+    _papers_and_chats(world, days)
+    notes.seed(world)
 
 
 def _starts(world: World, rng: random.Random, days: int) -> list[tuple[float, int, str, Wish]]:
@@ -93,6 +102,35 @@ def _starts(world: World, rng: random.Random, days: int) -> list[tuple[float, in
             own_leg = script == "voicemail" and rng.random() < 0.25
             found.append((start, len(found), script, Wish(form="leg" if own_leg else None)))
     return found
+
+
+def _web_starts(world: World, days: int, number: int, cdrs: int) -> list[tuple[float, int, str, Wish]]:
+    """Web calls and calls back to visitors of the website, in office hours."""
+    rng = random.Random(f"web history {world.seed}")
+    scripts = ["web_call"] * max(2, cdrs // 400) + ["call_me_back"] * max(2, cdrs // 250)
+    found = []
+    for n, script in enumerate(scripts):
+        start = _office_hour(world, rng, days)
+        phone = widgets.visitor_phone(rng)
+        found.append((start, number + n, script, Wish(caller=phone, answered=rng.random() < 0.8)))
+    return found
+
+
+def _office_hour(world: World, rng: random.Random, days: int) -> float:
+    """Some moment of the last `days`, not in the last hour and a half."""
+    midnight = world.start - world.start % DAY
+    at = midnight - rng.randrange(days) * DAY + rng.choices(range(24), weights=_HOURS)[0] * 3600
+    at += rng.random() * 3600
+    return at - DAY if at > world.start - 5400 else at
+
+
+def _papers_and_chats(world: World, days: int) -> None:
+    rng = random.Random(f"papers {world.seed}")
+    people = [person for person in world.account.people if person.online]
+    for at in sorted(_office_hour(world, rng, days) for _ in range(max(4, days // 3))):
+        papers.fax(world, rng, at)
+    for at in sorted(_office_hour(world, rng, days) for _ in range(max(6, days // 2))):
+        chats.chat(world, rng, rng.choice(people), at)
 
 
 def _follow_up(rng: random.Random, plan: Plan, end: float, *, recent: bool) -> tuple[float, str, Wish] | None:

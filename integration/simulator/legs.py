@@ -42,10 +42,13 @@ class Leg:
     t_cause: str | None = None
     terminated_by: str | None = None
     monitored: str | None = None
+    labels: list[Any] = field(default_factory=list)
+    session: dict[str, Any] | None = None
 
     @property
     def outbound(self) -> bool:
-        return self.destination == "out"
+        """Placed by us, or by the platform on our behalf (webcall, callmeback)."""
+        return self.destination != "in"
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class Plan:
     party: str = ""
     answered: bool = False
     documented: bool = False
+    webcall: dict[str, Any] | None = None
 
     @property
     def length(self) -> float:
@@ -98,6 +102,7 @@ class Wish:
     """What a script may be told; everything left out is drawn at random."""
 
     caller: str | None = None
+    to: str | None = None
     line: Line | None = None
     user: Person | None = None
     other: Person | None = None

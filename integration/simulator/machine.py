@@ -9,6 +9,7 @@ from typing import Any
 from integration.simulator.faults import Faults
 from integration.simulator.login import Doorman
 from integration.simulator.play import Player
+from integration.simulator.registrations import Desk
 from integration.simulator.traffic import Traffic
 from integration.simulator.webhooks import Sender
 from integration.simulator.world import World
@@ -28,6 +29,7 @@ class Machine:
     sender: Sender
     player: Player
     traffic: Traffic
+    registrations: Desk
     log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_KEPT))
     outage_until: float = 0.0
     escape_slashes: bool = True

@@ -54,4 +54,6 @@ def rate(number: str) -> float:
     """Price of a minute to `number`."""
     if number.startswith("447"):
         return 0.035
-    return 0.012 if number.startswith("44") else 0.01
+    if number.startswith("44"):
+        return 0.012
+    return 0.01 if number.startswith("1") else 0.45

@@ -54,6 +54,10 @@ class Person:
     ring_time: int = 20
     online: bool = True
     sip_endpoint_id: int = 0
+    pickup_groups: tuple[int, ...] = ()
+    group_ids: list[int] = field(default_factory=list)
+    location_id: int | None = None
+    vm_announcement_id: int | None = None
 
     @property
     def name(self) -> str:
@@ -81,15 +85,24 @@ class Group:
         return f"RG-{self.id}" if self.kind == "ringgroup" else "Queue"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a number may point to that no script plays: `kind` C (conference room) or I (IVR)."""
+
+    kind: str
+    id: int
+
+
 @dataclass(slots=True)
 class Line:
-    """One of the account's numbers and where its calls go: a Person or a Group."""
+    """One of the account's numbers and where its calls go."""
 
     id: str
     e164: str
     name: str
-    target: Person | Group
+    target: Person | Group | Place
     sms: bool = True
+    fax: bool = False
 
 
 @dataclass(slots=True)
@@ -114,6 +127,16 @@ class Account:
     def line_of(self, target: Person | Group) -> Line:
         return next((line for line in self.lines if line.target is target), self.lines[0])
 
+    def remove(self, person: Person) -> None:
+        """Take a user out of the account and all groups; their numbers go to the administrator."""
+        self.people.remove(person)
+        for group in self.groups:
+            group.members = [member for member in group.members if member is not person]
+            group.logged_in.pop(person.id, None)
+        for line in self.lines:
+            if line.target is person:
+                line.target = self.admin
+
 
 def secret(rng: random.Random) -> str:
     """40 lower-case hex digits, the form of every token and key of the platform (observed.md §2)."""
@@ -132,6 +155,7 @@ def make_account(rng: random.Random, contacts: int = 60) -> Account:
     people[9].monitor = "I"
     for n in (1, 3, 5):
         people[n].transcripts = True
+    people[0].vm_announcement_id, people[1].vm_announcement_id = 77001, 77002
     groups = [
         Group(80001, "ringgroup", "Sales", 611, "A", 20, people[1:5], cli_prefix=True, final_dst_type="V"),
         Group(80002, "ringgroup", "Support", 612, "A", 25, people[4:7]),
@@ -152,7 +176,7 @@ def make_account(rng: random.Random, contacts: int = 60) -> Account:
         ("Dev direct", people[3]),
     ]
     lines = [
-        Line(str(4001 + n), numbers.london(100 + n), name, target, sms=n not in (3, 4))
+        Line(str(4001 + n), numbers.london(100 + n), name, target, sms=n not in (3, 4), fax=n == 0)
         for n, (name, target) in enumerate(targets)
     ]
     for person in people:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.simulator import records, words
+from integration.simulator import records, sessions, webcalls, widgets, words
 from integration.simulator.events import call_event, recording_event, sms_event
 from integration.simulator.legs import Leg, Plan, Step
 from integration.simulator.people import Person
@@ -32,11 +32,15 @@ class Made:
 
 
 class Player:
-    """Applies steps to the world. `tell` gets every webhook body and its time; None: nobody is told."""
+    """Applies steps to the world. `tell` gets every webhook body and its time; None: nobody is told.
 
-    def __init__(self, world: World, tell: Tell | None = None) -> None:
+    `history`: what happens is past, and not all of it will have happened.
+    """
+
+    def __init__(self, world: World, tell: Tell | None = None, *, history: bool = False) -> None:
         self.world = world
         self.tell = tell
+        self.history = history
         self._rng = random.Random(f"player {world.seed}")
 
     def step(self, plan: Plan, step: Step, at: float) -> Record | None:
@@ -70,6 +74,8 @@ class Player:
                 leg.connected = at
                 leg.state = "CONNECTED"
                 leg.monitored = "A" if leg.user and recorded(leg) else None
+                if not self.history:
+                    sessions.begin(self.world, leg)
             case "box":
                 leg.box_from = at
                 if leg.user is None:
@@ -84,6 +90,8 @@ class Player:
                 leg.state = "HANGUP"
                 leg.t_cause, leg.terminated_by = step.cause, step.by
                 self.world.live.pop(leg.id, None)
+                if not self.history:
+                    sessions.end(self.world, leg)
 
     def file_cdr(self, plan: Plan, leg: Leg) -> Record | None:
         """The CDR of an ended leg; None where the user's settings keep unanswered group calls out."""
@@ -91,6 +99,12 @@ class Player:
         if missed and not leg.outbound and not leg.log_missed and (plan.answered or leg.root_id != leg.id):
             return None
         with self.world.lock:
+            if self.history and (leg.ended or 0) >= self.world.start - sessions.KEPT_DAYS * 86400:
+                sessions.end(self.world, leg)
+            if plan.webcall is not None:
+                webcalls.bill(plan.webcall, plan, leg)
+            if leg.destination == "callmeback" and leg.root_id != leg.id:
+                widgets.visit(self.world, leg.dst, leg.started)
             record = records.cdr_record(self.world.new_id("cdrs"), leg)
             return self.world.collections["cdrs"].add(record)
 

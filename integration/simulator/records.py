@@ -71,7 +71,7 @@ def cdr_record(cdr_id: int, leg: Leg) -> Record:
         "charge": round(price * bill / 60, 3),
         "t_cause": leg.t_cause,
         "info": None,
-        "labels": [],
+        "labels": list(leg.labels),
         "metadata": None,
         "nb_notes": 0,
     }

@@ -1,6 +1,7 @@
 """The pretend platform's HTTP face: who asks, what may go wrong on purpose, and the routes.
 
-Reads of collections are generic (`reading.py`); what is odd has a function of its own (`writing.py`).
+Reads are generic (`reading.py`), and so are writes of plain records (`crud.py`, `bulk.py`); what is more than
+that has routes by noun: `logins.py`, `accounts.py`, `live.py`, `groups.py`, `files.py`, `subpaths.py`.
 Everything is mounted below `/v1.1` and `/v1.2`; control of the simulator itself is below `/_simulator`.
 """
 
@@ -16,7 +17,18 @@ from werkzeug.exceptions import HTTPException
 
 from integration import clock
 from integration.errors import error_body
-from integration.simulator import control, reading, writing
+from integration.simulator import (
+    accounts,
+    bulk,
+    control,
+    crud,
+    files,
+    groups,
+    live,
+    logins,
+    reading,
+    subpaths,
+)
 from integration.simulator.answers import Answered, reply
 from integration.simulator.faults import Fault
 from integration.simulator.login import Denied
@@ -24,7 +36,7 @@ from integration.simulator.machine import Machine
 from integration.simulator.transport import Environ, Mischief
 
 _BASE = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
-_OPEN_PATHS = frozenset({"/login", "/login2fa", "/confirmation", "/password", "/reset"})
+_OPEN_PATHS = re.compile(r"^/(login|login2fa|confirmation|password|reset|registrations(/.*)?)/?$")
 _HTML = b"<!DOCTYPE html><html><head><title>502</title></head><body><h1>Bad gateway</h1></body></html>"
 
 
@@ -32,8 +44,9 @@ def create_app(parts: Machine) -> Callable[[Environ, Callable[..., Any]], Iterab
     """The WSGI application of one simulator."""
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
-    writing.add_routes(app)
-    reading.add_routes(app)
+    for routes in (logins, accounts, live, groups, crud, bulk, files, subpaths):
+        routes.add_routes(app)
+    reading.add_routes(app, parts.world)
     _add_checks(app, parts)
     control_app = control.create_app(parts)
 
@@ -63,7 +76,7 @@ def _add_checks(app: Flask, parts: Machine) -> None:
         g.faults = {fault.kind: fault for fault in parts.faults.draw(request.method, request.path)}
         if "status" in g.faults:
             return _status(g.faults["status"])
-        if request.method == "OPTIONS" or request.path in _OPEN_PATHS:
+        if request.method == "OPTIONS" or _OPEN_PATHS.match(request.path):
             return None
         try:
             g.token = parts.doorman.check(

@@ -96,6 +96,10 @@ class Traffic:
         if self._thread.is_alive():
             self._thread.join(2)
 
+    def quieten(self) -> None:
+        """No more calls by themselves."""
+        self._live = False
+
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()

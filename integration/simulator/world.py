@@ -1,4 +1,4 @@
-"""Everything the pretend platform knows: the account's collections, its live calls and its tokens.
+"""Everything the pretend platform knows: the account's collections and its live calls.
 
 One lock guards it all; callers hold `world.lock` while they read or change more than one thing.
 """
@@ -7,64 +7,66 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from integration import catalogue, clock
-from integration.simulator import directory, people
+from integration.simulator import (
+    chats,
+    conversations,
+    directory,
+    notes,
+    papers,
+    people,
+    reports,
+    sessions,
+    settings,
+    tracking,
+    widgets,
+)
 from integration.simulator.calls import Scripts
 from integration.simulator.casting import Casting
 from integration.simulator.events import EventIds
 from integration.simulator.legs import Leg
 from integration.simulator.people import Account, Group, Person
 from integration.simulator.records import live_record
+from integration.simulator.store import Collection, Record, owned_by
+from integration.simulator.webcalls import WebScripts
 
-Record = dict[str, Any]
-
+# Ids that the account begins with are below these.
 _FIRST_IDS = {
     "calls": 4278000101,
     "cdrs": 700000001,
+    "cdrs/notes": 9100001,
     "monitors": 1052000001,
     "sms": 8000001,
     "voicemessages": 36900001,
     "contacts": 611001,
+    "faxes": 485001,
+    "transactions": 5861001,
+    "mediasessions": 240000001,
+    "msdrs": 250000001,
+    "chats": 3300001,
+    "chatmsgs": 3400001,
+    "webcalls": 4400001,
+    "calllabels": 6101,
+    "sms/cannedresponses": 6601,
+    "vmannouncements": 77101,
+    "conferences": 72101,
+    "ivrs": 70101,
+    "routingrules": 73101,
+    "queuegroups": 74101,
+    "usergroups": 75101,
+    "usergrouppolicies": 76101,
+    "ringgroups": 80011,
+    "queues": 80111,
+    "reportschedules": 5201,
+    "calltracking/campaigns": 81101,
+    "calltracking/ddis": 82101,
+    "callmeback/settings": 1511,
+    "callmeback/buttons": 2011,
+    "callmeback/visitors": 1700001,
 }
-
-
-@dataclass(slots=True)
-class Collection:
-    """Records of one kind by key, in the order of their keys.
-
-    `fields` are the names a query may use. `item` makes the form of the record's own path. `mine` says
-    whether a record belongs to a person; None: only administrators see the collection.
-    """
-
-    name: str
-    fields: Sequence[str]
-    records: dict[Any, Record] = field(default_factory=dict)
-    key: str = "id"
-    item: Callable[[Record], Record] = dict
-    mine: Callable[[Record, Person], bool] | None = None
-    unfilterable: frozenset[str] = frozenset()
-
-    def add(self, record: Record) -> Record:
-        self.records[record[self.key]] = record
-        return record
-
-    def visible(self, person: Person) -> Iterable[Record]:
-        """The records `person` may see, in order."""
-        if person.is_root:
-            return self.records.values()
-        mine = self.mine
-        return [] if mine is None else [r for r in self.records.values() if mine(r, person)]
-
-    def find(self, key: str) -> Record | None:
-        """The record whose key reads `key`, as in a path."""
-        found = self.records.get(key)
-        if found is None and key.isdigit():
-            found = self.records.get(int(key))
-        return found
 
 
 class World:
@@ -81,8 +83,12 @@ class World:
         self._next = dict(_FIRST_IDS)
         self.cast = Casting(self.account, self.rng, lambda: self.new_id("calls"))
         self.scripts = Scripts(self.cast)
+        web_cast = Casting(self.account, random.Random(f"web {seed}"), lambda: self.new_id("calls"))
+        self.scripts.by_name |= WebScripts(web_cast).by_name
         self.collections: dict[str, Collection] = {}
         self._lay_out()
+        for noun in (settings, reports, tracking, widgets, chats, papers, sessions, notes, conversations):
+            noun.lay_out(self)
 
     def new_id(self, collection: str) -> int:
         with self.lock:
@@ -103,32 +109,37 @@ class World:
 
     def _lay_out(self) -> None:
         account = self.account
-        own_id = _owned_by("user_id")
-        self._collect("cdrs", mine=own_id)
-        self._collect("monitors", mine=own_id)
-        self._collect("sms", mine=own_id)
-        self._collect("voicemessages", mine=_owned_by("extension_id"))
-        self._collect(
+        self.collect("cdrs", mine=owned_by("user_id"))
+        self.collect("monitors", mine=owned_by("user_id"))
+        self.collect("sms", mine=owned_by("user_id"))
+        self.collect("voicemessages", mine=owned_by("extension_id"))
+        self.collect(
             "contacts",
             mine=lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
+            own=owned_by("user_id"),
             records=account.contacts,
         )
-        self._collect("calls")
-        self._collect(
+        self.collect("calls", mine=is_party, derive=lambda: self.live_records(clock.unix()))
+        self.collect("webcalls")
+        self.collect(
             "users",
-            mine=_owned_by("id"),
+            mine=owned_by("id"),
+            # Nobody changes a user but administrators.
+            own=lambda *_: False,
             item=self._user_item,
             records=[directory.user_record(person) for person in account.people],
         )
-        self._collect("ddis", key="e164", records=[directory.line_record(line) for line in account.lines])
+        self.collect("ddis", key="e164", records=[directory.line_record(line) for line in account.lines])
         for name, kind in (("queues", "queue"), ("ringgroups", "ringgroup")):
             groups = [directory.group_record(group) for group in account.groups if group.kind == kind]
-            self._collect(name, item=self._group_item, records=groups)
+            self.collect(name, item=self._group_item, records=groups)
 
-    def _collect(self, name: str, *, records: Iterable[Record] = (), **more: Any) -> None:
-        """A collection of the catalogue: a query may use the names that its list shows."""
-        resource = catalogue.resource(name)
-        fields = tuple(field.name for field in resource.fields if not field.item_only)
+    def collect(
+        self, name: str, *, records: Iterable[Record] = (), fields: Sequence[str] = (), **more: Any
+    ) -> None:
+        """Add a collection. A query may use `fields`, else what the catalogue says its list shows."""
+        if not fields:
+            fields = tuple(field.name for field in catalogue.resource(name).fields if not field.item_only)
         collection = self.collections[name] = Collection(name, fields, **more)
         for record in records:
             collection.add(record)
@@ -152,9 +163,30 @@ class World:
     def group(self, group_id: int) -> Group:
         return next(group for group in self.account.groups if group.id == group_id)
 
+    def retarget(self, numbers: Iterable[str], target: Person | Group | people.Place) -> None:
+        """Let `numbers` of the account, and no others, go to `target`; those it had go to the administrator.
 
-def _owned_by(name: str) -> Callable[[Record, Person], bool]:
-    return lambda record, person: bool(record[name] == person.id)
+        Raises KeyError for a number that is not the account's, and changes nothing then.
+        """
+        lines = {line.e164: line for line in self.account.lines}
+        wanted = [lines[number] for number in numbers]
+        for line in self.account.lines:
+            if line.target == target and line not in wanted:
+                line.target = self.account.admin
+        for line in wanted:
+            line.target = target
+        self.refresh_lines()
+
+    def refresh_lines(self) -> None:
+        """Let the records of /ddis show where each number goes now."""
+        for line in self.account.lines:
+            shown = directory.line_record(line)
+            record = self.collections["ddis"].records[line.e164]
+            record.update(target_type=shown["target_type"], target_id=shown["target_id"])
+
+
+def is_party(call: Record, person: Person) -> bool:
+    return str(person.id) in (call["src_id"], call["dst_id"])
 
 
 def _without(record: Record, name: str) -> Record:
