@@ -21,6 +21,7 @@ from integration.facade.asking import Asked, Fetch, check_rights
 from integration.facade.auth import Caller, Gatekeeper
 from integration.facade.exposure import BEYOND, EXPOSURE, Exposure
 from integration.facade.login import logout, public, token_deleted
+from integration.facade.reference import Reference
 from integration.mirror.shortcuts import Shortcuts
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,9 @@ def make_blueprint(house: House, fetch: Fetch | None = None) -> Blueprint:
                 strict_slashes=True,
                 merge_slashes=False,
             )
+    reference = Reference(base_paths(house), house.settings.facade.max_limit)
+    blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
+    blueprint.add_url_rule("/docs", view_func=reference.page)
     return blueprint
 
 

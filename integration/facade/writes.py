@@ -18,15 +18,15 @@ from integration import clock
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
 from integration.database import Transaction
-from integration.documents import Document, read_page
+from integration.documents import read_page
 from integration.errors import PlatformError, StorageError
 from integration.facade import passing
 from integration.facade.answers import JSON, Stop, no_answer, whole
 from integration.facade.asking import COLLECTIONS, Asked
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.house import journal
-from integration.mirror import records
-from integration.mirror.upsert import delete_rows, put_item, upsert, usable_key
+from integration.mirror import records, written
+from integration.mirror.upsert import delete_rows, upsert
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.transport import Answer
 
@@ -172,7 +172,7 @@ def _note(asked: Asked, said: Answer, body: bytes | None, asked_at: str) -> None
     if record is not None and _is_shaped(asked):
         record = asked.house.platform.item(asked.target, who=PEOPLE)
     if record is not None:
-        _store(asked, target, record, asked_at)
+        written.keep(asked.house.mirror, target, record, asked_at)
         return
     _reread(asked, target, _ids_in(body), asked_at)
 
@@ -186,29 +186,6 @@ def _resource(asked: Asked) -> Resource | None:
             found = resource(name)
             return found if found.listed and found.table != "me" else None
     return None
-
-
-def _store(asked: Asked, target: Resource, record: Document, asked_at: str) -> None:
-    """An answer that shows only a part of the record must not take the rest away from the list's form."""
-    key = usable_key(target, record)
-    if key is None:
-        return
-
-    def work(tx: Transaction) -> None:
-        before = records.stored(tx.connection, target, key)
-        document = record
-        if before is not None:
-            known = orjson.loads(before.doc)
-            if known.keys() - record.values.keys():
-                values = {**known, **{name: record.values[name] for name in known if name in record.values}}
-                document = Document(orjson.dumps(values, default=str).decode(), values)
-        upsert(tx, target, [document], source="write", asked_at=asked_at)
-        if before is not None and before.item is not None:
-            whole_item = {**orjson.loads(before.item), **record.values}
-            document = Document(orjson.dumps(whole_item, default=str).decode(), whole_item)
-            put_item(tx, target, document, source="write", asked_at=asked_at)
-
-    asked.house.mirror.write(work)
 
 
 def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -> None:

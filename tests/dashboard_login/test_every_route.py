@@ -22,6 +22,8 @@ NO_LOGIN = {
     "/healthz",
     "/readyz",
     "/metrics",
+    "/openapi.json",
+    "/docs",
     "/login",
     "/logout",
     "/setup/<token>",

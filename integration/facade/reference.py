@@ -1,0 +1,48 @@
+"""`/openapi.json` and `/docs`, a page to browse it: plain HTML, no script, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+from flask import Response, render_template
+
+from integration.facade.answers import whole
+from integration.facade.openapi import Json, document
+
+
+class Reference:
+    """The description of one facade, made once."""
+
+    def __init__(self, base_paths: tuple[str, ...], max_limit: int) -> None:
+        self._document = document(base_paths, max_limit)
+        self._text = orjson.dumps(self._document)
+
+    def openapi(self) -> Response:
+        return whole(self._text)
+
+    def page(self) -> str:
+        return render_template(
+            "reference.html", api=self._document, groups=_groups(self._document), show=_show
+        )
+
+
+def _groups(api: Json) -> list[tuple[str, list[tuple[str, str, Json]]]]:
+    """(module, [(method, path, operation)]) in the order of the document."""
+    groups: dict[str, list[tuple[str, str, Json]]] = {tag["name"]: [] for tag in api["tags"]}
+    for path, operations in api["paths"].items():
+        for method, operation in operations.items():
+            groups[operation["tags"][0]].append((method.upper(), path, operation))
+    return list(groups.items())
+
+
+def _show(value: Any) -> str:
+    """A schema's type in words, or an example as JSON."""
+    if isinstance(value, dict) and "$ref" in value:
+        return str(value["$ref"]).rpartition("/")[2]
+    if isinstance(value, dict) and ("type" in value or "items" in value):
+        kind = value.get("type", "any")
+        words = " or ".join(kind) if isinstance(kind, list) else str(kind)
+        return f"{words} of {_show(value['items'])}" if "items" in value else words
+    return json.dumps(value, indent=2, ensure_ascii=False) if value else "any"
