@@ -15,7 +15,7 @@ from integration.catalogue import match, methods_for, resource
 from integration.catalogue.shapes import Operation
 from integration.context import House
 from integration.errors import PlatformError, QueryError, StorageError
-from integration.facade import files, passing, reads, writes
+from integration.facade import files, lasting, passing, reads, writes
 from integration.facade.answers import Stop, failure, no_answer, whole
 from integration.facade.asking import Asked, Fetch, check_rights
 from integration.facade.auth import Caller, Gatekeeper
@@ -152,8 +152,10 @@ class Facade:
             return response
         if not asked.caller.from_mirror:
             return passing.answer(asked, passing.get(asked))
-        if operation is None or exposure is Exposure.READ_THROUGH:
+        if operation is None:
             return passing.read_through(asked)
+        if exposure is Exposure.READ_THROUGH:
+            return lasting.read(asked)
         if exposure is Exposure.FILE:
             return files.user_cdrs(asked) if asked.path.endswith(".csv") else files.archived(asked)
         target = resource(operation.resource or "")

@@ -48,6 +48,14 @@ def get(asked: Asked) -> Answer:
         raise no_answer(error) from error
 
 
+def get_answered(asked: Asked) -> Answer:
+    """As `get`, but a 5xx of a read is no answer: it becomes our 502."""
+    said = get(asked)
+    if said.status >= 500:
+        raise no_answer(PlatformError(f"status {said.status}", status=said.status))
+    return said
+
+
 def answer(asked: Asked, said: Answer) -> Response:
     """What the platform said, as it said it; without secrets for a local key."""
     body, kind = said.body, said.headers.get("Content-Type", JSON)
@@ -58,14 +66,9 @@ def answer(asked: Asked, said: Answer) -> Response:
 
 
 def read_through(asked: Asked, resource: Resource | None = None) -> Response:
-    """Ask the platform and pass its answer on; what it told of a mirrored collection is kept.
-
-    A 5xx of a read is no answer: it becomes our 502.
-    """
+    """Ask the platform and pass its answer on; what it told of a mirrored collection is kept."""
     asked_at = clock.stamp()
-    said = get(asked)
-    if said.status >= 500:
-        raise no_answer(PlatformError(f"status {said.status}", status=said.status))
+    said = get_answered(asked)
     if resource is not None and said.status == 200 and asked.caller.from_mirror and _is_plain(asked):
         keep(asked, resource, said.body, asked_at)
     return answer(asked, said)
