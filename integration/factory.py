@@ -85,7 +85,8 @@ class Product:
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._stopping = threading.Lock()
         self._stopped = False
-        self.application: WSGIApplication = make_application(self.parts)
+        self.site = make_site(self.parts)
+        self.application: WSGIApplication = with_receiver(self.parts, self.site)
         self.commands: Mapping[str, Handler] = {
             **house_commands.handlers(house, mirror.path),
             **sync_commands(self.parts),
@@ -150,23 +151,22 @@ def build(settings: Settings) -> Product:
     return Product(settings)
 
 
-def make_application(parts: House) -> WSGIApplication:
-    """Every route of the product: the receiver, and everything else."""
+def with_receiver(parts: House, site: Flask) -> WSGIApplication:
+    """The product's application: webhooks to the receiver, everything else to `site`."""
     receiver = make_receiver(parts.inbox, parts.settings.webhooks, webhook_secrets(parts.settings))
     receiver.wsgi_app = security.TrustedProxies(  # type: ignore[method-assign]
         receiver.wsgi_app, parts.settings.server.trusted_proxies
     )
-    rest = make_rest(parts)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen = receiver if environ["PATH_INFO"].startswith("/webhooks/") else rest
+        chosen = receiver if environ["PATH_INFO"].startswith("/webhooks/") else site
         return chosen(environ, start_response)
 
     return application
 
 
-def make_rest(parts: House) -> Flask:
-    """Health, login, pages, stream, exports, facade."""
+def make_site(parts: House) -> Flask:
+    """Every route but the receiver's: health, login, pages, stream, exports, facade."""
     settings = parts.settings
     app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
     app.extensions[EXTENSION] = parts

@@ -51,10 +51,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[factory.Produc
 
 @pytest.fixture
 def app(product: factory.Product) -> Iterator[Flask]:
-    assert isinstance(product.application, Flask)
-    product.application.extensions["hub"] = HubStaysOpen()
-    yield product.application
-    del product.application.extensions["hub"]
+    product.site.extensions["hub"] = HubStaysOpen()
+    yield product.site
+    del product.site.extensions["hub"]
 
 
 class HubStaysOpen:
