@@ -6,7 +6,7 @@ clients use PATCH /queues/{id} (observed.md §7).
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -158,6 +158,8 @@ RESOURCES = (
         ),
         item=False,
     ),
+    dictionary("ddis", "ddi", "Codes of telephone numbers"),
+    dictionary("ringgroups", "ring_group", "Codes of ring groups"),
 )
 
 _CONTACT_BODY = (
@@ -375,7 +377,13 @@ OPERATIONS = (
         query=COLLECTION_QUERY,
     ),
     Operation(
-        "settings", "GET", "/ddis/dictionaries", "dictionary", "Dictionaries of telephone numbers.", errors=()
+        "settings",
+        "GET",
+        "/ddis/dictionaries",
+        "dictionary",
+        "Dictionaries of telephone numbers.",
+        "ddi_dictionary",
+        errors=(),
     ),
     Operation(
         "settings",
@@ -428,7 +436,13 @@ OPERATIONS = (
         body=_RING_GROUP_BODY,
     ),
     Operation(
-        "settings", "GET", "/ringgroups/dictionaries", "dictionary", "Dictionaries of ring groups.", errors=()
+        "settings",
+        "GET",
+        "/ringgroups/dictionaries",
+        "dictionary",
+        "Dictionaries of ring groups.",
+        "ring_group_dictionary",
+        errors=(),
     ),
     Operation(
         "settings", "GET", "/ringgroups/{id}", "item", "One ring group.", "ring_group", errors=(401, 403, 404)

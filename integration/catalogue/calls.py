@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -62,6 +62,7 @@ RESOURCES = (
         fields=fields("integer", "id"),
         about="Fields not shown; id is known from the record's path alone. Kept as received.",
     ),
+    dictionary("mediasessions", "media_session", "Codes of media sessions"),
 )
 
 OPERATIONS = (
@@ -175,6 +176,7 @@ OPERATIONS = (
         "/mediasessions/dictionaries",
         "dictionary",
         "Dictionaries of media sessions.",
+        "media_session_dictionary",
         errors=(),
     ),
     Operation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -131,6 +131,8 @@ RESOURCES = (
         date="origtime",
         relations=(Relation("live_id", "calls"), Relation("parent_live_id", "calls")),
     ),
+    dictionary("cdrs", "cdr", "Codes of CDRs"),
+    dictionary("msdrs", "msdr", "Codes of media session detail records"),
 )
 
 OPERATIONS = (
@@ -177,7 +179,15 @@ OPERATIONS = (
         "tracked_cdr",
         query=COLLECTION_QUERY,
     ),
-    Operation("history", "GET", "/cdrs/dictionaries", "dictionary", "Dictionaries of CDRs.", errors=()),
+    Operation(
+        "history",
+        "GET",
+        "/cdrs/dictionaries",
+        "dictionary",
+        "Dictionaries of CDRs.",
+        "cdr_dictionary",
+        errors=(),
+    ),
     Operation("history", "GET", "/cdrs/{id}/notes", "unknown", "Notes for the CDR.", errors=(401, 403, 404)),
     Operation(
         "history",
@@ -279,7 +289,15 @@ OPERATIONS = (
         "msdr",
         errors=(401, 403, 404),
     ),
-    Operation("history", "GET", "/msdrs/dictionaries", "dictionary", "Dictionaries of msdrs.", errors=()),
+    Operation(
+        "history",
+        "GET",
+        "/msdrs/dictionaries",
+        "dictionary",
+        "Dictionaries of msdrs.",
+        "msdr_dictionary",
+        errors=(),
+    ),
     Operation(
         "history", "DELETE", "/statements", "none", "Deletes the statement collection.", success=(204,)
     ),

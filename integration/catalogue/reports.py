@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
 from integration.catalogue.shapes import Field, Operation, Resource
 
 RESOURCES = (
@@ -17,6 +17,7 @@ RESOURCES = (
         ),
         date="created_at",
     ),
+    dictionary("reportschedules", "report_schedule", "Codes of report schedules"),
 )
 
 _BODY = (
@@ -93,6 +94,7 @@ OPERATIONS = (
         "/reportschedules/dictionaries",
         "dictionary",
         "Dictionaries of report schedules.",
+        "report_schedule_dictionary",
         errors=(),
     ),
 )

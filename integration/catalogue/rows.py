@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.shapes import Field, Type
+from integration.catalogue.shapes import Field, Resource, Type
 
 
 def fields(
@@ -31,3 +31,16 @@ COLLECTION_QUERY = (
     Field("dir", "string", "ASC or DESC (observed.md §3)", documented=False),
 )
 """What every GET of a collection takes: pager, filter, grouping and, as observed, sorting."""
+
+
+def dictionary(collection: str, of: str, title: str) -> Resource:
+    """What `/<collection>/dictionaries` lists: the codes of the resource `of`. Its records aren't shown."""
+    return Resource(
+        name=f"{of}_dictionary",
+        collection=f"{collection}/dictionaries",
+        title=title,
+        fields=(),
+        key=None,
+        item=False,
+        about="Fields not shown. Kept as received.",
+    )

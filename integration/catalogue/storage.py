@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -52,6 +52,7 @@ RESOURCES = (
         ),
         date="created_at",
     ),
+    dictionary("sms", "sms", "Codes of SMS"),
 )
 
 _CANNED_RESPONSE_BODY = fields("string", "name text")
@@ -82,7 +83,15 @@ OPERATIONS = (
     ),
     Operation("storage", "DELETE", "/sms", "unknown", "Deletes the SMS collection.", success=(202,)),
     Operation("storage", "GET", "/sms/{id}", "item", "One SMS.", "sms", errors=(401, 403, 404)),
-    Operation("storage", "GET", "/sms/dictionaries", "dictionary", "Dictionaries of SMS.", errors=()),
+    Operation(
+        "storage",
+        "GET",
+        "/sms/dictionaries",
+        "dictionary",
+        "Dictionaries of SMS.",
+        "sms_dictionary",
+        errors=(),
+    ),
     Operation(
         "storage",
         "GET",

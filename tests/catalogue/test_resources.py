@@ -48,6 +48,13 @@ NOT_SHOWN = {
     "callmeback_cdr": [],
     "callmeback_visitor": [],
     "callmeback_button": ["id"],
+    "media_session_dictionary": [],
+    "sms_dictionary": [],
+    "ddi_dictionary": [],
+    "ring_group_dictionary": [],
+    "cdr_dictionary": [],
+    "msdr_dictionary": [],
+    "report_schedule_dictionary": [],
 }
 
 
