@@ -78,24 +78,24 @@ def test_every_sample_has_its_place_in_this_test():
     assert here == {*RECORDS, *ERRORS, *SESSION, *BEYOND_THE_SPECIFICATION, *REQUESTS, *WEBHOOKS}
 
 
-@pytest.mark.parametrize("name", RECORDS)
+@pytest.mark.parametrize("name", sorted(RECORDS))
 def test_every_key_of_a_record_is_a_known_field_of_the_type_expected(name):
     data = sample(name)["data"]
     for record in data if isinstance(data, list) else [data]:
         check(catalogue.resource(RECORDS[name]).fields, record)
 
 
-@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("name", sorted(ERRORS))
 def test_errors_have_the_shape_of_errors(name):
     assert set(sample(name)) <= {"message", "errors"}
 
 
-@pytest.mark.parametrize("name", BEYOND_THE_SPECIFICATION)
+@pytest.mark.parametrize("name", sorted(BEYOND_THE_SPECIFICATION))
 def test_what_the_specification_lacks_is_no_operation(name):
     assert catalogue.methods_for("/" + name.split("-")[1]) == ()
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", sorted(REQUESTS))
 def test_every_key_of_a_request_is_a_known_field_of_the_body(name):
     method, path = REQUESTS[name].split()
     match = catalogue.match(method, path)
@@ -104,7 +104,7 @@ def test_every_key_of_a_request_is_a_known_field_of_the_body(name):
     check(match[0].body, sample(name))
 
 
-@pytest.mark.parametrize("name", WEBHOOKS)
+@pytest.mark.parametrize("name", sorted(WEBHOOKS))
 def test_every_key_of_a_webhook_is_a_known_field_of_its_event(name):
     payload = sample(name)
     (name_field,) = [field for field in events.NAME_FIELDS if field in payload]
