@@ -9,7 +9,7 @@ from flask import Blueprint, abort, redirect, request, send_file
 from werkzeug.wrappers import Response
 
 from integration.context import this_house
-from integration.dashboard import shell, timeline
+from integration.dashboard import actions, replies, shell, timeline
 from integration.dashboard.guard import current_person, needs
 from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
@@ -38,6 +38,7 @@ def index(number: int) -> str | Response:
             # An id the call had before its legs were joined: one address per call.
             return redirect(f"/calls/{call['id']}", 302)
         whole = one_call.whole(connection, number)
+        acts = actions.acts(connection, call)
         earlier = history.earlier(
             connection, call["party_e164"] or call["party"], call["started_at"] or "", call["id"]
         )
@@ -58,6 +59,7 @@ def index(number: int) -> str | Response:
         notes=written,
         labels=labels,
         waiting=waiting,
+        acts=acts,
         me=current_person().email,
     )
 
@@ -102,7 +104,7 @@ def _write(number: int, what: str, work: Callable[[Transaction, list[int]], obje
         house.house.write(job)
     except ValueError as mistake:
         abort(400, str(mistake))
-    return redirect(f"/calls/{call['id']}#notes", 303)
+    return replies.done(f"{what.capitalize()}: kept.", f"/calls/{call['id']}#notes")
 
 
 # --- audio -----------------------------------------------------------------------------------------------

@@ -63,9 +63,9 @@ def _beyond(_: OverflowError) -> Response:
     return answer(404)
 
 
-def answer(status: int, text: str = "") -> Response:
+def answer(status: int, text: str = "", headline: str = "") -> Response:
     title, standard = WORDS.get(status, WORDS[500 if status >= 500 else 404])
-    text = text or standard
+    title, text = headline or title, text or standard
     if g.get("person") is None or not request.accept_mimetypes.accept_html:
         return guard.refuse(status, text)
     try:

@@ -11,12 +11,12 @@ from flask import Blueprint, abort, get_template_attribute, render_template
 
 from integration import clock
 from integration.context import House, this_house
-from integration.dashboard import formats, shell
+from integration.dashboard import actions, formats, shell
 from integration.dashboard.roles import only_calls_of
 from integration.database import Change
-from integration.house import callbacks
+from integration.house import callbacks, notes
 from integration.house.people import Person
-from integration.mirror import history, live, messages
+from integration.mirror import contacts, history, live, messages, one_call
 
 blueprint = Blueprint("live", __name__)
 
@@ -77,11 +77,27 @@ def beside(number: int) -> str:
             abort(404)
         before_it = history.earlier(connection, call["party_e164"], clock.stamp(), call["id"])
         key = messages.digits(call["party_e164"] or call["party"])
-        texts = messages.thread(connection, key, limit=3) if key else []
+        texts = messages.thread(connection, key, limit=3) if key and only is None else []
+        acts = actions.acts(connection, call)
+        contact = contacts.of_number(connection, call["party_e164"])
+        legs = [call["id"], *(leg["leg_id"] for leg in one_call.legs(connection, call["id"]))]
     with house.house.read() as connection:
         missed = callbacks.open_for(connection, call["party_e164"] or call["party"])
+        labels = notes.labels_of(connection, legs)
+        written = notes.notes_of(connection, legs)
+        known = notes.known_labels(connection)
     return render_template(
-        "_beside.html", call=call, earlier=before_it, texts=texts, missed=missed, contact=key
+        "_beside.html",
+        call=call,
+        earlier=before_it,
+        texts=texts,
+        missed=missed,
+        key=key,
+        acts=acts,
+        contact=contact,
+        labels=labels,
+        notes=written,
+        known_labels=known,
     )
 
 

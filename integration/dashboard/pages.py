@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from flask import Flask
 
-from integration.dashboard import account, call, calls, errors, formats, live, messages, missed, shell, system
+from integration.dashboard import (
+    account,
+    actions,
+    call,
+    calls,
+    errors,
+    formats,
+    live,
+    messages,
+    missed,
+    shell,
+    system,
+)
 
 BLUEPRINTS = (
     live.blueprint,
     missed.blueprint,
     calls.blueprint,
     call.blueprint,
+    actions.blueprint,
     messages.blueprint,
     account.blueprint,
     system.blueprint,
@@ -22,5 +35,6 @@ def register(app: Flask) -> None:
     formats.register(app)
     shell.register(app)
     errors.register(app)
+    actions.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)

@@ -26,6 +26,7 @@ from integration.house import (
     keys,
     notes,
     people,
+    phones,
     remembered,
     sessions,
     setup_links,
@@ -43,6 +44,7 @@ OWNERS: tuple[ModuleType, ...] = (
     callbacks,
     journal,
     remembered,
+    phones,
 )
 
 Migration = Callable[[sqlite3.Connection], None]

@@ -114,6 +114,14 @@ def settle(house: Database, who: str, key: str, status: int, content_type: str, 
     )
 
 
+def release(house: Database, who: str, key: str) -> None:
+    """Forget a claim whose request was refused: nothing was done, so that it may be sent again."""
+    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    house.write(
+        lambda tx: tx.execute("DELETE FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash))
+    )
+
+
 def redacted(body: bytes | None) -> str | None:
     """The body for the journal: secrets and long texts replaced, None for none."""
     if not body:

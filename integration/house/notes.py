@@ -82,3 +82,8 @@ def labels_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[st
     marks = ", ".join("?" * len(leg_ids))
     sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({marks}) ORDER BY label"
     return [row["label"] for row in connection.execute(sql, list(leg_ids))]
+
+
+def known_labels(connection: sqlite3.Connection) -> list[str]:
+    """Every label in use, in alphabetical order."""
+    return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]

@@ -21,10 +21,8 @@ class Whole:
 
 def whole(connection: sqlite3.Connection, call_id: int) -> Whole:
     """`call_id` is the call's present id (see `history.find`)."""
-    legs = connection.execute(
-        "SELECT * FROM _legs WHERE call_id = ? ORDER BY started, leg_id", (call_id,)
-    ).fetchall()
-    ids = [leg["leg_id"] for leg in legs] or [call_id]
+    found = legs(connection, call_id)
+    ids = [leg["leg_id"] for leg in found] or [call_id]
     recordings = _of(connection, "SELECT * FROM monitors WHERE live_id IN ({}) ORDER BY timestamp, id", ids)
     voicemails = _of(
         connection,
@@ -41,7 +39,7 @@ def whole(connection: sqlite3.Connection, call_id: int) -> Whole:
         )
     }
     return Whole(
-        legs,
+        found,
         _of(
             connection,
             "SELECT * FROM _leg_events WHERE leg_id IN ({}) ORDER BY at, coalesce(micros, 0), event_id",
@@ -52,6 +50,13 @@ def whole(connection: sqlite3.Connection, call_id: int) -> Whole:
         voicemails,
         files,
     )
+
+
+def legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
+    """In the order they began; `call_id` is the call's present id."""
+    return connection.execute(
+        "SELECT * FROM _legs WHERE call_id = ? ORDER BY started, leg_id", (call_id,)
+    ).fetchall()
 
 
 def user_of_recording(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:

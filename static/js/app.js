@@ -3,6 +3,7 @@ import { start as keys } from "./keys.js";
 import { start as drawer } from "./drawer.js";
 import { start as players } from "./player.js";
 import { start as live } from "./live.js";
+import { start as act } from "./act.js";
 
 for (const button of document.querySelectorAll("[data-action][hidden], [data-copy][hidden]")) button.hidden = false;
 
@@ -19,6 +20,7 @@ document.addEventListener("click", async (event) => {
 timers();
 keys();
 drawer();
+act();
 players(document);
 document.querySelector("#talk > :last-child")?.scrollIntoView({ block: "end" });
 if (document.body.dataset.change) live();

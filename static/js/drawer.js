@@ -28,7 +28,9 @@ export function close() {
   if (came?.isConnected) came.focus({ preventScroll: true });
 }
 
-export const again = (id) => { if (current === String(id)) open(id); };
+// What somebody is about to say or confirm is not taken from under their hands.
+const busy = () => drawer.querySelector("details[open]") || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
+export const again = (id) => { if (current === String(id) && !busy()) open(id); };
 
 function mark(id) {
   for (const row of document.querySelectorAll("tr.row[aria-selected]")) row.removeAttribute("aria-selected");

@@ -1,0 +1,83 @@
+"""Named queries for placing and steering calls: phones, live legs, where a call can be passed on to."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Phone:
+    """A user of the platform who can be rung. `number` is the extension."""
+
+    id: int
+    name: str
+    number: str
+
+
+_PEOPLE = (
+    "SELECT id, coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
+    " 'User ' || id) AS name, CAST(coalesce(ext, '') AS TEXT) AS number FROM users"
+    " WHERE _missing_since IS NULL AND coalesce(active, 1) <> 0"
+)
+
+
+def phones(connection: sqlite3.Connection) -> list[Phone]:
+    """Everybody's, by name."""
+    return [Phone(*row) for row in connection.execute(f"{_PEOPLE} ORDER BY name COLLATE NOCASE, id")]
+
+
+def phone(connection: sqlite3.Connection, user_id: int | None) -> Phone | None:
+    row = connection.execute(f"{_PEOPLE} AND id = ?", (user_id,)).fetchone()
+    return None if row is None else Phone(*row)
+
+
+def phone_by_email(connection: sqlite3.Connection, email: str) -> Phone | None:
+    """The user of the platform with this address, if exactly one has it."""
+    rows = connection.execute(f"{_PEOPLE} AND lower(email) = lower(?) LIMIT 2", (email,)).fetchall()
+    return Phone(*rows[0]) if len(rows) == 1 else None
+
+
+def shown_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Numbers of ours that a call may show: e164 as the platform writes it, name."""
+    return connection.execute(
+        "SELECT e164, name FROM ddis WHERE _missing_since IS NULL ORDER BY e164"
+    ).fetchall()
+
+
+def places(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    """(kind, name, number) of queues and ring groups that calls can be passed on to."""
+    return [
+        (kind, row["name"], row["number"])
+        for kind, table in (("Queues", "queues"), ("Ring groups", "ringgroups"))
+        for row in connection.execute(
+            f"SELECT coalesce(name, id) AS name, CAST(number AS TEXT) AS number FROM {table}"
+            " WHERE _missing_since IS NULL AND number IS NOT NULL ORDER BY 1 COLLATE NOCASE"
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLeg:
+    """A leg that goes on. `recorded` is the platform's letter: 'A' records, 'P' is paused, None unknown."""
+
+    id: int
+    state: str
+    connected: bool
+    side: str
+    user_id: int | None
+    recorded: str | None
+
+
+def live_legs(connection: sqlite3.Connection, call_id: int) -> list[LiveLeg]:
+    """The legs of a call that go on, those that talk first."""
+    rows = connection.execute(
+        "SELECT l.leg_id, l.state, l.connected, l.side, l.user_id, c.monitor_state FROM _legs l"
+        " LEFT JOIN calls c ON c.id = l.leg_id WHERE l.call_id = ? AND l.state <> 'ENDED'"
+        " ORDER BY l.connected DESC, l.leg_id",
+        (call_id,),
+    )
+    return [
+        LiveLeg(row[0], row[1], bool(row[2]), row[3], row[4], None if row[5] is None else str(row[5]))
+        for row in rows
+    ]
