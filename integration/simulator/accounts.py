@@ -36,7 +36,7 @@ def add_routes(app: Flask) -> None:
         if not caller().is_root or key != str(CUSTOMER_ID):
             raise Answered(403, "Access denied")
         machine().doorman.close()
-        machine().traffic.quieten()
+        machine().bustle.stop()
         return no_content()
 
 

@@ -24,7 +24,8 @@ in real time. `recorded` (true, false): whatever the user's setting is. `documen
 root_call_id and final. `silent`: no webhooks. `wait`: seconds to wait for their delivery. Who and how long:
 `caller`, `to` (a number of ours), `user`, `other` (id, extension or e-mail), `group` (id), `talk_seconds`,
 `ring_seconds`, `hold`, `voicemail`, `form` ("one" or "two" of click_to_call, "leg" of voicemail),
-`answered`.
+`answered`. Of the scripts `web_call`, `lead_call` and `call_me_back` `caller` is whom the platform dials, and
+`dial` the other end of a web call.
 """
 
 from __future__ import annotations
@@ -37,18 +38,20 @@ from flask import Flask, Response, request
 
 from integration import clock
 from integration.errors import error_body
+from integration.simulator.casting import NobodyThere
 from integration.simulator.faults import BadSpec
 from integration.simulator.legs import Wish
 from integration.simulator.machine import Machine
 from integration.simulator.people import Group, Person
 from integration.simulator.traffic import Running
+from integration.simulator.webcalls import note
 
 Record = dict[str, Any]
 
 _CALL_KEYS = frozenset(
     {"script", "instant", "until", "documented", "silent", "recorded", "wait", "cdr_lag", "recording_lag"}
     | {"caller", "to", "user", "other", "group", "talk_seconds", "ring_seconds", "hold", "voicemail", "form"}
-    | {"answered"}
+    | {"answered", "dial"}
 )
 _SMS_KEYS = frozenset({"from", "to", "message", "user", "translated", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -65,6 +68,7 @@ def create_app(machine: Machine) -> Callable[..., Any]:
 
     @app.errorhandler(BadWish)
     @app.errorhandler(BadSpec)
+    @app.errorhandler(NobodyThere)
     def refused(error: Exception) -> Response:
         return _json(error_body(str(error)), 400)
 
@@ -106,9 +110,12 @@ def _add_calls(app: Flask, machine: Machine) -> None:
             raise BadWish(f"script: one of {', '.join(machine.world.scripts.by_name)}")
         with machine.world.lock:
             plan = make(_wish(machine, sent))
+            if plan.script == "web_call":
+                note(machine.world, plan, clock.unix())
         plan.documented = bool(sent.get("documented"))
-        for leg in plan.legs:
-            leg.recorded = sent.get("recorded")
+        if sent.get("recorded") is not None:
+            for leg in plan.legs:
+                leg.recorded = bool(sent["recorded"])
         silent = bool(sent.get("silent"))
         if sent.get("instant") or sent.get("until"):
             lag = None
@@ -165,6 +172,7 @@ def _made(running: Running) -> Record:
 def _wish(machine: Machine, sent: Record) -> Wish:
     wish = Wish(
         caller=None if sent.get("caller") is None else str(sent["caller"]),
+        to=None if sent.get("dial") is None else str(sent["dial"]),
         user=_person(machine, sent.get("user")),
         other=_person(machine, sent.get("other")),
         group=_group(machine, sent.get("group")),
@@ -213,7 +221,7 @@ def _add_webhooks(app: Flask, machine: Machine) -> None:
                 raise BadWish(wrong)
         machine.sender.url = str(url) if url else None
         if url:
-            machine.traffic.greet()
+            machine.bustle.greet()
         return _json({"url": machine.sender.url})
 
     @app.get("/_simulator/webhooks")
@@ -244,7 +252,7 @@ def _add_trouble(app: Flask, machine: Machine) -> None:
         machine.outage_until = clock.monotonic() + seconds
         return _json({"seconds": seconds})
 
-    @app.route("/_simulator/records/<name>/<key>", methods=["PATCH", "DELETE"])
+    @app.route("/_simulator/records/<path:name>/<key>", methods=["PATCH", "DELETE"])
     def record(name: str, key: str) -> Response:
         collection = machine.world.collections.get(name)
         found = collection.find(key) if collection else None
@@ -252,7 +260,7 @@ def _add_trouble(app: Flask, machine: Machine) -> None:
             return _json(error_body("No such record"), 404)
         with machine.world.lock:
             if request.method == "DELETE":
-                del collection.records[found[collection.key]]
+                collection.remove(found)
             else:
                 found.update(_body())
         return _json({"data": found})

@@ -7,6 +7,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from integration.simulator.bustle import Bustle
 from integration.simulator.faults import Faults
 from integration.simulator.history import seed_history
 from integration.simulator.login import TOKEN_IDLE, Doorman
@@ -98,13 +99,15 @@ def start(
         gaps=webhook_gaps,
     )
     player = Player(world, lambda event, _: sender.send(event))
+    traffic = Traffic(world, player, Player(world), speed)
     machine = Machine(
         world=world,
         doorman=Doorman(world.account, seed, token_idle),
         faults=known_faults,
         sender=sender,
         player=player,
-        traffic=Traffic(world, player, Player(world), speed),
+        traffic=traffic,
+        bustle=Bustle(traffic),
         registrations=Desk(world.account, random.Random(f"registrations {seed}")),
     )
     tls = None
@@ -114,5 +117,7 @@ def start(
     server = Server(host, port, create_app(machine), tls)
     server.serve_in_thread()
     sender.start()
-    machine.traffic.start(live=live)
+    if live:
+        machine.bustle.start()
+    traffic.start()
     return Simulator(machine, server)

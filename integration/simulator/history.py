@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from integration.simulator import chats, notes, numbers, papers, widgets, words
 from integration.simulator.legs import Plan, Wish
 from integration.simulator.play import Player, recorded
-from integration.simulator.webcalls import webcall_record
+from integration.simulator.webcalls import note
 from integration.simulator.world import World
 
 DAY = 86400
@@ -61,17 +61,14 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     while planned:
         start, _, script, wish = heapq.heappop(planned)
         plan = world.scripts.by_name[script](wish)
-        if script == "web_call":
-            first, second = plan.legs[0].dst, plan.legs[1].dst
-            plan.webcall = webcall_record(world.new_id("webcalls"), start, first, second)
+        if script == "web_call" and start + plan.length < world.start:
+            note(world, plan, start)
         for step in plan.steps:
             player.step(plan, step, start + step.at)
         end = start + plan.length
         if end >= world.start:
             continue
         ends.append((end, plan.legs[0].id, plan))
-        if plan.webcall is not None:
-            world.collections["webcalls"].add(plan.webcall)
         if plan.script in MISSED_SCRIPTS and plan.party:
             follow_up = _follow_up(rng, plan, end, recent=end > world.start - _OPEN_DAYS * DAY)
             if follow_up is not None and follow_up[0] < world.start - 60:

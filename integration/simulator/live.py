@@ -13,7 +13,7 @@ from integration.simulator.legs import Leg, Plan, Step, Wish
 from integration.simulator.people import Person
 from integration.simulator.reading import open_record
 from integration.simulator.traffic import Running
-from integration.simulator.webcalls import webcall_record
+from integration.simulator.webcalls import note
 
 Record = dict[str, Any]
 
@@ -125,8 +125,7 @@ def _add_web(app: Flask) -> None:
         with world.lock:
             wish = Wish(caller=fields["from"], to=fields["to"], user=caller())
             plan = world.scripts.by_name["web_call"](wish)
-            record = webcall_record(world.new_id("webcalls"), clock.unix(), fields["from"], fields["to"])
-            plan.webcall = world.collections["webcalls"].add(record)
+            record = note(world, plan, clock.unix())
         machine().traffic.play(plan)
         return item(record, 201)
 

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from integration.simulator.bustle import Bustle
 from integration.simulator.faults import Faults
 from integration.simulator.login import Doorman
 from integration.simulator.play import Player
@@ -29,6 +30,7 @@ class Machine:
     sender: Sender
     player: Player
     traffic: Traffic
+    bustle: Bustle
     registrations: Desk
     log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_KEPT))
     outage_until: float = 0.0

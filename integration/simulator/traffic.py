@@ -1,7 +1,7 @@
-"""The clockwork that lets calls happen in real time, and starts some of its own.
+"""The clockwork that lets calls happen in real time.
 
-`speed` makes calls shorter and more frequent; all times told are real ones. A CDR appears some seconds after
-its leg ended, a recording later still.
+`speed` makes calls shorter; all times told are real ones. A CDR appears some seconds after its leg ended, a
+recording later still.
 """
 
 from __future__ import annotations
@@ -15,30 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from integration import clock
-from integration.simulator import words
-from integration.simulator.history import MISSED_SCRIPTS
-from integration.simulator.legs import Leg, Plan, Step, Wish
-from integration.simulator.people import Person
+from integration.simulator.legs import Leg, Plan, Step
 from integration.simulator.play import Made, Player, recorded
 from integration.simulator.world import World
 
-_SHARES = {
-    "plain_answered": 22,
-    "plain_missed": 6,
-    "ring_group_answered": 14,
-    "ring_group_missed": 4,
-    "hunt_answered": 5,
-    "queue_answered": 8,
-    "queue_abandoned": 3,
-    "transfer": 6,
-    "voicemail": 4,
-    "click_to_call": 6,
-    "outbound": 14,
-    "outbound_missed": 3,
-    "internal": 5,
-}
-_SECONDS_BETWEEN_CALLS = 10.0
-_SECONDS_BETWEEN_SMS = 45.0
 _CDR_LAG = (2.0, 8.0)
 _RECORDING_LAG = (6.0, 20.0)
 
@@ -68,26 +48,12 @@ class Traffic:
         self._queue: list[tuple[float, int, Callable[[float], None]]] = []
         self._count = 0
         self._stopping = False
-        self._live = False
         self._changed = threading.Condition()
         self._running: dict[int, Running] = {}
         self._thread = threading.Thread(target=self._run, name="simulator-traffic", daemon=True)
 
-    def start(self, *, live: bool) -> None:
-        """Begin; `live`: calls and SMS start by themselves."""
-        self._live = live
-        if live:
-            now = clock.unix()
-            self.greet()
-            self.at(now + 5.0 / self.speed, self._next_call)
-            self.at(now + 8.0 / self.speed, self._next_sms)
+    def start(self) -> None:
         self._thread.start()
-
-    def greet(self) -> None:
-        """If calls happen by themselves, some soon: whoever has begun to listen has something to see."""
-        if self._live:
-            for delay in (0.3, 1.5, 3.0):
-                self.at(clock.unix() + delay, self._one_call)
 
     def stop(self) -> None:
         with self._changed:
@@ -95,10 +61,6 @@ class Traffic:
             self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(2)
-
-    def quieten(self) -> None:
-        """No more calls by themselves."""
-        self._live = False
 
     @property
     def alive(self) -> bool:
@@ -220,43 +182,6 @@ class Traffic:
         running.made.monitor_ids.append(monitor["id"])
         if event is not None:
             running.made.events.append(event)
-
-    # -- calls by themselves -----------------------------------------------------------------------
-
-    def _one_call(self, _: float) -> None:
-        script = self._rng.choices(list(_SHARES), weights=list(_SHARES.values()))[0]
-        wish = Wish(form="leg") if script == "voicemail" and self._rng.random() < 0.25 else Wish()
-        with self.world.lock:
-            plan = self.world.scripts.by_name[script](wish)
-        self.play(plan)
-        if plan.script in MISSED_SCRIPTS and plan.party and self._rng.random() < 0.6:
-            back = clock.unix() + (plan.length + 30 + self._rng.random() * 120) / self.speed
-            self.at(back, lambda _: self._call_back(plan.party))
-
-    def _call_back(self, party: str) -> None:
-        with self.world.lock:
-            plan = self.world.scripts.outbound(Wish(caller=party, talk=20 + self._rng.random() * 90))
-        self.play(plan)
-
-    def _next_call(self, at: float) -> None:
-        self._one_call(at)
-        self.at(at + self._rng.expovariate(self.speed / _SECONDS_BETWEEN_CALLS), self._next_call)
-
-    def _next_sms(self, at: float) -> None:
-        rng = self._rng
-        line = rng.choice([line for line in self.world.account.lines if line.sms])
-        person = rng.choice([person for person in self.world.account.people if person.online])
-        with self.world.lock:
-            sender = self.world.cast.caller()
-        if sender.startswith("447"):
-            question, answer = words.sms_pair(rng)
-            self.player.receive_sms(sender, line.e164, question, person, at)
-            reply_at = at + (10 + rng.random() * 40) / self.speed
-            self.at(reply_at, lambda moment: self._answer_sms(person, line.e164, sender, answer, moment))
-        self.at(at + rng.expovariate(self.speed / _SECONDS_BETWEEN_SMS), self._next_sms)
-
-    def _answer_sms(self, person: Person, own: str, partner: str, text: str, at: float) -> None:
-        self.player.send_sms(person, own, partner, text, at)
 
     def _run(self) -> None:
         while True:

@@ -6,7 +6,7 @@ scripts with a generator of their own: the history of other calls stays the same
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from integration import clock
 from integration.simulator import numbers
@@ -14,6 +14,9 @@ from integration.simulator.casting import Casting
 from integration.simulator.legs import Leg, Plan, Wish
 from integration.simulator.records import billsec
 from integration.simulator.widgets import visitor_phone
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
 
 Record = dict[str, Any]
 
@@ -98,10 +101,11 @@ class WebScripts:
         plan.add(end + 0.2, first, "hangup", cause=_NORMAL, by="system")
 
 
-def webcall_record(webcall_id: int, at: float, first: str, second: str) -> Record:
-    """A web call as it begins; `bill` fills in what its legs took."""
-    return {
-        "id": webcall_id,
+def note(world: World, plan: Plan, at: float) -> Record:
+    """The record of a web call that begins at `at`; `bill` fills in what its legs took."""
+    first, second = plan.legs[0].dst, plan.legs[1].dst
+    plan.webcall = {
+        "id": world.new_id("webcalls"),
         "calldate": clock.stamp(at),
         "from": first,
         "from_duration": 0,
@@ -113,6 +117,7 @@ def webcall_record(webcall_id: int, at: float, first: str, second: str) -> Recor
         "to_charge": 0.0,
         "charge": 0.0,
     }
+    return world.collections["webcalls"].add(plan.webcall)
 
 
 def bill(record: Record, plan: Plan, leg: Leg) -> None:

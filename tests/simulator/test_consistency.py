@@ -1,0 +1,151 @@
+"""What one record says of another is so."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.catalogue import RESOURCES
+from tests.simulator.conftest import Client
+
+
+def ids(client: Client, path: str, field: str = "id") -> set:
+    return {row[field] for row in client.rows(path)}
+
+
+# Relations of the catalogue that lead to live calls: those have ended, their CDRs are what remains.
+REFERENCES = [
+    (row.collection, relation.name, relation.to)
+    for row in RESOURCES
+    if row.listed and row.name not in ("me", "call")
+    for relation in row.relations
+    if relation.to not in ("calls", "callmeback/buttons") and not relation.includable
+] + [
+    ("chats", "operator_id", "users"),
+    ("chats", "website_id", "callmeback/websites"),
+    ("vmannouncements", "extension", "users"),
+    ("voicemessages", "extension_id", "users"),
+    ("calltracking/ddis", "campaign_id", "calltracking/campaigns"),
+    ("calltracking/cdrs", "cdr_id", "cdrs"),
+    ("callmeback/cdrs", "cdr_id", "cdrs"),
+    ("callmeback/websites", "setting_id", "callmeback/settings"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "field", "to"), REFERENCES)
+def test_an_id_of_another_record_is_one_that_exists(world, name, field, to):
+    known = ids(world, f"/{to}")
+    rows = world.rows(f"/{name}")
+    if name == "users":
+        rows = [world.get(f"/users/{row['id']}").json()["data"] for row in rows]
+    named = {row[field] for row in rows} - {None}
+    assert named <= known
+    if field not in ("rel_user_id",):
+        assert named, "at least one record refers to another"
+
+
+def test_recordings_voice_messages_and_sessions_belong_to_calls_that_were(world):
+    cdrs = {row["live_id"]: row for row in world.rows("/cdrs")}
+    for name in ("monitors", "voicemessages"):
+        assert ids(world, f"/{name}", "live_id") <= cdrs.keys()
+    for msdr in world.rows("/msdrs"):
+        session = world.get(f"/mediasessions/{msdr['media_session_id']}").json()["data"]
+        assert (session["status"], session["user"]) == ("ENDED", msdr["user_id"])
+        assert (session["duration"], session["call_id"]) == (msdr["duration"], msdr["call_id"])
+    for cdr in cdrs.values():
+        assert cdr["parent_live_id"] is None or cdr["parent_live_id"] in cdrs
+
+
+def test_web_calls_and_call_backs_add_up_with_their_cdrs(world):
+    cdrs = world.rows("/cdrs")
+    web = [cdr for cdr in cdrs if cdr["destination"] == "webcall"]
+    calls = world.rows("/webcalls")
+    assert len(web) == 2 * len(calls) > 0
+    for call in calls:
+        legs = [cdr for cdr in web if call["from"] in (cdr["src"], cdr["dst"])]
+        assert {cdr["billsec"] for cdr in legs} >= {call["from_duration"], call["to_duration"]}
+        assert call["charge"] == pytest.approx(call["from_charge"] + call["to_charge"])
+        assert call["from_charge"] == pytest.approx(call["from_rate"] * call["from_duration"] / 60, abs=0.001)
+    back = [cdr for cdr in cdrs if cdr["destination"] == "callmeback" and not cdr["is_root"]]
+    assert ids(world, "/callmeback/cdrs") == {cdr["id"] for cdr in back}
+    assert ids(world, "/callmeback/visitors", "phone") == {cdr["dst"] for cdr in back}
+    assert all(row["billsec"] <= row["duration"] for row in world.rows("/callmeback/cdrs"))
+
+
+def test_tracked_calls_came_in_on_tracked_numbers(world):
+    tracked = ids(world, "/calltracking/ddis", "e164")
+    calls = world.rows("/cdrs/calltracking")
+    assert calls
+    assert {call["dst"] for call in calls} <= tracked == ids(world, "/ddis/calltracking", "e164")
+    assert ids(world, "/calltracking/cdrs") == {call["id"] for call in calls}
+    last = max(call["calldate"] for call in calls)
+    assert last in ids(world, "/calltracking/campaigns", "calldate")
+
+
+def test_paths_below_a_user_hold_that_users_records(world):
+    for user in (1000001, 1000002):
+        assert world.rows(f"/users/{user}/cdrs") == [r for r in world.rows("/cdrs") if r["user_id"] == user]
+        assert {row["user_id"] for row in world.rows(f"/users/{user}/contacts")} <= {None, user}
+        chats = [row["id"] for row in world.rows("/chats") if row["operator_id"] == user]
+        assert ids(world, f"/users/{user}/chatmsgs", "chat_id") == set(chats)
+
+
+def test_an_sms_thread_holds_both_directions_under_both_spellings(world):
+    sms = next(row for row in world.rows("/sms") if row["user_id"] and row["type"] == "O")
+    path = f"/users/{sms['user_id']}/smsthreads/{sms['from']}/{sms['to']}"
+    thread = world.rows(path)
+    assert sms in thread
+    assert {frozenset((row["from"], row["to"])) for row in thread} == {frozenset((sms["from"], sms["to"]))}
+    assert thread == sorted(thread, key=lambda row: row["created_at"])
+    other = path.replace("smsthreads", "sms/threads").replace(sms["to"], "+" + sms["to"])
+    assert world.rows(other) == thread
+
+
+def test_the_cdrs_of_a_contact_are_those_with_its_numbers(world):
+    cdrs = world.rows("/cdrs")
+    contact = max(
+        world.rows("/contacts"), key=lambda c: sum(cdr["src"] in (c["mobile"], c["tel"]) for cdr in cdrs)
+    )
+    own = [cdr for cdr in cdrs if {cdr["src"], cdr["dst"]} & ({contact["mobile"], contact["tel"]} - {None})]
+    assert world.rows(f"/contacts/{contact['id']}/cdrs") == own != []
+
+
+def test_notes_are_as_many_as_their_cdr_counts(world):
+    noted = [cdr for cdr in world.rows("/cdrs") if cdr["nb_notes"]]
+    assert noted
+    for cdr in noted:
+        assert len(world.rows(f"/cdrs/{cdr['id']}/notes")) == cdr["nb_notes"]
+    labels = {label for cdr in world.rows("/cdrs") for label in cdr["labels"]}
+    assert labels
+    assert labels <= ids(world, "/calllabels", "name")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("cdrs", ("type", "disposition", "destination")),
+        ("sms", ("type",)),
+        ("ddis", ("status", "flag", "target_type")),
+        ("ringgroups", ("strategy", "final_dst_type")),
+        ("mediasessions", ("status", "type")),
+        ("msdrs", ("type",)),
+        ("reportschedules", ("report_id", "format", "status")),
+    ],
+)
+def test_dictionaries_know_every_code_that_records_show(world, name, fields):
+    codes = world.rows(f"/{name}/dictionaries")
+    for field in fields:
+        known = {code["id"] for code in codes if code["property"] == field}
+        assert ids(world, f"/{name}", field) <= known, field
+
+
+def test_ids_of_a_new_world_rise_with_time_where_records_come_one_by_one(world):
+    for name, date in (
+        ("cdrs", None),
+        ("faxes", "created_at"),
+        ("chats", "created_at"),
+        ("sms", "created_at"),
+    ):
+        rows = world.rows(f"/{name}")
+        assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
+        if date:
+            assert [row[date] for row in rows] == sorted(row[date] for row in rows)
