@@ -174,8 +174,10 @@ def _apply(name: str, group: Group, record: Record, fields: Record) -> None:
 def _set_members(name: str, group: Group, fields: Record) -> None:
     members = [(person, status) for person, status in _members(fields) if person is not None]
     # The queue script logs some agents in and out; that leaves the others members (observed.md §10.4).
-    logins_only = name == "queues" and all(
-        person in group.members and status is not None for person, status in members
+    logins_only = (
+        name == "queues"
+        and bool(members)
+        and all(person in group.members and status is not None for person, status in members)
     )
     if not logins_only:
         group.members = [person for person, _ in members]

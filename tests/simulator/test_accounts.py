@@ -1,0 +1,129 @@
+"""Sign-ups, forgotten passwords, devices that are remembered, rights of API tokens."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from integration import clock
+from tests.simulator.conftest import Client
+
+NEW = {"email": "nia@example.org", "first_name": "Nia", "last_name": "New", "password": "not shown again"}
+
+
+def post(client: Client, path: str, body: dict) -> requests.Response:
+    """Without credentials."""
+    return requests.post(client.simulator.url + path, json=body, timeout=10)
+
+
+def last_word(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err.split()[-1]
+
+
+def test_a_registration_goes_from_e_mail_to_number(begin, capsys):
+    client = begin()
+    url = client.simulator.url
+    made = post(client, "/registrations", NEW)
+    assert made.status_code == 200
+    record = made.json()["data"]
+    assert record["status"] == "new"
+    assert "password" not in record
+    code, own = last_word(capsys), f"{url}/registrations/{record['hash']}"
+    assert requests.get(own, timeout=10).json()["data"] == record
+    numbers = requests.get(own + "/numbers/020", timeout=10).json()["data"]
+    assert all(entry["e164"].startswith("4420") for entry in numbers)
+    number = numbers[0]["e164"]
+    assert requests.patch(own, json={"number": number}, timeout=10).status_code == 400, "not confirmed yet"
+    assert requests.patch(own, json={"code": "no"}, timeout=10).status_code == 400
+    assert requests.patch(own, json={"code": code}, timeout=10).json()["data"]["status"] == "confirmed"
+    done = requests.patch(own, json={"number": number}, timeout=10).json()["data"]
+    assert (done["status"], done["number"]) == ("completed", number)
+    assert requests.get(own, timeout=10).status_code == 403
+    assert requests.get(own + "/numbers/020", timeout=10).status_code == 403
+
+
+def test_a_code_is_sent_again_but_not_for_ever(begin, capsys):
+    client = begin()
+    hash_ = post(client, "/registrations", NEW).json()["data"]["hash"]
+    first = last_word(capsys)
+    assert post(client, f"/registrations/{hash_}/resend", {}).status_code == 200
+    second = last_word(capsys)
+    own = f"{client.simulator.url}/registrations/{hash_}"
+    assert first == second or requests.patch(own, json={"code": first}, timeout=10).status_code == 400
+    assert requests.patch(own, json={"code": second}, timeout=10).status_code == 200
+    statuses = [post(client, f"/registrations/{hash_}/resend", {}).status_code for _ in range(6)]
+    assert statuses == [200] * 4 + [403] * 2
+
+
+def test_registrations_that_cannot_be_are_refused(begin):
+    client = begin()
+    taken = post(client, "/registrations", {**NEW, "email": client.simulator.admin.email})
+    assert (taken.status_code, taken.json()["errors"][0]["code"]) == (400, "CU1001")
+    url = client.simulator.url
+    assert requests.get(f"{url}/registrations/no-hash", timeout=10).status_code == 400
+    assert requests.get(f"{url}/registrations/{'0' * 40}", timeout=10).status_code == 404
+    hash_ = post(client, "/registrations", NEW).json()["data"]["hash"]
+    assert requests.get(f"{url}/registrations/{hash_}/numbers/999", timeout=10).status_code == 404
+    client.control("POST", "/faults", json={"spec": "status=500@/registrations"})
+    assert requests.get(f"{url}/registrations/{hash_}", timeout=10).status_code == 500
+
+
+def test_a_forgotten_password_is_set_anew_and_ends_sessions(begin, capsys):
+    client = begin()
+    ben = client.simulator.ordinary
+    old = {"email": ben.email, "password": ben.password}
+    session = post(client, "/login", old).json()["user_token"]
+    assert post(client, "/password", {"email": ben.email}).status_code == 200
+    token = last_word(capsys)
+    assert post(client, "/reset", {"token": token, "password": "short"}).status_code == 400
+    assert post(client, "/reset", {"token": token, "password": "long enough"}).status_code == 200
+    assert post(client, "/reset", {"token": token, "password": "once only"}).status_code == 400
+    assert post(client, "/login", old).status_code == 400
+    assert post(client, "/login", {**old, "password": "long enough"}).status_code == 200
+    assert Client(client.simulator, session).get("/me").status_code == 401
+    assert Client(client.simulator, ben.api_key).get("/me").status_code == 200
+
+
+def test_a_device_that_was_added_needs_no_second_code(begin):
+    client = begin()
+    person = client.simulator.two_factor
+    login = {"email": person.email, "password": person.password, "device_fingerprint": "abc"}
+    nonce = post(client, "/login", login).json()["nonce"]
+    code = client.simulator.machine.doorman.codes[person.email]
+    assert post(client, "/login2fa", {"nonce": nonce, "code": code, "add_device": True}).status_code == 200
+    assert post(client, "/login2fa", {"nonce": nonce, "code": code}).status_code == 400, "once only"
+    assert post(client, "/login", login).status_code == 200
+    assert post(client, "/login", {**login, "device_fingerprint": "def"}).status_code == 202
+    assert post(client, "/login", {"email": person.email, "password": person.password}).status_code == 202
+
+
+def test_a_login_that_is_remembered_outlives_the_idle_time(begin, monkeypatch):
+    client = begin(token_idle=100)
+    admin = client.simulator.admin
+    body = {"email": admin.email, "password": admin.password}
+    short = post(client, "/login", body).json()["user_token"]
+    kept = post(client, "/login", {**body, "remember_me": True}).json()["user_token"]
+    real = clock.monotonic
+    monkeypatch.setattr(clock, "monotonic", lambda: real() + 5000)
+    assert Client(client.simulator, short).get("/me").status_code == 401
+    assert Client(client.simulator, kept).get("/me").status_code == 200
+
+
+def test_the_control_page_shows_the_last_code(begin):
+    client = begin()
+    person = client.simulator.two_factor
+    post(client, "/login", {"email": person.email, "password": person.password})
+    people = client.control("GET", "/account")["people"]
+    shown = next(entry["code"] for entry in people if entry["id"] == person.id)
+    assert shown == client.simulator.machine.doorman.codes[person.email]
+    assert len(shown) == 6
+
+
+def test_records_of_every_collection_can_vanish_and_change_from_outside(begin):
+    client = begin()
+    for name, key in (("sms/cannedresponses", 6501), ("conferences", 72001)):
+        changed = client.control("PATCH", f"/records/{name}/{key}", json={"name": "Drifted"})
+        assert changed["data"]["name"] == "Drifted"
+        assert client.get(f"/{name}/{key}").json()["data"]["name"] == "Drifted"
+        client.control("DELETE", f"/records/{name}/{key}")
+        assert client.get(f"/{name}/{key}").status_code == 404

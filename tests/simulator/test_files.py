@@ -1,0 +1,164 @@
+"""Files: captures whose packets parse, traces, PDFs, CSV."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from integration.simulator.capture import checksum
+from tests.simulator.conftest import Client, sample
+
+
+def packets(data: bytes) -> Iterator[tuple[float, bytes, bytes, int, int, bytes]]:
+    """(time, source, target, source port, target port, payload) of a capture, checked on the way."""
+    magic, major, minor, _, _, snap, link = struct.unpack(">IHHiIII", data[:24])
+    assert (magic, major, minor, link) == (0xA1B2C3D4, 2, 4, 1)
+    at = 24
+    while at < len(data):
+        seconds, micros, kept, length = struct.unpack(">IIII", data[at : at + 16])
+        assert kept == length <= snap
+        assert micros < 1_000_000
+        frame = data[at + 16 : at + 16 + kept]
+        at += 16 + kept
+        assert frame[12:14] == b"\x08\x00"
+        ip = frame[14:34]
+        assert ip[0] == 0x45
+        assert checksum(ip) == 0
+        assert struct.unpack(">H", ip[2:4])[0] == len(frame) - 14
+        udp = frame[34:]
+        source, target, size, _ = struct.unpack(">HHHH", udp[:8])
+        assert size == len(udp)
+        assert checksum(ip[12:20] + struct.pack(">BBH", 0, 17, size) + udp) == 0
+        yield seconds + micros / 1e6, ip[12:16], ip[16:20], source, target, udp[8:]
+    assert at == len(data)
+
+
+def test_the_check_sum_is_the_one_of_the_standard():
+    # The example of RFC 1071 §3.
+    assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0x220D
+
+
+@pytest.mark.parametrize("name", ["cdrs", "msdrs"])
+def test_a_capture_holds_the_calls_messages_and_some_sound(world, name):
+    record = next(
+        row
+        for row in world.rows(f"/{name}")
+        if row["duration"] > 5 and row.get("billsec", 1) and row["user_id"]
+    )
+    answer = world.get(f"/{name}/{record['id']}.pcap")
+    assert answer.headers["Content-Type"] == "application/vnd.tcpdump.pcap"
+    assert len(answer.content) < 20_000
+    found = list(packets(answer.content))
+    assert [at for at, *_ in found] == sorted(at for at, *_ in found)
+    sip = [payload.decode() for *_, target, payload in found if target == 5060]
+    sound = [payload for *_, target, payload in found if target != 5060]
+    assert sip[0].startswith("INVITE sip:" + record["dst"])
+    assert sip[-2].startswith("BYE")
+    assert len({re.search(r"Call-ID: (\S+)", text)[1] for text in sip}) == 1
+    for text in sip:
+        head, _, body = text.partition("\r\n\r\n")
+        assert int(re.search(r"Content-Length: (\d+)", head)[1]) == len(body)
+    assert len(sound) == 25
+    assert {payload[:2] for payload in sound} == {b"\x80\x08"}
+    assert {len(payload) for payload in sound} == {172}
+
+
+def test_a_call_nobody_answered_has_no_sound_and_is_cancelled(world):
+    record = next(row for row in world.rows("/cdrs") if row["type"] == "M")
+    trace = world.get(f"/cdrs/{record['id']}.trace")
+    assert trace.headers["Content-Type"].startswith("text/plain")
+    assert "\nCANCEL sip:" in trace.text
+    assert "487 Request Terminated" in trace.text
+    assert "BYE" not in trace.text
+    assert record["calldate"] in trace.text.splitlines()[0]
+    payloads = [payload for *_, payload in packets(world.get(f"/cdrs/{record['id']}.pcap").content)]
+    assert all(
+        payload.decode() in trace.text.replace("\n", "\r\n").replace("\r\r", "\r") for payload in payloads
+    )
+
+
+def test_every_cdr_of_a_world_has_a_capture_that_parses(world):
+    for cdr in world.rows("/cdrs")[:150]:
+        assert sum(1 for _ in packets(world.get(f"/cdrs/{cdr['id']}.pcap").content)) >= 4
+
+
+def test_a_fax_is_a_pdf_with_its_pages(world):
+    for fax in world.rows("/faxes"):
+        assert fax["filename"].startswith(f"fax-to-{fax['to']}-from-{fax['from']}-at-")
+        answer = world.get(f"/faxes/{fax['id']}.pdf")
+        assert answer.headers["Content-Type"] == "application/pdf"
+        check_pdf(answer.content, fax["pages"])
+        assert world.get(f"/faxes/{fax['id']}").json()["data"] == fax
+
+
+def check_pdf(data: bytes, pages: int) -> None:
+    assert data.startswith(b"%PDF-1.4")
+    assert data.endswith(b"%%EOF\n")
+    assert data.count(b"/Type /Page ") == pages
+    start = int(re.search(rb"startxref\n(\d+)", data)[1])
+    assert data[start : start + 4] == b"xref"
+    offsets = [int(entry) for entry in re.findall(rb"(\d{10}) 00000 n", data)]
+    for number, offset in enumerate(offsets, 1):
+        assert data[offset:].startswith(b"%d 0 obj" % number)
+
+
+def test_faxes_cannot_be_filtered_by_their_numbers(world):
+    answer = world.get("/faxes", filter='[{"property":"from","operator":"eq","value":"442079460001"}]')
+    assert (answer.status_code, answer.json()) == (400, sample("response-filter-400"))
+
+
+def test_an_invoice_is_json_with_a_pdf_inside_and_refused_while_incomplete(world):
+    rows = world.rows("/transactions")
+    assert rows[0].keys() == sample("response-transactions-list-200")["data"][0].keys()
+    complete = next(row for row in rows if row["result"] == "OK")
+    data = world.get(f"/transactions/{complete['id']}.pdf").json()["data"]
+    assert data.keys() == sample("response-transactions-pdf-200")["data"].keys()
+    check_pdf(base64.b64decode(data["base64"]), 1)
+    open_one = next(row for row in rows if row["result"] != "OK")
+    refused = world.get(f"/transactions/{open_one['id']}.pdf")
+    assert refused.status_code == 400
+    assert refused.json()["message"] == sample("response-transactions-pdf-400")["message"]
+
+
+def test_conversations_are_calls_and_sms(world):
+    rows = world.rows("/conversations")
+    assert sample("response-conversations-list-200")["data"][0].keys() <= rows[0].keys()
+    calls = [cdr for cdr in world.rows("/cdrs") if cdr["is_root"]]
+    assert len(rows) == len(calls) + len(world.rows("/sms"))
+    assert {row["channel"] for row in rows} == {"call", "sms"}
+
+
+def test_a_users_cdrs_come_as_csv_and_other_exports_are_only_queued(world):
+    answer = world.get("/users/1000002/cdrs.csv")
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    own = world.rows("/users/1000002/cdrs")
+    assert [int(row["id"]) for row in rows] == [row["id"] for row in own]
+    assert rows[0]["src_name"] == own[0]["src_name"]
+    queued = world.get("/cdrs.csv")
+    assert queued.status_code == 202
+    assert "message" in queued.json()
+    assert world.get("/nothing.csv").status_code == 404
+
+
+def test_files_of_nothing_and_of_others_are_errors_in_json(world):
+    ordinary = Client(world.simulator, world.simulator.ordinary.api_key)
+    other = next(row for row in world.rows("/msdrs") if row["user_id"] != 1000002)
+    for path in ("/cdrs/1.pcap", "/msdrs/1.trace", "/faxes/1.pdf", "/monitors/1.mp3"):
+        assert world.get(path).json() == {"message": "Resource not found", "errors": []}
+    assert ordinary.get(f"/msdrs/{other['id']}.pcap").status_code == 403
+    assert ordinary.get("/users/1000001/cdrs.csv").status_code == 403
+
+
+def test_the_same_seed_gives_the_same_files(begin, world):
+    again = begin(cdrs=400, start_at=world.simulator.world.start)
+    cdr = world.rows("/cdrs")[7]["id"]
+    for path in (f"/cdrs/{cdr}.pcap", f"/cdrs/{cdr}.trace", f"/faxes/{world.rows('/faxes')[0]['id']}.pdf"):
+        assert zlib.crc32(again.get(path).content) == zlib.crc32(world.get(path).content)

@@ -1,0 +1,143 @@
+"""Calls that begin on the web, live calls that are changed, and what they leave behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator.conftest import Client, sample
+
+
+def test_a_web_call_dials_both_ends_and_is_billed(begin):
+    client = begin()
+    made = client.play("web_call", caller="447700900321", dial="447700900654", talk_seconds=60, answered=True)
+    (record,) = client.rows("/webcalls")
+    cdrs = client.rows("/cdrs")
+    assert [cdr["id"] for cdr in cdrs] == sorted(made["cdr_ids"])
+    assert {cdr["destination"] for cdr in cdrs} == {"webcall"}
+    assert (record["from"], record["to"]) == ("447700900321", "447700900654")
+    by_dst = {cdr["dst"]: cdr["billsec"] for cdr in cdrs}
+    assert record["from_duration"] == by_dst[record["from"]] > record["to_duration"] == by_dst[record["to"]]
+    assert record["charge"] > 0
+
+
+def test_a_posted_web_call_begins_and_tells_webhooks(begin, receiver):
+    client = begin(webhook=receiver.url, speed=100)
+    answer = client.ask("POST", "/webcalls", json={"from": "+447700900321", "to": "1002"})
+    assert answer.status_code == 201
+    assert client.rows("/webcalls")[0]["id"] == answer.json()["data"]["id"]
+    first = receiver.wait_for(1)[0]
+    assert (first["event_name"], first["dst"], first["destination"]) == (
+        "call.initial", "447700900321", "webcall",
+    )  # fmt: skip
+
+
+def test_a_web_call_to_a_dear_number_is_refused_as_observed(begin):
+    answer = begin().ask("POST", "/webcalls", json={"from": "447700900101", "to": "999000111222"})
+    expected = sample("response-webcalls-post-400")
+    assert answer.status_code == 400
+    assert answer.json()["message"] == expected["message"].replace("447700900101", "999000111222")
+
+
+@pytest.mark.parametrize("caller_id", [None, "anonymous", "447700900001"])
+def test_a_lead_call_needs_a_number_of_the_account(begin, caller_id):
+    body = {"to": "447700900321", "tts": "Hello", **({"caller_id": caller_id} if caller_id else {})}
+    answer = begin().ask("POST", "/leadcalls", json=body)
+    assert (answer.status_code, answer.json()) == (400, sample("response-leadcalls-post-400"))
+
+
+def test_a_lead_call_is_a_live_call(begin):
+    client = begin()
+    body = {"caller_id": "442079460101", "to": "+447700900321"}
+    call = client.ask("POST", "/leadcalls", json=body).json()["data"]
+    assert client.get(f"/calls/{call['id']}").json()["data"]["dst"] == "447700900321"
+
+
+def test_a_visitor_who_is_called_back_is_known_afterwards(begin):
+    client = begin()
+    for _ in range(2):
+        client.play("call_me_back", caller="447700900777", answered=True, talk_seconds=30)
+    (visitor,) = client.rows("/callmeback/visitors")
+    assert (visitor["phone"], visitor["nb_calls"]) == ("447700900777", 2)
+    calls = client.rows("/callmeback/cdrs")
+    assert [call["to"] for call in calls] == ["447700900777"] * 2
+
+
+def test_a_caller_id_is_one_of_the_accounts_numbers_or_withheld(begin):
+    client = begin()
+    for caller_id, status in (("442079460101", 201), ("+442079460101", 201), ("anonymous", 201)):
+        answer = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": caller_id})
+        assert answer.status_code == status
+    other = client.ask("POST", "/calls", json={"to": "447700900321", "caller_id": "447700900001"})
+    assert (other.status_code, other.json()["message"]) == (400, "No CLI prefix set")
+
+
+def test_nobody_calls_from_anothers_phone_but_administrators(begin):
+    client = begin()
+    ben = Client(client.simulator, client.simulator.ordinary.api_key)
+    body = {"to": "447700900321", "from": "1000004"}
+    assert client.ask("POST", "/calls", json=body).status_code == 201
+    assert ben.ask("POST", "/calls", json=body).status_code == 403
+    assert ben.ask("POST", "/calls", json={**body, "from": "1000002"}).status_code == 201
+
+
+def test_a_recording_that_is_started_is_made_and_labels_reach_the_cdr(begin):
+    client = begin()
+    leg = client.play("plain_answered", until="connected", user="1001", recorded=None)["leg_ids"][0]
+    assert client.get(f"/calls/{leg}").json()["data"]["monitor_state"] is None
+    changed = client.ask("PATCH", f"/calls/{leg}", json={"monitor_state": "start", "labels": ["Order"]})
+    assert changed.json()["data"]["monitor_state"] == "A"
+    paused = client.ask("PATCH", f"/calls/{leg}", json={"monitor_state": "pause"})
+    assert paused.json()["data"]["monitor_state"] == "P"
+    assert client.get(f"/calls/{leg}/monitors").json() == {"data": [], "total": 0}
+    client.ask("DELETE", f"/calls/{leg}")
+    (cdr,) = client.rows("/cdrs")
+    assert cdr["labels"] == ["Order"]
+    assert [row["live_id"] for row in client.rows(f"/calls/{leg}/monitors")] == [leg]
+    assert client.get("/calls/5/monitors").status_code == 404
+
+
+def test_the_trace_of_a_live_call_grows_with_it(begin):
+    client = begin()
+    ringing = client.play("plain_answered", until="ringing", ring_seconds=5)["leg_ids"][0]
+    talking = client.play("plain_answered", until="connected")["leg_ids"][0]
+    first = [row["message"].split("\r\n")[0] for row in client.rows(f"/calls/{ringing}/trace")]
+    assert first[0].startswith("INVITE")
+    assert not any("200 OK" in line for line in first)
+    later = [row["message"].split("\r\n")[0] for row in client.rows(f"/calls/{talking}/trace")]
+    assert later[-2:][0] == "SIP/2.0 200 OK"
+
+
+def test_a_media_session_is_active_while_its_call_is_connected(begin):
+    client = begin()
+    leg = client.play("plain_answered", until="connected", user="1002")["leg_ids"][0]
+    (session,) = client.rows("/mediasessions")
+    assert (session["status"], session["user"]) == ("ACTIVE", 1000002)
+    assert client.rows("/msdrs") == []
+    client.ask("DELETE", f"/calls/{leg}")
+    (session,) = client.rows("/mediasessions")
+    assert session["status"] == "ENDED"
+    assert [row["media_session_id"] for row in client.rows("/msdrs")] == [session["id"]]
+
+
+def test_a_users_calls_are_their_own_live_ones(begin):
+    client = begin()
+    leg = client.play("plain_answered", until="connected", user="1002")["leg_ids"][0]
+    assert [call["id"] for call in client.rows("/users/1000002/calls")] == [leg]
+    assert client.rows("/users/1000001/calls") == []
+
+
+def test_a_script_nobody_is_left_for_is_refused(begin):
+    client = begin()
+    for group in (80101, 80102):
+        client.ask("PATCH", f"/queues/{group}", json={"users": []})
+    refused = client.session.post(client.simulator.control + "/calls", json={"script": "queue_answered"})
+    assert refused.status_code == 400
+    assert "queue" in refused.json()["message"]
+
+
+def test_faxes_chats_and_web_calls_come_by_themselves(begin, receiver):
+    client = begin(live=True, speed=300, webhook=receiver.url)
+    names = ("/faxes", "/chats", "/webcalls", "/callmeback/visitors")
+    with receiver.changed:
+        assert receiver.changed.wait_for(lambda: all(client.rows(name) for name in names), 20)
+    assert client.control("GET", "/state")["traffic"]["error"] is None
