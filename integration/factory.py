@@ -139,7 +139,15 @@ class Product:
         return recordings.fetch_file(self.parts, kind, record_id)
 
     def _follow(self) -> None:
-        callbacks.follow(self.parts.house, self.parts.mirror, self.parts.settings.calls.callback_seconds)
+        house, mirror = self.parts.house, self.parts.mirror
+        with house.read() as connection:
+            before = callbacks.look(connection)
+        callbacks.follow(house, mirror, self.parts.settings.calls.callback_seconds)
+        with house.read() as connection:
+            after = callbacks.look(connection)
+        if after != before:
+            # The change that led here was announced before the list knew of it.
+            mirror.write(lambda tx: tx.announce("callback", 0))
 
     def _tick(self) -> None:
         now = clock.unix()

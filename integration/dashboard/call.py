@@ -9,12 +9,13 @@ from flask import Blueprint, abort, redirect, request, send_file
 from werkzeug.wrappers import Response
 
 from integration.context import this_house
-from integration.dashboard import actions, replies, shell, timeline
+from integration.dashboard import actions, replies, shell, through, timeline
 from integration.dashboard.guard import current_person, needs
+from integration.dashboard.through import Said
 from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
 from integration.house import audit, callbacks, notes
-from integration.mirror import history, one_call
+from integration.mirror import history, one_call, phones
 from integration.mirror.media import Kind
 
 blueprint = Blueprint("call", __name__)
@@ -84,8 +85,27 @@ def label(number: int) -> Response:
     """Put a label on the call (`label`) or take one off (`remove`)."""
     off, on, me = request.form.get("remove"), request.form.get("label", ""), current_person().email
     if off:
-        return _write(number, "label removed", lambda tx, legs: notes.remove_label(tx, legs, off))
-    return _write(number, "label", lambda tx, legs: notes.add_label(tx, legs[0], me, on))
+        answer = _write(number, "label removed", lambda tx, legs: notes.remove_label(tx, legs, off))
+    else:
+        answer = _write(number, "label", lambda tx, legs: notes.add_label(tx, legs[0], me, on))
+    said = _tell_labels(number)
+    if said is not None and not said.done and replies.inline():
+        return replies.done(f"Label kept here. {said.message}", f"/calls/{number}")
+    return answer
+
+
+def _tell_labels(number: int) -> Said | None:
+    """A call that goes on carries its labels on the platform too; one that is over has only ours."""
+    house = this_house()
+    with house.mirror.read() as connection:
+        call = _call(connection, number)
+        live = phones.live_legs(connection, call["id"])
+        legs = [call["id"], *(leg["leg_id"] for leg in one_call.legs(connection, call["id"]))]
+    if not live:
+        return None
+    with house.house.read() as connection:
+        labels = notes.labels_of(connection, legs)
+    return through.send("PATCH", f"/calls/{live[0].id}", {"labels": labels}, collection="calls")
 
 
 def _write(number: int, what: str, work: Callable[[Transaction, list[int]], object]) -> Response:

@@ -123,7 +123,7 @@ def figures(connection: sqlite3.Connection, house: House, only: int | None) -> l
     day = formats.midnight(formats.today(), formats.zone())
     today = history.count(connection, history.CallFilter(since=day, only_user=only))
     waiting = next((c["started_at"] for c in live.open_calls(connection, only) if _waits(c)), None)
-    missed = shell.open_callbacks(house)
+    missed = shell.open_callbacks(house, only)
     return [
         {"key": "ringing", "word": "Ringing", "value": counts.ringing, "link": "#group-ringing"},
         {"key": "talking", "word": "Talking", "value": counts.talking, "link": "#group-talking"},
@@ -198,5 +198,5 @@ def _counts(house: House, only: int | None) -> dict[str, Any]:
         "talking": counts.talking,
         "on_hold": counts.on_hold,
         "live": counts.open,
-        "missed": shell.open_callbacks(house),
+        "missed": shell.open_callbacks(house, only),
     }

@@ -29,7 +29,6 @@ def index() -> str:
     me = current_person().email
     with house.house.read() as connection:
         items = callbacks.items(connection, state, limit=CLOSED_SHOWN if state == "closed" else None)
-        waiting = callbacks.count_open(connection)
         done = callbacks.item(connection, request.args.get("done", 0, type=int))
     only = shell.only_user()
     with house.mirror.read() as connection:
@@ -49,7 +48,7 @@ def index() -> str:
         mine=mine,
         me=me,
         hidden=hidden - len(items),
-        waiting=waiting,
+        waiting=shell.open_callbacks(house, only),
         hushed=hushed,
         done=done if done and done.state == "closed" else None,
     )
@@ -95,6 +94,8 @@ def _done(number: int, action: str, found: object, after: dict[str, Any] | None 
         abort(404)
     house = this_house()
     audit.record(house.house, current_person().email, f"call-back {action}", f"item {number}")
+    # Other pages that are open take it from the stream of changes, which is the mirror's.
+    house.mirror.write(lambda tx: tx.announce("callback", number, {"done": action}))
     if request.form.get("state") == "closed":
         after = {"state": "closed", **(after or {})}
     query = f"?{urlencode(after)}" if after else ""

@@ -75,9 +75,14 @@ def unreachable_since(connection: sqlite3.Connection) -> str | None:
     return state.last_success_at or state.last_error_at or clock.stamp()
 
 
-def open_callbacks(house: House) -> int:
+def open_callbacks(house: House, only: int | None) -> int:
+    """Callers to call back; under `own` those of the person's calls and of groups."""
     with house.house.read() as connection:
-        return callbacks.count_open(connection)
+        if only is None:
+            return callbacks.count_open(connection)
+        calls = callbacks.open_calls(connection)
+    with house.mirror.read() as connection:
+        return live.count_theirs(connection, calls, only)
 
 
 def tabs(counts: live.Counts, missed: int, trouble: bool) -> list[Tab]:
@@ -101,7 +106,7 @@ def shell(person: Person) -> dict[str, Any]:
     settings = house.settings.dashboard
     return {
         "person": person,
-        "tabs": tabs(counts, open_callbacks(house), house.health.report()["status"] != "ok"),
+        "tabs": tabs(counts, open_callbacks(house, only), house.health.report()["status"] != "ok"),
         "counts": counts,
         "change": change,
         "age": data_age,

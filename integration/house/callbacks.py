@@ -16,8 +16,8 @@ from integration.house.callback_following import follow
 from integration.house.callback_items import Item, recompute
 
 __all__ = [
-    "TABLES", "Item", "assign", "close", "count_open", "follow", "item", "items", "note", "open_for",
-    "reopen",
+    "TABLES", "Item", "assign", "close", "count_open", "follow", "item", "items", "look", "note",
+    "open_calls", "open_for", "reopen",
 ]  # fmt: skip
 
 TABLES = """
@@ -80,6 +80,20 @@ def open_for(connection: sqlite3.Connection, party: str | None) -> Item | None:
 
 def count_open(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM callbacks WHERE state = 'open'").fetchone()[0])
+
+
+def open_calls(connection: sqlite3.Connection) -> list[int]:
+    """The last call of every open item."""
+    return [row[0] for row in connection.execute("SELECT last_call_id FROM callbacks WHERE state = 'open'")]
+
+
+def look(connection: sqlite3.Connection) -> tuple[int, ...]:
+    """What changes whenever the open list does by itself: its length, its newest item, all its tries."""
+    row = connection.execute(
+        "SELECT count(*), coalesce(max(id), 0), coalesce(sum(attempts), 0) FROM callbacks"
+        " WHERE state = 'open'"
+    ).fetchone()
+    return tuple(row)
 
 
 # --- what people do ------------------------------------------------------------------------------------

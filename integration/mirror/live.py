@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import dataclass
 
@@ -58,6 +59,16 @@ def just_ended(
 def call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
     row: sqlite3.Row | None = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     return row
+
+
+def count_theirs(connection: sqlite3.Connection, call_ids: list[int], user_id: int) -> int:
+    """How many of these calls were this user's, or nobody's in particular (a group's)."""
+    row = connection.execute(
+        "SELECT count(*) FROM _calls WHERE id IN (SELECT value FROM json_each(?))"
+        " AND (user_id = ? OR user_id IS NULL)",
+        (json.dumps(call_ids), user_id),
+    ).fetchone()
+    return int(row[0])
 
 
 def change_number(connection: sqlite3.Connection) -> str:
