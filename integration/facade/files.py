@@ -74,12 +74,18 @@ def user_cdrs(asked: Asked) -> Response:
     """`/users/{id}/cdrs.csv`, made from the mirror."""
     if not asked.caller.from_mirror:
         return passing.answer(asked, passing.get(asked))
-    target = resource("cdrs")
+    target, user = resource("cdrs"), int(asked.parameters["id"])
+    if user >= 2**63:
+        raise Stop(404, f"There is no {resource('users').title} {user}.")
     with asked.house.mirror.read() as connection:
         standing = records.standing(connection, target)
         if not standing.complete and records.is_empty(connection, target):
             return passing.read_through(asked)
-    mine = Condition("user_id", "eq", int(asked.parameters["id"]))
+        users = resource("users")
+        known = records.stored(connection, users, user)
+        if (known is None or known.missing) and records.standing(connection, users).complete:
+            raise Stop(404, f"There is no {users.title} {user}.")
+    mine = Condition("user_id", "eq", user)
     chosen = select(target, {})
     chosen = replace(chosen, question=replace(chosen.question, missing=False).also(mine))
     body = b"".join(csv.stream(asked.house.mirror.read, chosen))

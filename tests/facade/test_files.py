@@ -225,3 +225,11 @@ def test_what_can_not_be_kept_here_is_passed_on(room: Room) -> None:
     fetching(room, fetch)
     answer = room.get(URL)
     assert (answer.status_code, answer.data) == (200, SOUND)
+
+
+def test_the_csv_of_a_user_who_does_not_exist_is_404(room: Room) -> None:
+    room.put("cdrs", CDR)
+    room.put("users", {"id": 7})
+    assert room.get("/users/7/cdrs.csv").status_code == 200
+    assert room.get("/users/8/cdrs.csv").status_code == 404
+    assert room.get("/users/99999999999999999999/cdrs.csv").status_code == 404

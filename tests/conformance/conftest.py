@@ -1,0 +1,148 @@
+"""The simulated platform, and the whole product in front of it: the same requests go to both."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import requests
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from integration import factory
+from integration.catalogue.shapes import Operation
+from integration.mirror import walks
+from integration.settings import load
+from integration.simulator import embed
+from integration.sync.plan import walked
+from tests.harness import free_port, wait_for
+from tests.simulator.conftest import START, Client
+
+VOLATILE = frozenset({"duration", "created_at", "updated_at", "next_run_at", "last_run_at", "call_id"})
+"""What two worlds that begin a second apart may tell differently."""
+
+
+class Quiet(WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log(self, *_: object, **__: object) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A simulator as the product's clients see it: everything its own but the address."""
+
+    simulator: embed.Simulator
+    url: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.simulator, name)
+
+
+@dataclass
+class Pair:
+    """`platform` asks the simulator itself, `facade` the product in front of `through`'s."""
+
+    platform: Client
+    facade: Client
+    product: factory.Product
+
+    def both(self, method: str, path: str, **more: Any) -> tuple[requests.Response, requests.Response]:
+        return self.platform.ask(method, path, **more), self.facade.ask(method, path, **more)
+
+
+@contextmanager
+def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> Iterator[tuple[Any, Client]]:
+    """The product in front of `simulator`, once it has read every collection."""
+    port = free_port()
+    settings = load(
+        None,
+        {
+            "SWITCHROOM_PLATFORM__BASE_URL": simulator.url,
+            "SWITCHROOM_PLATFORM__USER_ID": str(simulator.admin.id),
+            "SWITCHROOM_PLATFORM__API_KEY": simulator.admin.api_key,
+            "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
+            "SWITCHROOM_SERVER__PORT": str(port),
+            "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "100000",
+            "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
+            "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
+            **more,
+        },
+    )
+    product = factory.build(settings)
+    server = make_server("127.0.0.1", port, product.application, threaded=True, request_handler=Quiet)
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    serving.start()
+    product.start()
+    secret = (data_dir / "webhook-secret").read_text().strip()
+    client = Client(
+        cast(embed.Simulator, Behind(simulator, f"http://127.0.0.1:{port}/v1.2")), simulator.admin.api_key
+    )
+    requests.post(
+        f"{simulator.control}/webhook",
+        json={"url": f"http://127.0.0.1:{port}/webhooks/{secret}"},
+        timeout=10,
+    ).raise_for_status()
+    try:
+        wait_for(lambda: _complete(product), "every collection read", 60)
+        yield product, client
+    finally:
+        server.shutdown()
+        serving.join(10)
+        server.server_close()
+        product.stop()
+
+
+def _complete(product: factory.Product) -> bool:
+    with product.parts.mirror.read() as connection:
+        return all(
+            walks.state_of(connection, policy.collection).complete_at is not None for policy in walked()
+        )
+
+
+@pytest.fixture(scope="package")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """One simulator, asked directly and through the facade."""
+    simulator = embed.start(seed=7, cdrs=400, start_at=START)
+    try:
+        with product_before(simulator, tmp_path_factory.mktemp("data")) as (product, facade):
+            yield Pair(Client(simulator, simulator.admin.api_key), facade, product)
+    finally:
+        simulator.stop()
+
+
+@pytest.fixture(scope="package")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two simulators from one seed, the second behind the facade: both are told the same."""
+    first, second = (embed.start(seed=7, cdrs=200, start_at=START) for _ in range(2))
+    more = {"SWITCHROOM_FACADE__DESTRUCTIVE": "true"}
+    try:
+        with product_before(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
+            yield Pair(Client(first, first.admin.api_key), facade, product)
+    finally:
+        first.stop()
+        second.stop()
+
+
+def steady(value: Any) -> Any:
+    """`value` without what two worlds may tell differently."""
+    if isinstance(value, dict):
+        return {name: steady(inner) for name, inner in value.items() if name not in VOLATILE}
+    return [steady(inner) for inner in value] if isinstance(value, list) else value
+
+
+def told(operation: Operation, answer: requests.Response) -> Any:
+    """What an answer says, apart from how it is written. `links` are ours."""
+    if not answer.content or "json" not in answer.headers.get("Content-Type", ""):
+        return answer.content
+    body = json.loads(answer.content)
+    if isinstance(body, dict) and "links" in body:
+        assert isinstance(body["links"], dict)
+        body = {name: value for name, value in body.items() if name != "links"}
+    return body
