@@ -48,7 +48,7 @@ from integration.simulator.webcalls import note
 
 Record = dict[str, Any]
 
-_CALL_KEYS = frozenset(
+CALL_KEYS = frozenset(
     {"script", "instant", "until", "documented", "silent", "recorded", "wait", "cdr_lag", "recording_lag"}
     | {"caller", "to", "user", "other", "group", "talk_seconds", "ring_seconds", "hold", "voicemail", "form"}
     | {"answered", "dial"}
@@ -104,7 +104,7 @@ def _body(keys: frozenset[str] | None = None) -> Record:
 def _add_calls(app: Flask, machine: Machine) -> None:
     @app.post("/_simulator/calls")
     def play() -> Response:
-        sent = _body(_CALL_KEYS)
+        sent = _body(CALL_KEYS)
         make = machine.world.scripts.by_name.get(str(sent.get("script")))
         if make is None:
             raise BadWish(f"script: one of {', '.join(machine.world.scripts.by_name)}")
