@@ -36,9 +36,9 @@ from integration.mirror.media import Kind
 from integration.mirror.numbers import Numbers
 from integration.mirror.schema import epoch, open_mirror
 from integration.platform_api.client import Platform
+from integration.processes import BLOCKING_THREADS
 from integration.processes.channel import Handler
 from integration.processes.stop import end_broken
-from integration.processes.supervisor import BLOCKING_THREADS
 from integration.secrets import webhook_secrets
 from integration.settings import Settings
 from integration.sync import recordings

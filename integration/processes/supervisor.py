@@ -33,16 +33,13 @@ from granian.server.mp import MPServer
 
 from integration import clock
 from integration.errors import ConfigurationError, SwitchroomError
-from integration.processes import port
+from integration.processes import BLOCKING_THREADS, port
 from integration.processes.commands import take_over
 from integration.secrets import claim_data_dir
 from integration.settings import Settings, warnings
 from integration.worker import FACTORY, Worker
 
 log = logging.getLogger(__name__)
-
-BLOCKING_THREADS = 320
-"""Requests at work at once. Live streams hold a thread each and may have half of them (design.md §4)."""
 
 CONNECTIONS = 8192
 """Granian's back-pressure counts connections, idle ones too: far above the threads, or 320 idle browsers
