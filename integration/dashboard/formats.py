@@ -16,6 +16,7 @@ from flask import Flask
 
 from integration import clock
 from integration.context import this_house
+from integration.mirror import contacts
 from integration.mirror.numbers import withheld
 
 NOTHING = "—"
@@ -179,6 +180,16 @@ def tel(number: str | None) -> str | None:
     return this_house().numbers.e164(number)
 
 
+def named(call: sqlite3.Row) -> str:
+    """Who the other side is, '' where nobody knows. Of an outbound call to the telephone network the platform
+    names the destination ('United Kingdom Mobile') when the number is no contact's: that is nobody's name."""
+    name = str(call["party_name"] or "")
+    if not name or call["direction"] != "out" or call["context"] != "PSTN_CALL" or not call["party_e164"]:
+        return name
+    with this_house().mirror.read() as connection:
+        return name if contacts.is_known(connection, call["party_e164"]) else ""
+
+
 def kind(call: sqlite3.Row) -> str:
     """The key into STATES: what is going on, or how it ended."""
     if call["state"] != "ended":
@@ -214,7 +225,7 @@ def since(stamp: str | None) -> float | None:
 
 FILTERS: tuple[Callable[..., Any], ...] = (
     ago, at_full, at_second, at_short, at_time, day_of, duration, hue, international, iso, kind, limits,
-    money, national, since, size, spell, tel, thousands, unix, withheld,
+    money, named, national, since, size, spell, tel, thousands, unix, withheld,
 )  # fmt: skip
 
 

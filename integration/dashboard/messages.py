@@ -1,36 +1,53 @@
-"""Messages: SMS by contact."""
+"""Messages: SMS by contact, read and sent."""
 
 from __future__ import annotations
 
+import sqlite3
+from datetime import timedelta
 from itertools import groupby
+from urllib.parse import urlencode
 
 from flask import Blueprint, abort, request
+from werkzeug.wrappers import Response
 
+from integration import clock
 from integration.context import this_house
-from integration.dashboard import formats, shell
+from integration.dashboard import formats, replies, shell, through
+from integration.dashboard.actions import dialled
+from integration.dashboard.guard import current_person, needs
+from integration.dashboard.through import Said
+from integration.house import seen
 from integration.mirror import messages
 
 blueprint = Blueprint("messages", __name__)
 
 THREADS = 50
 MESSAGES = 100
+LONGEST = 1600
+"""Characters: ten parts of 160, beyond which nobody means to send an SMS."""
 
 
 @blueprint.get("/messages")
 def index() -> str:
-    """`with` (digits) opens a thread; `find` searches threads; `before` pages either."""
+    """`with` (digits) opens a thread; `find` searches threads; `before` pages either; `new` writes to a
+    number without a thread."""
+    return _page(messages.digits(request.args.get("with", "").strip())[:40])
+
+
+def _page(contact: str, said: Said | None = None) -> str:
     if shell.only_user() is not None:
         # Whose thread it is can't be told from a number: only those who see everything see messages.
         abort(403, "With “agents see their own calls” messages are shown to supervisors only.")
-    contact = messages.digits(request.args.get("with", "").strip())[:40]
+    house, person = this_house(), current_person()
     find = request.args.get("find", "")[:200]
     before = _place(request.args.get("before", ""))
-    with this_house().mirror.read(seconds=5.0) as connection:
+    with house.mirror.read(seconds=5.0) as connection:
         threads = messages.threads(
             connection, search=find, before=None if contact else before, limit=THREADS + 1
         )
         shown = messages.thread(connection, contact, before=before, limit=MESSAGES + 1) if contact else []
         names = messages.names(connection, [*(row["contact"] for row in threads), contact])
+        lines, canned = messages.own_numbers(connection), messages.canned(connection)
     more = len(shown) > MESSAGES
     shown = shown[-MESSAGES:]
     last = threads[THREADS - 1] if len(threads) > THREADS else None
@@ -44,7 +61,70 @@ def index() -> str:
         find=find,
         days=[(day, list(rows)) for day, rows in groupby(shown, key=lambda row: formats.day_of(row["at"]))],
         earlier=f"{shown[0]['at']}~{shown[0]['key']}" if more else None,
+        unread=shell.unread_threads(house, person),
+        read_to=shown[-1]["at"] if shown else "",
+        writing=bool(request.values.get("new")) and not contact,
+        lines=lines,
+        line=_line(shown, [messages.digits(row["e164"]) for row in lines]),
+        canned=canned,
+        said=said,
     )
+
+
+def _line(shown: list[sqlite3.Row], lines: list[str]) -> str:
+    """Our number (digits) that the thread last used, as far as it may send."""
+    for row in reversed(shown):
+        ours = row["sender"] if row["direction"] == "out" else row["receiver"]
+        if ours in lines:
+            return str(ours)
+    return ""
+
+
+@blueprint.post("/messages/read")
+def read() -> Response:
+    """The person has read the thread `with` up to `to`."""
+    contact = messages.digits(request.form.get("with", ""))[:40]
+    moment = clock.parse_stamp(request.form.get("to"))
+    if not contact or moment is None:
+        abort(400)
+    at = min(clock.stamp(moment), clock.stamp(clock.now() + timedelta(days=1)))
+    seen.mark(this_house().house, current_person().id, contact, at)
+    return replies.done("Read.", "/messages?" + urlencode({"with": contact}))
+
+
+@blueprint.post("/messages")
+@needs("agent")
+def send() -> Response | tuple[str, int]:
+    """An SMS `to` a number, `from` one of ours; `canned` serves where `message` is empty."""
+    house, to = this_house(), dialled(request.form.get("to", ""))
+    text = request.form.get("message", "").strip()
+    with house.mirror.read() as connection:
+        prepared = {str(number): words for number, _, words in messages.canned(connection)}
+    text = text or prepared.get(request.form.get("canned", ""), "")
+    mistakes = {}
+    if not to:
+        mistakes["to"] = "Write the number to send to."
+    if not text:
+        mistakes["message"] = "Write a message, or choose a prepared one."
+    elif len(text) > LONGEST:
+        mistakes["message"] = f"A message has at most {LONGEST} characters; this one has {len(text)}."
+    if mistakes:
+        return _failed(Said(400, " ".join(mistakes.values()), mistakes))
+    body = {"to": to, "message": text}
+    if request.form.get("from"):
+        body["from"] = messages.digits(request.form["from"])
+    said = through.once(lambda: through.send("POST", "/sms", body, collection="sms"))
+    if not said.done:
+        return _failed(said)
+    house.mirror.write(lambda tx: tx.announce("sms", to, {"to": to}))
+    return replies.done(f"Sent to {formats.national(to)}.", "/messages?" + urlencode({"with": to}))
+
+
+def _failed(said: Said) -> Response | tuple[str, int]:
+    if replies.inline():
+        return replies.refused(said)
+    contact = "" if request.form.get("new") else messages.digits(request.form.get("to", ""))[:40]
+    return _page(contact, said), said.status or 502
 
 
 def _place(text: str) -> messages.Place | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from flask import Flask, render_template
@@ -15,12 +16,16 @@ from integration.context import House, this_house
 from integration.dashboard import formats
 from integration.dashboard.guard import current_person
 from integration.dashboard.roles import only_calls_of
-from integration.house import callbacks
+from integration.house import callbacks, seen
 from integration.house.people import Person
-from integration.mirror import live
+from integration.mirror import live, messages
 
 LATE_SECONDS = 300
 """What the mirror lists may be this old (design.md §1: 'within five minutes'); older shows amber."""
+
+
+UNREAD = timedelta(days=30)
+"""Older messages do not count as unread: whoever comes back from afar begins with a page, not a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +90,29 @@ def open_callbacks(house: House, only: int | None) -> int:
         return live.count_theirs(connection, calls, only)
 
 
-def tabs(counts: live.Counts, missed: int, trouble: bool) -> list[Tab]:
+def unread_threads(house: House, person: Person) -> set[str]:
+    """Contacts (digits) that wrote since the person last read their thread."""
+    if only_user() is not None:
+        return set()
+    since = max(person.created_at, clock.stamp(clock.now() - UNREAD))
+    with house.mirror.read() as connection:
+        latest = messages.latest_received(connection, since)
+    if not latest:
+        return set()
+    with house.house.read() as connection:
+        marks = seen.marks(connection, person.id)
+    return {contact for contact, at in latest.items() if at > marks.get(contact, "")}
+
+
+def tabs(counts: live.Counts, missed: int, unread: int, trouble: bool) -> list[Tab]:
+    supervises = current_person().may("supervisor")
     return [
         Tab("live", "/", "Live", "live", "l", "live", counts.open),
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
         Tab("calls", "/calls", "Calls", "calls", "c"),
-        Tab("messages", "/messages", "Messages", "messages", "s"),
+        Tab("messages", "/messages", "Messages", "messages", "s", "live", unread),
         Tab("account", "/account", "Account", "account", "a"),
+        *([Tab("reports", "/reports", "Reports", "reports", "r")] if supervises else []),
         Tab("system", "/system", "System", "system", "y", "alarm" if trouble else "", int(trouble)),
     ]
 
@@ -106,7 +127,12 @@ def shell(person: Person) -> dict[str, Any]:
     settings = house.settings.dashboard
     return {
         "person": person,
-        "tabs": tabs(counts, open_callbacks(house, only), house.health.report()["status"] != "ok"),
+        "tabs": tabs(
+            counts,
+            open_callbacks(house, only),
+            len(unread_threads(house, person)),
+            house.health.report()["status"] != "ok",
+        ),
         "counts": counts,
         "change": change,
         "age": data_age,

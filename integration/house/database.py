@@ -28,6 +28,7 @@ from integration.house import (
     people,
     phones,
     remembered,
+    seen,
     sessions,
     setup_links,
 )
@@ -45,6 +46,7 @@ OWNERS: tuple[ModuleType, ...] = (
     journal,
     remembered,
     phones,
+    seen,
 )
 
 Migration = Callable[[sqlite3.Connection], None]

@@ -15,3 +15,11 @@ def of_number(connection: sqlite3.Connection, e164: str | None) -> sqlite3.Row |
         (e164,),
     ).fetchone()
     return row
+
+
+def is_known(connection: sqlite3.Connection, e164: str) -> bool:
+    """Whether any contact has this number."""
+    return (
+        connection.execute("SELECT 1 FROM _contact_numbers WHERE e164 = ? LIMIT 1", (e164,)).fetchone()
+        is not None
+    )

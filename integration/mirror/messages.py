@@ -217,6 +217,35 @@ def thread(
     return rows[::-1]
 
 
+def latest_received(connection: sqlite3.Connection, since: str) -> dict[str, str]:
+    """Contact (digits) → when they last wrote, after `since` (UTC text)."""
+    return {
+        row["sender"]: row["at"]
+        for row in connection.execute(
+            "SELECT sender, max(at) AS at FROM _messages WHERE at > ? AND direction = 'in' GROUP BY sender",
+            (since,),
+        )
+    }
+
+
+def own_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Numbers of ours that may send SMS: e164 as the platform writes it, name."""
+    return connection.execute(
+        "SELECT e164, name FROM ddis WHERE sms_enabled IN (1, '1', 'true') AND _missing_since IS NULL"
+        " ORDER BY e164"
+    ).fetchall()
+
+
+def canned(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
+    """(id, name, text) of the canned responses. Their fields stand in the body that makes one; the records
+    themselves are not shown in the specification, so that they are read from what was received."""
+    rows = connection.execute(
+        "SELECT id, _doc ->> '$.name' AS name, coalesce(_doc ->> '$.text', _doc ->> '$.message') AS text"
+        " FROM sms_cannedresponses WHERE _missing_since IS NULL ORDER BY name COLLATE NOCASE, id"
+    )
+    return [(row["id"], row["name"] or row["text"][:40], row["text"]) for row in rows if row["text"]]
+
+
 def names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
     """Contact (digits) → name, from the account's contacts; only those that are known."""
     wanted = [f"+{contact}" for contact in contacts]

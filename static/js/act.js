@@ -24,12 +24,33 @@ async function send(event) {
     if (said.location) return location.assign(said.location);
     toast(said.message, !answer.ok);
     if (answer.ok) {
+      form.reset();
       if (form.once) form.once.value = `${Date.now()}${Math.random()}`;
       form.closest("details")?.removeAttribute("open");
-      if (form.dataset.act === "reload") location.reload(); else if (shown()) { form.reset(); open(shown()); }
+      if (shown()) open(shown());
     }
   } catch { toast("Switchroom gave no answer. Look whether it was done before you repeat it.", true); }
   form.ariaBusy = null;
 }
 
-export const start = () => document.addEventListener("submit", send);
+// A thread that is looked at is read.
+export function seen() {
+  const form = document.querySelector("form.unread");
+  if (!form || document.hidden) return;
+  fetch(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "application/json" } });
+  form.remove();
+  const badge = document.querySelector("[data-count=messages]");
+  badge.textContent = badge.textContent - 1 || "";
+}
+
+export function start() {
+  document.addEventListener("submit", send);
+  document.addEventListener("visibilitychange", seen);
+  seen();
+  document.querySelector("[data-canned]")?.addEventListener("change", ({ target }) => {
+    const text = target.selectedOptions[0].dataset.text;
+    if (text) target.form.message.value = text;
+    target.value = "";
+    target.form.message.focus();
+  });
+}

@@ -1,6 +1,7 @@
 // Rows as they change. One stream for all tabs of a browser: the tab that holds the lock reads it and tells the
 // others. Where streams fail (a proxy that buffers, too many open), the page asks again every few seconds.
 import { again } from "./drawer.js";
+import { seen } from "./act.js";
 import { sync, tick } from "./timers.js";
 
 const EVENTS = ["call", "call_gone", "sms", "callback", "reload"];
@@ -93,6 +94,7 @@ async function refresh(whole) {
   if (whole) last = fresh.body.dataset.change;
   reveal();
   tick();
+  seen();
   return true;
 }
 
@@ -111,7 +113,7 @@ function take(name, data, id) {
     else if (page === "missed" && data.ended) soon();
     again(data.id);
   } else if (name === "call_gone" && list) { document.getElementById(`call-${data.id}`)?.remove(); tidy(); }
-  else if ((name === "callback" && page === "missed") || (name === "sms" && page === "messages")) soon();
+  else if ((name === "callback" && page === "missed") || name === "sms") soon();
 }
 
 function more() {
