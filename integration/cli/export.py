@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -17,9 +17,12 @@ from integration.catalogue import UnknownResource, resource
 from integration.cli import config_option, guarded
 from integration.errors import QueryError, StorageError
 from integration.exports import csv, jsonl
-from integration.exports.selection import select
+from integration.exports.presets import PRESETS
+from integration.exports.selection import Selection, select, select_preset
+from integration.house import setup_links
 from integration.mirror import query
 from integration.mirror.masking import hidden_of
+from integration.settings import Settings
 
 
 @click.command("export")
@@ -59,20 +62,13 @@ def command(
     out: str,
     config: Path | None,
 ) -> None:
-    """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses."""
-    try:
-        chosen = resource(name.strip("/"))
-    except UnknownResource as error:
-        raise click.UsageError(str(error)) from None
-    if not chosen.listed:
-        raise click.UsageError(f"{name} can't be listed, so there is nothing to export")
+    """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses; or a
+    ready-made export: call-history, missed, recordings, voicemail, messages."""
     given = {"from": since, "to": until, "filter": conditions, "columns": columns, "tz": tz}
     try:
-        selection = select(
-            chosen, {key: value for key, value in given.items() if value is not None}, hidden_of(chosen)
-        )
-        mirror = settings_module.load(config, os.environ).storage.data_dir / "mirror.db"
-        with closing(_open(mirror)) as connection:
+        settings = settings_module.load(config, os.environ)
+        selection = _selection(name.strip("/"), {key: text for key, text in given.items() if text}, settings)
+        with closing(_open(settings.storage.data_dir / "mirror.db")) as connection:
             connection.execute("BEGIN")
             if form == "jsonl":
                 chunks = jsonl.stream(lambda: nullcontext(connection), selection)
@@ -83,6 +79,21 @@ def command(
                     sink.write(chunk)
     except QueryError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _selection(name: str, given: Mapping[str, str], settings: Settings) -> Selection:
+    preset = PRESETS.get(name)
+    if preset is not None:
+        zone, base = settings.dashboard.timezone, setup_links.base_url(settings)
+        hidden = hidden_of(preset.resource)
+        return select_preset(preset, given, timezone=zone, base=base, hidden=hidden)
+    try:
+        chosen = resource(name)
+    except UnknownResource as error:
+        raise click.UsageError(f"{error}; ready-made exports are {', '.join(PRESETS)}") from None
+    if not chosen.listed:
+        raise click.UsageError(f"{name} can't be listed, so there is nothing to export")
+    return select(chosen, given, hidden_of(chosen))
 
 
 def _open(mirror: Path) -> sqlite3.Connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -179,7 +178,7 @@ def index() -> str:
         people=people,
         numbers=numbers,
         chips=_chips(view),
-        export=_export(asked),
+        export=_export(view),
         RANGES=RANGES,
         OUTCOMES=OUTCOMES,
         WAYS=WAYS,
@@ -212,12 +211,6 @@ def _chips(view: View) -> list[tuple[str, str, bool]]:
 _NO_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
-def _export(asked: CallFilter) -> str:
-    """The CDRs of the same range, whose date property is `calldate`."""
-    entries = []
-    if asked.since:
-        entries.append({"property": "calldate", "operator": "gte", "value": asked.since})
-    if asked.until:
-        entries.append({"property": "calldate", "operator": "lt", "value": asked.until})
-    query = {"filter": json.dumps(entries)} if entries else {}
-    return "/exports/cdrs.csv" + (f"?{urlencode(query)}" if query else "")
+def _export(view: View) -> str:
+    """The calls of this view, all its pages: the export reads the same parameters."""
+    return "/exports/call-history.csv?" + urlencode({"view": view.url().partition("?")[2]})

@@ -8,157 +8,121 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
-from zoneinfo import ZoneInfo
+from functools import partial
 
-from integration.exports.selection import BOOKKEEPING, Reader, Selection
-from integration.mirror.filters import Binder, kind_of
-from integration.mirror.masking import is_secret
+from integration.exports.selection import Reader, Selection
+from integration.exports.sheet import MASK, Column, Sheet, Stream
 
 LINES = 2000
 """Records of one chunk; what is held in memory."""
 
-MASK = "***"
-_NUL = "\\u0000"
-"""How a NUL stands in the JSON text of a record."""
 
-
-def stream(read: Reader, selection: Selection, *, bom: bool = False, lines: int = LINES) -> Iterator[bytes]:
+def stream(read: Reader, selection: Selection, *, bom: bool = False, lines: int = LINES) -> Stream:
     """The file in chunks: the header first, then `lines` records each. Memory does not grow with the file.
 
-    Chunks follow each other by key, each read by itself, so that a slow reader holds no snapshot; records
-    that come meanwhile with a higher key are part of it. Raises QueryError before the first chunk.
+    Raises QueryError before the first chunk.
     """
-    with read() as connection:
-        plan = _Plan(connection, selection)
-    return _chunks(read, plan, bom, lines)
+    return Stream(read, selection, partial(chunks, bom=bom, lines=lines))
 
 
-def _chunks(read: Reader, plan: _Plan, bom: bool, lines: int) -> Iterator[bytes]:
-    yield ("\ufeff" if bom else "").encode() + plan.header
-    if plan.selection.question.sort is not None:
-        yield from _sorted(read, plan, lines)
-        return
-    after = plan.first
-    while after is not None:
-        with read() as connection:
-            _register(connection)
-            rows = connection.execute(
-                plan.chunk_sql, {**plan.values, "after": after, "lines": lines}
-            ).fetchall()
-        if rows:
-            yield b"".join(row[1] for row in rows)
-        after = rows[-1][0] + 1 if len(rows) == lines else None
-
-
-def _sorted(read: Reader, plan: _Plan, lines: int) -> Iterator[bytes]:
-    """In another order there is no key to go on from: one statement, read bit by bit."""
-    with read() as connection:
-        _register(connection)
-        cursor = connection.execute(plan.sorted_sql, plan.values)
+def chunks(
+    connection: sqlite3.Connection, sheet: Sheet, *, bom: bool = False, lines: int = LINES
+) -> Iterator[bytes]:
+    """The file of `sheet`, all of it from `connection`'s one view."""
+    header = ",".join(_quoted(column.name) for column in sheet.columns) + "\r\n"
+    yield ("\ufeff" if bom else "").encode() + header.encode()
+    # Values beside the sheet's own: the zone for times.
+    values = sheet.values | ({"zone": sheet.zone.key} if sheet.zone else {})
+    figures = _figures(connection, sheet)
+    fast, careful = (_line(sheet, figures, clean=clean) for clean in (False, True))
+    # printf stops at a NUL, so records that hold one take the long way.
+    line = f"CASE WHEN {sheet.suspicious} THEN {careful} ELSE {fast} END"
+    source = f"{sheet.table} {{}} WHERE {sheet.where}"
+    if sheet.order is not None:
+        # In another order there is no key to go on from: one statement, read bit by bit.
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        sql = f"SELECT CAST({line} AS BLOB) FROM {source.format('')} ORDER BY {sheet.order}"
+        cursor.execute(sql, values)
         while rows := cursor.fetchmany(lines):
             yield b"".join(row[0] for row in rows)
+        return
+    # One step for a whole chunk: rows don't pass through Python, and other threads run meanwhile.
+    # NOT INDEXED: one pass over the table in the order of its rowid for all chunks together, instead of a
+    # sort for each. Where it begins is asked of the indexes.
+    sql = (
+        "SELECT CAST(group_concat(line, '') AS BLOB), max(key) FROM (SELECT rowid AS key, "
+        f"{line} AS line FROM {source.format('NOT INDEXED')} AND rowid >= :after ORDER BY rowid LIMIT :lines)"
+    )
+    after = sheet.first
+    while after is not None:
+        text, last = connection.execute(sql, {**values, "after": after, "lines": lines}).fetchone()
+        if last is None:
+            return
+        yield text
+        after = last + 1
 
 
-class _Plan:
-    """The SQL of one export."""
-
-    def __init__(self, connection: sqlite3.Connection, selection: Selection) -> None:
-        _register(connection)
-        self.selection = selection
-        question, resource = selection.question, selection.resource
-        binder = question.binder(connection)
-        where = question.where(binder)
-        lines = []
-        # printf stops at a NUL, so records that hold one take the long way.
-        for clean in (False, True):
-            cells = [_cell(binder, selection, name, clean=clean) for name in selection.columns]
-            template = ",".join(form for form, _ in cells) + "\r\n"
-            lines.append(f"printf({binder.bind(template)}, {', '.join(cell for _, cell in cells)})")
-        line = f"CAST(CASE WHEN instr(_doc, '{_NUL}') THEN {lines[1]} ELSE {lines[0]} END AS BLOB)"
-        table = f'"{resource.table}"'
-        # NOT INDEXED: one pass over the table in the order of its rowid for all chunks together, instead of
-        # a sort for each. Where it begins is asked of the indexes.
-        self.chunk_sql = (
-            f"SELECT rowid, {line} FROM {table} NOT INDEXED WHERE rowid >= :after AND {where}"
-            " ORDER BY rowid LIMIT :lines"
-        )
-        self.sorted_sql = ""
-        if question.sort is not None:
-            direction = "DESC" if question.descending else "ASC"
-            order = f"{binder.expression(question.sort, 'sort')} {direction}, rowid"
-            self.sorted_sql = f"SELECT {line} FROM {table} WHERE {where} ORDER BY {order}"
-        self.values = binder.values
-        self.header = (",".join(_quoted(name) for name in selection.columns) + "\r\n").encode()
-        first = connection.execute(f"SELECT min(+rowid) FROM {table} WHERE {where}", binder.values).fetchone()
-        self.first: int | None = first[0]
+def _figures(connection: sqlite3.Connection, sheet: Sheet) -> frozenset[str]:
+    """The columns whose cells begin with a figure, as far as the first row tells."""
+    cells = ", ".join(column.sql for column in sheet.columns)
+    sql = f"SELECT {cells} FROM {sheet.table} WHERE rowid = :first"
+    row = connection.execute(sql, {**sheet.values, "first": sheet.first}).fetchone() or ()
+    return frozenset(
+        column.name
+        for column, cell in zip(sheet.columns, row, strict=False)
+        if isinstance(cell, str) and "0" <= cell[:1] <= "9"
+    )
 
 
-def _cell(binder: Binder, selection: Selection, name: str, *, clean: bool) -> tuple[str, str]:
+def _line(sheet: Sheet, figures: frozenset[str], *, clean: bool) -> str:
+    cells = [
+        _cell(column, sheet, clean=clean or column.clean, figures=column.name in figures)
+        for column in sheet.columns
+    ]
+    # Only conversions stand in the template: nothing that anybody chose.
+    template = ",".join(form for form, _ in cells) + "\r\n"
+    return f"printf('{template}', {', '.join(cell for _, cell in cells)})"
+
+
+def _cell(column: Column, sheet: Sheet, *, clean: bool, figures: bool) -> tuple[str, str]:
     """The conversion and the expression for one column's cells."""
-    if name in BOOKKEEPING:
-        return '"%w"', f"coalesce({name}, '')"
-    column = binder.expression(name, "columns")
-    if clean:
-        column = f"without_nul({column})"
-    if is_secret(name):
-        return '"%w"', f"CASE WHEN {column} IS NULL THEN '' ELSE '{MASK}' END"
-    field = selection.resource.field(name)
-    kind = kind_of(field, selection.resource)
-    if kind == "time" or (name.endswith("_at") and kind == "text"):
-        if selection.zone is not None:
-            moment = f"in_zone({column}, {binder.bind(selection.zone.key)})"
-            return '"%w"', f"CASE WHEN {column} GLOB '[0-9]*' THEN {moment} ELSE {_guarded(column)} END"
-        return '"%w"', _guarded(column)
-    if kind == "text":
-        return '"%w"', _guarded(column)
+    value = f"without_nul({column.sql})" if clean else column.sql
+    if column.kind == "secret":
+        return '"%w"', f"CASE WHEN {value} IS NULL THEN '' ELSE '{MASK}' END"
+    if column.kind in ("time", "local") and sheet.zone is not None:
+        function = "with_offset" if column.kind == "local" else "in_zone"
+        text = _guarded(value, figures)
+        return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {function}({value}, :zone) ELSE {text} END"
+    if column.kind in ("text", "time", "utc", "local"):
+        return '"%w"', _guarded(value, figures)
     # A number stands bare; text that drifted in is quoted like other text. NULL prints as nothing.
-    text = f"printf('\"%w\"', {_guarded(column)})"
-    return "%s", f"CASE WHEN {column} >= '' THEN {text} ELSE {column} END"
+    text = f"printf('\"%w\"', {_guarded(value, figures)})"
+    if column.kind == "duration":
+        clock = f"printf('%d:%02d:%02d', {value} / 3600, {value} / 60 % 60, {value} % 60)"
+        return "%s", f"CASE WHEN {value} IS NULL THEN '' WHEN {value} >= '' THEN {text} ELSE {clock} END"
+    return "%s", f"CASE WHEN {value} >= '' THEN {text} ELSE {value} END"
 
 
-def _guarded(column: str) -> str:
+def _guarded(column: str, figures: bool) -> str:
     """`'` before what a spreadsheet takes for a formula; a phone number with its plus is none.
 
-    Two comparisons settle nearly every cell: tab, CR, + and - stand before the full stop, = and @ alone.
+    Nearly every cell is empty, begins with a letter, or with a figure, and is settled by the comparisons that
+    come first, those that most cells of the column need before the others: each costs what reading the cell
+    costs. Tab and CR stand before the 14th character, + , and - between * and the full stop, = and @ between
+    the figures and the letters.
     """
+    letter, figure = f"{column} >= 'A'", f"({column} < '=' AND {column} >= '.')"
+    usual, other = (figure, letter) if figures else (letter, figure)
+    sign = f"({column} < '+' AND {column} > char(14))"
     number = f"length({column}) BETWEEN 7 AND 16 AND substr({column}, 2) NOT GLOB '*[^0-9]*'"
     first = f"substr({column}, 1, 1)"
-    near = (
-        f"({column} < '.' OR ({column} >= '=' AND ({column} < '>' OR ({column} >= '@' AND {column} < 'A'))))"
-    )
+    formula = f"{first} IN ('=', '@', '-', char(9), char(13)) OR {first} = '+' AND NOT ({number})"
     return (
-        f"CASE WHEN {near} AND ({first} IN ('=', '@', '-', char(9), char(13))"
-        f" OR ({first} = '+' AND NOT ({number}))) THEN '''' || {column} ELSE coalesce({column}, '') END"
+        f"CASE WHEN {usual} THEN {column} WHEN {column} IS NULL THEN '' WHEN {other} OR {sign} THEN {column}"
+        f" WHEN {formula} THEN '''' || {column} ELSE {column} END"
     )
 
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _register(connection: sqlite3.Connection) -> None:
-    connection.create_function("without_nul", 1, _without_nul, deterministic=True)
-    connection.create_function("in_zone", 2, _in_zone, deterministic=True)
-
-
-def _without_nul(value: Any) -> Any:
-    return value.replace("\x00", "\ufffd") if isinstance(value, str) else value
-
-
-@lru_cache(maxsize=8)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
-def _in_zone(value: Any, zone: str) -> Any:
-    """A UTC time as the same moment in `zone`; what is no time stays as it is."""
-    if not isinstance(value, str) or len(value) != 19 or value[10] != " ":
-        return value
-    try:
-        moment = datetime.fromisoformat(value)  # strptime takes ten times as long
-    except ValueError:
-        return value
-    return moment.replace(tzinfo=UTC).astimezone(_zone(zone)).replace(tzinfo=None).isoformat(" ")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from integration import clock
 from integration.catalogue.shapes import Resource
 from integration.errors import QueryError
+from integration.exports.presets import Preset
 from integration.mirror import query
-from integration.mirror.filters import Condition
+from integration.mirror.filters import AnyOf, Condition
+from integration.mirror.history import CallFilter
 from integration.mirror.query import Query
 
 Reader = Callable[[], AbstractContextManager[sqlite3.Connection]]
@@ -33,15 +35,31 @@ BOOKKEEPING = ("_first_seen", "_last_seen", "_source", "_missing_since")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`columns` in the order of the file; `zone` None for UTC as stored."""
+    """`columns` in the order of the file; `zone` None for UTC as stored. Of a preset over calls, `calls`
+    narrow what the question asks; `context` is bound in its columns."""
 
     question: Query
     columns: tuple[str, ...]
     zone: ZoneInfo | None = None
+    preset: Preset | None = None
+    calls: tuple[CallFilter, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def resource(self) -> Resource:
         return self.question.resource
+
+    @property
+    def name(self) -> str:
+        """What the file is called, without its ending."""
+        return self.preset.name if self.preset else self.resource.table
+
+    def also(self, *conditions: Condition | AnyOf) -> Selection:
+        return replace(self, question=self.question.also(*conditions))
+
+    def among(self, asked: CallFilter) -> Selection:
+        """Of a preset over calls: only those that `asked` shows."""
+        return replace(self, calls=(*self.calls, asked))
 
 
 def select(resource: Resource, args: Mapping[str, str], hidden: frozenset[str] = frozenset()) -> Selection:
@@ -55,6 +73,41 @@ def select(resource: Resource, args: Mapping[str, str], hidden: frozenset[str] =
     plain = {name: args[name] for name in ("filter", "sort", "dir") if args.get(name)}
     question = query.parse(resource, plain, missing=resource.collection in HISTORY, hidden=hidden)
     zone = _zone(args.get("tz"))
+    return Selection(_between(question, args, zone), _columns(resource, args.get("columns")), zone)
+
+
+def select_preset(
+    preset: Preset, args: Mapping[str, str], *, timezone: str, base: str, hidden: frozenset[str] = frozenset()
+) -> Selection:
+    """As `select`, of a preset: `tz` (else `timezone`) is the zone of `from`, `to` and the local columns;
+    links begin with `base`. Raises QueryError.
+    """
+    chosen = select(preset.resource, {**args, "columns": "", "tz": args.get("tz") or timezone}, hidden)
+    columns = preset.columns
+    if args.get("columns"):
+        columns = _columns(preset.resource, args["columns"])
+    question = replace(chosen.question, missing=True)
+    if preset.own_table:
+        _check_known(preset, question, columns)
+    calls = () if preset.calls is None else (preset.calls,)
+    return Selection(question, columns, chosen.zone, preset, calls, {"base": base.rstrip("/")})
+
+
+def _check_known(preset: Preset, question: Query, columns: tuple[str, ...]) -> None:
+    """A table of ours has no records that could know more than its columns."""
+    fields = {field.name for field in preset.resource.fields}
+    asked = [("filter", entry.property) for entry in question.conditions if isinstance(entry, Condition)]
+    asked += [("sort", question.sort)] if question.sort else []
+    for where, name, known in (
+        *((where, name, fields) for where, name in asked),
+        *(("columns", name, set(preset.known)) for name in columns),
+    ):
+        if name not in known:
+            raise QueryError(f"{where}: {preset.name} has no property {name[:64]!r}")
+
+
+def _between(question: Query, args: Mapping[str, str], zone: ZoneInfo | None) -> Query:
+    resource = question.resource
     for name, operator in (("from", "gte"), ("to", "lt")):
         text = args.get(name)
         if text:
@@ -63,7 +116,7 @@ def select(resource: Resource, args: Mapping[str, str], hidden: frozenset[str] =
             question = question.also(
                 Condition(resource.date, "gte" if operator == "gte" else "lt", _utc(name, text, zone))
             )
-    return Selection(question, _columns(resource, args.get("columns")), zone)
+    return question
 
 
 def _columns(resource: Resource, text: str | None) -> tuple[str, ...]:

@@ -6,8 +6,10 @@ that calls which arrive between two pages are neither shown twice nor skipped.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import dataclass, replace
+from itertools import count as count_up
 from typing import Any, Literal
 
 from integration.mirror import search
@@ -161,6 +163,18 @@ def count(connection: sqlite3.Connection, asked: CallFilter, limit: int = COUNTE
         [*values, limit + 1],
     ).fetchone()
     return int(row[0])
+
+
+def matching(
+    connection: sqlite3.Connection, asked: CallFilter, prefix: str
+) -> tuple[list[str], dict[str, Any]]:
+    """What `page` and `count` compare, for whoever reads the same calls in another form: conditions on
+    `_calls AS c` whose values are named '<prefix>0', '<prefix>1', …"""
+    conditions, values = _matching(connection, asked, ordered=False)
+    places = count_up()
+    # No condition holds a question mark that isn't a place for a value.
+    named = [re.sub(r"\?", lambda _: f":{prefix}{next(places)}", condition) for condition in conditions]
+    return named, {f"{prefix}{number}": value for number, value in enumerate(values)}
 
 
 def _matching(

@@ -1,5 +1,6 @@
 """Benchmarks, each beside a peer or a bare loop in the same run: `python -m tests.benchmarks [NAME …]`.
 
+exports    CSV of all CDRs beside sqlite3 -csv, first byte, memory
 webhooks   durable webhooks per second and their latency
 """
 
@@ -7,15 +8,19 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import webhooks
+from tests.benchmarks import exports, webhooks
 
-BENCHMARKS = {"webhooks": webhooks.main}
+BENCHMARKS = {
+    "exports": lambda options: exports.main(options.rows),
+    "webhooks": lambda options: webhooks.main(options.requests),
+}
 
 parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
 parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
-parser.add_argument("--requests", type=int, default=20_000)
+parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
+parser.add_argument("--rows", type=int, default=200_000, help="of exports")
 options = parser.parse_args()
 if unknown := set(options.names) - set(BENCHMARKS):
     parser.error(f"no benchmark is called {min(unknown)}")
 for _name in options.names or BENCHMARKS:
-    BENCHMARKS[_name](options.requests)
+    BENCHMARKS[_name](options)

@@ -169,15 +169,14 @@ def test_times_are_shown_in_the_display_zone(site, client):
     assert "09:15" not in page
 
 
-def test_the_export_has_the_range_of_the_page(site, client):
+def test_the_export_is_asked_for_by_the_parameters_of_the_page(site, client):
     page = client.get("/calls?from=2026-07-01&to=2026-07-01").text
-    wanted = quote('[{"property": "calldate", "operator": "gte", "value": "2026-06-30 23:00:00"}', safe="")
-    assert "/exports/cdrs.csv?filter=" in page
-    assert wanted.replace("%20", "+") in page
+    view = quote("from=2026-07-01&to=2026-07-01", safe="")
+    assert f"/exports/call-history.csv?view={view}" in page
 
 
 def test_only_who_may_export_is_offered_it(site):
-    assert "/exports/cdrs.csv" not in site.client("agent").get("/calls").text
+    assert "/exports/" not in site.client("agent").get("/calls").text
 
 
 def test_names_and_numbers_from_outside_are_text_on_the_page(site, client):

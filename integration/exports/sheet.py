@@ -1,0 +1,221 @@
+"""One export as SQL: its columns, its rows, their order. Every form of file is written from a `Sheet`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from integration.exports.presets import Preset
+from integration.exports.selection import BOOKKEEPING, Reader, Selection
+from integration.mirror import history
+from integration.mirror.filters import Binder, kind_of
+from integration.mirror.masking import has_secrets, is_secret
+
+Kind = Literal["text", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"]
+"""What a column's cells are. `time` is UTC text, written in the export's zone where it has one; `utc` stays
+as it is and `local` is written with the zone's offset; `duration` is seconds, written as h:mm:ss. Any of them
+may hold text that drifted in."""
+
+MASK = "***"
+_NUL = "\\u0000"
+"""How a NUL stands in the JSON text of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`sql` is the value as stored; `clean` is set where it may hold a NUL that `Sheet.suspicious` misses."""
+
+    name: str
+    sql: str
+    kind: Kind
+    clean: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """`order` None is the order of `rowid`. `suspicious` is SQL, true for every row in which a NUL may stand;
+    `document` is the row's JSON text, None where the columns are all there is; `first` the lowest rowid."""
+
+    name: str
+    columns: tuple[Column, ...]
+    table: str
+    where: str
+    order: str | None
+    suspicious: str
+    zone: ZoneInfo | None
+    document: str | None = None
+    masked: bool = False
+    first: int | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def extent(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
+        """How many rows the file has, its header apart, and the lowest rowid among them."""
+        # The plus lets an index answer both; without it SQLite walks the table for the first.
+        sql = f"SELECT count(*), min(+rowid) FROM {self.table} WHERE {self.where}"
+        count, first = connection.execute(sql, self.values).fetchone()
+        return count, first
+
+    def rows(self, connection: sqlite3.Connection, at_once: int = 2000) -> Iterator[list[tuple[Any, ...]]]:
+        """The values of all rows as stored, secrets masked, in batches."""
+        cells = ", ".join(_masked(column) for column in self.columns)
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        cursor.execute(
+            f"SELECT {cells} FROM {self.table} WHERE {self.where} ORDER BY {self.order or 'rowid'}",
+            self.values,
+        )
+        while batch := cursor.fetchmany(at_once):
+            yield batch
+
+
+Form = Callable[[sqlite3.Connection, Sheet], Iterator[bytes]]
+
+
+class Stream(Iterator[bytes]):
+    """A file in chunks, written from one view of the mirror: what is counted before the first chunk is what
+    the file holds, whatever changes meanwhile. Closes by itself after the last chunk and after an error.
+
+    Raises QueryError when made.
+    """
+
+    def __init__(self, read: Reader, selection: Selection, form: Form) -> None:
+        self._view = ExitStack()
+        try:
+            connection = self._view.enter_context(read())
+            self.sheet = sheet_of(connection, selection)
+            self.rows, first = self.sheet.extent(connection)
+            self.sheet = replace(self.sheet, first=first)
+            self.name = selection.name
+            self._chunks = form(connection, self.sheet)
+        except BaseException:
+            self._view.close()
+            raise
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._chunks)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the view back. Safe to call twice."""
+        self._view.close()
+
+
+def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
+    """The SQL of an export. Raises QueryError for what no record has."""
+    register(connection)
+    question, resource, preset = selection.question, selection.resource, selection.preset
+    binder = question.binder(connection)
+    where = question.where(binder)
+    columns = tuple(_column(binder, selection, name) for name in selection.columns)
+    order = None
+    if question.sort is not None:
+        direction = "DESC" if question.descending else "ASC"
+        order = f"{binder.expression(question.sort, 'sort')} {direction}, rowid"
+    elif preset is not None and preset.newest_first:
+        order = f'"{resource.date}" DESC, rowid DESC'
+    values = binder.values
+    for number, asked in enumerate(selection.calls):
+        conditions, bound = history.matching(connection, asked, f"calls{number}_")
+        where = " AND ".join((where, *conditions))
+        values |= bound
+    if preset is not None:
+        values |= selection.context
+    own = preset is not None and preset.own_table
+    return Sheet(
+        name=preset.name if preset else resource.table,
+        columns=columns,
+        table=f'"{resource.table}"' + (" AS c" if own else ""),
+        where=where,
+        order=order,
+        # GLOB looks for the backslash first: a third of what instr() costs.
+        suspicious=_suspicious(preset) if preset is not None and own else f"_doc GLOB '*{_NUL}*'",
+        zone=selection.zone,
+        document=None if preset else "_doc",
+        masked=has_secrets(resource),
+        values=values,
+    )
+
+
+def _suspicious(preset: Preset) -> str:
+    names = [field.name for field in preset.resource.fields if field.type == "string"]
+    return f"instr({' || '.join(f'''coalesce({name}, '')''' for name in names)}, char(0))"
+
+
+def _column(binder: Binder, selection: Selection, name: str) -> Column:
+    if selection.preset is not None and (extra := selection.preset.extra(name)) is not None:
+        return Column(name, extra.sql, extra.kind, clean=extra.kind == "text")
+    if name in BOOKKEEPING:
+        return Column(name, name, "text")
+    sql = binder.expression(name, "columns")
+    if is_secret(name):
+        return Column(name, sql, "secret")
+    kind = kind_of(selection.resource.field(name), selection.resource)
+    if kind == "time" or (name.endswith("_at") and kind == "text"):
+        # A preset has a column of its own for the local time.
+        return Column(name, sql, "time" if selection.preset is None else "utc")
+    return Column(name, sql, kind)
+
+
+def _masked(column: Column) -> str:
+    if column.kind == "secret":
+        return f"CASE WHEN {column.sql} IS NOT NULL THEN '{MASK}' END"
+    return column.sql
+
+
+# --- functions that SQLite lacks -----------------------------------------------------------------------
+
+
+def register(connection: sqlite3.Connection) -> None:
+    connection.create_function("without_nul", 1, without_nul, deterministic=True)
+    connection.create_function("in_zone", 2, in_zone, deterministic=True)
+    connection.create_function("with_offset", 2, with_offset, deterministic=True)
+
+
+def without_nul(value: Any) -> Any:
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) else value
+
+
+def moment_of(value: Any) -> datetime | None:
+    """The moment that a stored UTC time tells; None for anything else."""
+    if not isinstance(value, str) or len(value) != 19 or value[10] != " ":
+        return None
+    try:
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)  # strptime takes ten times as long
+    except ValueError:
+        return None
+
+
+def in_zone(value: Any, zone: str) -> Any:
+    """A UTC time as the same moment in `zone`; what is no time stays as it is."""
+    moment = moment_of(value)
+    try:
+        return value if moment is None else _there(moment, zone).replace(tzinfo=None).isoformat(" ")
+    except OverflowError:
+        return value
+
+
+def with_offset(value: Any, zone: str) -> Any:
+    """As `in_zone`, its offset behind it: '2026-07-01 09:30:00+01:00'."""
+    moment = moment_of(value)
+    try:
+        return value if moment is None else _there(moment, zone).isoformat(" ")
+    except OverflowError:
+        return value
+
+
+def _there(moment: datetime, zone: str) -> datetime:
+    return moment.astimezone(_zone(zone))
+
+
+@lru_cache(maxsize=8)
+def _zone(name: str) -> ZoneInfo:
+    return ZoneInfo(name)

@@ -1,0 +1,129 @@
+"""CSV of all CDRs beside `sqlite3 -csv` of the same columns (a bare csv.writer loop where there is no
+sqlite3), in turns in the same minute; its first byte, and the peak memory of a process that does it."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import json
+import random
+import resource as limits
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from integration.catalogue import resource
+from integration.exports import csv
+from integration.exports.selection import select
+from integration.mirror import query
+
+ROUNDS = 5
+SAMPLE = Path(__file__).parents[1] / "fixtures" / "platform" / "response-cdrs-list-200.json"
+COLUMNS = [field.name for field in resource("cdrs").fields if field.documented]
+
+
+def fill(path: Path, rows: int) -> None:
+    """A mirror of so many CDRs, all of them different."""
+    # Not part of what `alone` measures.
+    from integration.mirror.schema import open_mirror
+
+    open_mirror(path).close()
+    names = [field.name for field in resource("cdrs").fields]
+    columns = ", ".join(f'"{name}"' for name in [*names, "_doc", "_first_seen", "_last_seen", "_source"])
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.executemany(
+            f"INSERT INTO cdrs ({columns}) VALUES ({', '.join('?' * (len(names) + 4))})",
+            _records(names, rows),
+        )
+        connection.execute("COMMIT")
+
+
+def _records(names: list[str], rows: int) -> Iterator[tuple[Any, ...]]:
+    chance, at = random.Random(1), datetime(2024, 1, 1)
+    first = json.loads(SAMPLE.read_text())["data"][0]
+    for number in range(rows):
+        at += timedelta(seconds=chance.randrange(1, 90))
+        record = {
+            **first,
+            "id": first["id"] + number,
+            "live_id": first["live_id"] + number,
+            "calldate": f"{at:%Y-%m-%d %H:%M:%S}",
+            "duration": chance.randrange(600),
+            "dst": f"447700900{chance.randrange(1000):03}",
+        }
+        values = (record.get(name) for name in names)
+        cells = [json.dumps(value) if isinstance(value, list | dict) else value for value in values]
+        yield (*cells, json.dumps(record, separators=(",", ":")), "", "", "sync")
+
+
+def ours(path: Path, out: Path) -> tuple[float, float]:
+    """Seconds to the first chunk with records, and to the last."""
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)
+    query.register(connection)
+    begun = time.perf_counter()
+    connection.execute("BEGIN")
+    first = 0.0
+    with out.open("wb") as file, closing(connection):
+        stream = csv.stream(lambda: nullcontext(connection), select(resource("cdrs"), {}))
+        file.write(next(stream))
+        for chunk in stream:
+            first = first or time.perf_counter() - begun
+            file.write(chunk)
+    return first, time.perf_counter() - begun
+
+
+def shell(path: Path, out: Path) -> float:
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    sql = f"SELECT {names} FROM cdrs"
+    begun = time.perf_counter()
+    if shutil.which("sqlite3"):
+        with out.open("wb") as file:
+            subprocess.run(["sqlite3", "-csv", "-header", str(path), sql], stdout=file, check=True)
+    else:
+        with out.open("w", newline="") as text, closing(sqlite3.connect(path)) as connection:
+            writer = python_csv.writer(text)
+            writer.writerow(COLUMNS)
+            writer.writerows(connection.execute(sql))
+    return time.perf_counter() - begun
+
+
+def peak(path: Path, out: Path) -> float:
+    """Megabytes that a process needs which does nothing else."""
+    code = "import sys; from tests.benchmarks.exports import alone; alone(*sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(out)], check=True, capture_output=True, text=True
+    )
+    return float(done.stdout)
+
+
+def alone(path: str, out: str) -> None:
+    ours(Path(path), Path(out))
+    print(limits.getrusage(limits.RUSAGE_SELF).ru_maxrss / 1000)
+
+
+def main(rows: int) -> dict[str, float]:
+    """Prints the table; returns the ratios by name."""
+    peer = "sqlite3 -csv" if shutil.which("sqlite3") else "a bare csv.writer loop"
+    with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
+        path, out = Path(folder) / "mirror.db", Path(folder) / "out.csv"
+        fill(path, rows)
+        pairs = []
+        for _ in range(ROUNDS):
+            pairs.append((shell(path, out), *ours(path, out)))
+        theirs, first, all_ = (min(column) for column in zip(*pairs, strict=True))
+        memory = peak(path, out)
+    print(f"CSV of {rows} CDRs, {len(COLUMNS)} columns, best of {ROUNDS} in turns")
+    print(f"  {peer:24} {theirs:7.2f} s")
+    print(f"  {'Switchroom':24} {all_:7.2f} s  first records {first * 1000:.0f} ms  peak {memory:.0f} MB")
+    ratios = {f"times {peer}": all_ / theirs, "first records, ms": first * 1000, "peak, MB": memory}
+    for name, ratio in ratios.items():
+        print(f"  {name}: {ratio:.2f}")
+    return ratios

@@ -1,0 +1,25 @@
+"""A file that breaks off in the middle, for the server to pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flask import Flask, Response
+
+from integration.exports import routes
+
+app = Flask(__name__)
+
+
+@app.get("/broken")
+def broken() -> Response:
+    def chunks() -> Iterator[bytes]:
+        yield b'"id"\r\n' * 100
+        raise OSError("the disk failed")
+
+    return Response(routes.marked(chunks()), content_type="text/csv")
+
+
+@app.get("/whole")
+def whole() -> Response:
+    return Response(iter([b'"id"\r\n'] * 100), content_type="text/csv")

@@ -1,0 +1,264 @@
+"""The ready-made exports: the same rows as the screen, with names, words, local times and files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html import unescape
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from flask import Flask
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from integration.dashboard import calls as page
+from integration.dashboard import formats
+from integration.exports import routes
+from integration.exports.presets import CALLS, PRESETS
+from integration.house import people, sessions
+from integration.mirror import history, search
+from tests.dashboard.site import Site, running
+
+
+@pytest.fixture
+def site(tmp_path):
+    with running(tmp_path / "data") as site:
+        yield site
+
+
+def exporting(site: Site) -> Any:
+    """A client of the exports alone; the session is a new administrator's."""
+    app = Flask("exports")
+    app.register_blueprint(routes.make_blueprint(site.parts))
+    client = app.test_client()
+    client.set_cookie("session", site.token("admin"))
+    return client
+
+
+def archived(site: Site, number: int, path: str) -> None:
+    """The file of a recording is there, says table `media`."""
+    site.mirror.write(
+        lambda tx: tx.execute(
+            "INSERT INTO media (kind, record_id, path, state, updated_at)"
+            " VALUES ('recording', ?, ?, 'have', '')",
+            (number, path),
+        )
+    )
+
+
+def rows(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+def shown(site: Site, args: dict[str, str]) -> list[int]:
+    """The ids on all pages that the page Calls would show, in its order."""
+    with site.app.test_request_context():
+        asked = page.read(args, zone=formats.zone(), today=formats.today(), calling_code="44").asked
+    found: list[int] = []
+    with site.mirror.read() as connection:
+        cursor = None
+        while True:
+            part = history.page(connection, asked, cursor, size=3)
+            found += [row["id"] for row in part.rows]
+            cursor = part.older
+            if cursor is None:
+                return found
+
+
+def test_the_documented_columns_are_there_in_their_order(site):
+    site.call(1, "2026-07-01 09:15:00")
+    header = exporting(site).get("/exports/call-history.csv").data.decode().split("\r\n")[0]
+    assert header == ",".join(f'"{name}"' for name in PRESETS["call-history"].columns)
+    with site.mirror.read() as connection:
+        real = {row["name"] for row in connection.execute("SELECT name FROM pragma_table_info('_calls')")}
+    assert {field.name for field in CALLS.fields} <= real
+
+
+def test_a_call_reads_as_people_say_it(site):
+    site.put("me", id=1, currency_iso="GBP")
+    site.put("monitors", id=31, live_id=7, timestamp="2026-07-01 09:15:00")
+    archived(site, 31, "recordings/2026/07/01/31.mp3")
+    site.leg(7)
+    site.call(
+        7, "2026-07-01 09:15:00", recordings=1, charge=0.25, wait_seconds=67, talk_seconds=3725, user_id=5,
+        user_name="Ann Example", outcome="answered", direction="in",
+    )  # fmt: skip
+    (row,) = rows(exporting(site).get("/exports/call-history.csv").data)
+    assert row["started_at"] == "2026-07-01 09:15:00"
+    assert row["started_local"] == "2026-07-01 10:15:00+01:00"
+    assert (row["direction"], row["direction_label"]) == ("in", "Inbound")
+    assert (row["outcome"], row["outcome_label"]) == ("answered", "Answered")
+    assert (row["wait_seconds"], row["wait"]) == ("67", "0:01:07")
+    assert (row["talk_seconds"], row["talk"]) == ("3725", "1:02:05")
+    assert (row["charge"], row["currency"]) == ("0.25", "GBP")
+    assert (row["user_id"], row["user_name"]) == ("5", "Ann Example")
+    assert row["party_e164"] == "+447700900101"
+    assert row["recording_files"] == "recordings/2026/07/01/31.mp3"
+    assert row["recording_links"].endswith("/recordings/31.mp3")
+
+
+@pytest.mark.parametrize(
+    ("stamp", "zone", "local"),
+    [
+        ("2026-03-29 00:59:59", "Europe/London", "2026-03-29 00:59:59+00:00"),
+        ("2026-03-29 01:00:00", "Europe/London", "2026-03-29 02:00:00+01:00"),
+        ("2026-10-25 00:30:00", "Europe/London", "2026-10-25 01:30:00+01:00"),
+        ("2026-10-25 01:30:00", "Europe/London", "2026-10-25 01:30:00+00:00"),
+        ("2026-07-01 00:00:00", "America/St_Johns", "2026-06-30 21:30:00-02:30"),
+        ("2026-07-01 00:00:00", "Australia/Lord_Howe", "2026-07-01 10:30:00+10:30"),
+        ("0001-01-01 00:00:00", "America/New_York", "0001-01-01 00:00:00"),
+        ("9999-12-31 23:59:59", "Asia/Tokyo", "9999-12-31 23:59:59"),
+    ],
+)
+def test_local_times_carry_their_offset_so_that_no_hour_is_two(site, stamp, zone, local):
+    site.call(1, stamp)
+    url = f"/exports/call-history.csv?columns=started_at,started_local&tz={zone}"
+    (row,) = rows(exporting(site).get(url).data)
+    assert row == {"started_at": stamp, "started_local": local}
+
+
+def test_names_from_outside_are_no_formulas_and_lose_no_letters(site):
+    names = [
+        "=1+1",
+        "@x",
+        "-1",
+        "+1+1",
+        "\t=1",
+        'Ann "The" Example',
+        "a\x00=b",
+        "\u202egnp",
+        "Zoë\r\n中文",
+        "",
+    ]
+    for number, name in enumerate(names, 1):
+        site.call(number, f"2026-07-01 09:15:{number:02}", party_name=name, user_name=name)
+    found = rows(exporting(site).get("/exports/call-history.csv?sort=id&columns=party_name,user_name").data)
+    assert [row["party_name"] for row in found] == [
+        "'=1+1", "'@x", "'-1", "'+1+1", "'\t=1", 'Ann "The" Example', "a\ufffd=b", "\u202egnp",
+        "Zoë\r\n中文", "",
+    ]  # fmt: skip
+    assert [row["user_name"] for row in found] == [row["party_name"] for row in found]
+
+
+def test_the_button_of_the_page_leads_to_the_same_rows(site):
+    for number in range(1, 8):
+        site.call(
+            number,
+            f"2026-07-0{number} 09:15:00",
+            party_name="Müller" if number % 2 else "Other",
+            outcome="missed" if number > 3 else "answered",
+        )
+    args = {"from": "2026-07-02", "to": "2026-07-06", "q": "mull", "outcome": "not_talked"}
+    answer = site.client().get("/calls?" + urlencode(args))
+    link = unescape(re.search(r'href="(/exports/call-history\.csv[^"]*)"', answer.text)[1])
+    exported = exporting(site).get(link)
+    assert [row["id"] for row in rows(exported.data)] == ["5"]
+    assert shown(site, args) == [5]
+    assert exported.headers["X-Export-Rows"] == "1"
+
+
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "from": st.sampled_from(["2026-10-24", "2026-10-25", "2026-10-26"]),
+        "to": st.sampled_from(["2026-10-24", "2026-10-25", "2026-10-26"]),
+        "range": st.sampled_from(["all", "today", "nonsense"]),
+        "direction": st.sampled_from(["in", "out", "internal", "odd"]),
+        "outcome": st.sampled_from([*page.OUTCOMES, "odd"]),
+        "person": st.sampled_from(["5", "6", "x"]),
+        "line": st.sampled_from(["442079460002", "442079460003"]),
+        "min": st.sampled_from(["0", "30", "90"]),
+        "max": st.sampled_from(["0", "30", "90"]),
+        "recorded": st.just("1"),
+        "voicemail": st.just("1"),
+        "q": st.sampled_from(["ann", "900", "Zoë", "a", '"', "x AND y", "0770"]),
+    },
+)
+CALL = st.fixed_dictionaries(
+    {
+        "started_at": st.sampled_from(
+            ["2026-10-24 22:59:59", "2026-10-24 23:00:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00",
+             "2026-10-26 00:00:00", "2026-10-26 23:59:59"]
+        ),
+        "direction": st.sampled_from(["in", "out", "internal"]),
+        "outcome": st.sampled_from(["answered", "missed", "voicemail", "abandoned"]),
+        "user_id": st.sampled_from([5, 6, None]),
+        "our_number": st.sampled_from(["442079460002", "442079460003"]),
+        "talk_seconds": st.sampled_from([None, 0, 30, 100]),
+        "recordings": st.integers(0, 1),
+        "voicemails": st.integers(0, 1),
+        "party_name": st.sampled_from(["Ann Example", "Zoe", "=Ann"]),
+    }
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(CALL, max_size=12), FILTERS)
+def test_any_filter_exports_the_rows_of_the_screen_in_its_order(site, records, args):
+    site.mirror.write(lambda tx: tx.execute("DELETE FROM _calls"))
+    for number, record in enumerate(records, 1):
+        site.call(number, **record)
+    search.catch_up(site.mirror)
+    answer = exporting(site).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
+    assert [int(row["id"]) for row in rows(answer.data)] == shown(site, args)
+    head = exporting(site).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
+    assert head.headers["X-Export-Rows"] == answer.headers["X-Export-Rows"] == str(len(rows(answer.data)))
+
+
+def test_missed_calls_recordings_voicemail_and_messages(site):
+    site.put("users", id=5, first_name="Ann", last_name="Example")
+    site.call(1, "2026-07-01 09:00:00", outcome="missed")
+    site.call(2, "2026-07-01 09:01:00", outcome="answered")
+    site.call(3, "2026-07-01 09:02:00", outcome="voicemail")
+    site.put("_call_ids", id=2, call_id=2)
+    site.put("monitors", id=31, live_id=2, user_id=5, timestamp="2026-07-01 09:01:00", duration=61)
+    site.put("voicemessages", id=41, live_id=3, origtime="2026-07-01 09:02:00", duration=9, transcript="=hi")
+    site.put(
+        "sms", id=51, created_at="2026-07-01 09:03:00", user_id=5, message="-1", **{"from": "+447700900101"}
+    )
+    client = exporting(site)
+    assert [row["id"] for row in rows(client.get("/exports/missed.csv").data)] == ["3", "1"]
+    (recording,) = rows(client.get("/exports/recordings.csv").data)
+    assert (recording["call_id"], recording["user_name"], recording["length"]) == (
+        "2",
+        "Ann Example",
+        "0:01:01",
+    )
+    assert recording["timestamp_local"] == "2026-07-01 10:01:00+01:00"
+    (voicemail,) = rows(client.get("/exports/voicemail.csv").data)
+    assert (voicemail["transcript"], voicemail["length"]) == ("'=hi", "0:00:09")
+    (message,) = rows(client.get("/exports/messages.csv?from=2026-07-01%2010:03:00").data)
+    assert (message["from"], message["message"], message["user_name"]) == (
+        "+447700900101",
+        "'-1",
+        "Ann Example",
+    )
+    lines = [json.loads(line) for line in client.get("/exports/missed.jsonl").data.splitlines()]
+    assert [line["started_local"] for line in lines] == [
+        "2026-07-01 10:02:00+01:00",
+        "2026-07-01 10:00:00+01:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["columns=nope", "columns=_doc", "sort=change_no_", "tz=Mars", "from=x",
+     "filter=" + '[{"property":"_doc","operator":"eq","value":1}]'],
+)  # fmt: skip
+def test_what_calls_do_not_have_is_refused(site, query):
+    assert exporting(site).get(f"/exports/call-history.csv?{query}").status_code == 400
+
+
+def test_agents_who_see_their_own_calls_export_their_own(tmp_path):
+    with running(tmp_path / "data", dashboard__agents_see="own") as site:
+        site.call(1, "2026-07-01 09:00:00", user_id=5)
+        site.call(2, "2026-07-01 09:00:00", user_id=6)
+        person = people.create(site.house, "ann@example.com", "agent", password_hash="x", platform_user_id=5)
+        people.set_right(site.house, "ann@example.com", "export", True)
+        client = exporting(site)
+        client.set_cookie("session", sessions.begin(site.house, person.id))
+        assert [row["id"] for row in rows(client.get("/exports/call-history.csv").data)] == ["1"]
