@@ -19,7 +19,7 @@ Network = IPv4Network | IPv6Network
 OWN_PATHS = frozenset({
     "account", "calls", "contacts", "docs", "exports", "healthz", "live", "login", "logout", "messages",
     "metrics", "missed", "openapi.json", "readyz", "recordings", "reports", "search", "settings", "setup",
-    "static", "system", "voicemail", "wallboard", "webhooks",
+    "static", "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
 """First path segments that the product answers itself, so that no facade may be put there."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 import phonenumbers
 from flask import Blueprint, request
 
+from integration import clock
 from integration.context import this_house
 from integration.dashboard import formats, shell
-from integration.mirror import history, search
+from integration.mirror import history, reports, search
 from integration.mirror.history import CallFilter, Cursor
 
 blueprint = Blueprint("calls", __name__)
@@ -40,7 +41,9 @@ OUTCOMES = {
     "internal": "Internal",
     "open": "Going on",
 }
-WAYS = {"in": "Inbound", "out": "Outbound", "internal": "Internal"}
+WAYS = {"in": "Inbound", "out": "Outbound", "external": "In and out", "internal": "Internal"}
+HOURS_BACK = timedelta(days=731)
+"""How far back hours of the day are looked for where the view has no beginning."""
 READ_SECONDS = 5.0
 """A search that takes longer is cut; the page then says so."""
 
@@ -78,13 +81,20 @@ NAMES = (
     "max",
     "recorded",
     "voicemail",
+    "waited",
+    "group",
+    "country",
+    "charged",
+    "weekday",
+    "hour",
+    "clock",
 )
 
 
 def read(args: Mapping[str, str], *, zone: ZoneInfo, today: date, calling_code: str | None) -> View:
     """The view that URL parameters ask for. What makes no sense is left out, not refused: links get old."""
     kept = {name: args[name].strip()[:200] for name in NAMES if args.get(name, "").strip()}
-    first, last = _day(kept.get("from")), _day(kept.get("to"))
+    first, last = read_day(kept.get("from")), read_day(kept.get("to"))
     if first is None:
         kept.pop("from", None)
     if last is None:
@@ -103,12 +113,20 @@ def read(args: Mapping[str, str], *, zone: ZoneInfo, today: date, calling_code: 
     for name, known in (("direction", WAYS), ("outcome", OUTCOMES)):
         if kept.get(name) not in known:
             kept.pop(name, None)
-    for name in ("person", "min", "max"):
+    for name in ("person", "min", "max", "waited", "country", "weekday", "hour"):
         if not (kept.get(name, "").isdecimal() and len(kept[name]) <= 12):
             kept.pop(name, None)
+    weekday, hour = _at_most(kept, "weekday", 6), _at_most(kept, "hour", 23)
+    spans = None
+    if weekday is not None or hour is not None:
+        spans = json.dumps(reports.hours(first or today - HOURS_BACK, last or today, zone, weekday, hour))
+    minute = _minute(kept.get("clock"))
+    if minute is None or last is None:
+        kept.pop("clock", None)
+        minute = None
     asked = CallFilter(
         since=formats.midnight(first, zone) if first else None,
-        until=formats.midnight(last + timedelta(days=1), zone) if last else None,
+        until=_until(last, minute, zone),
         wanted=search.wanted(kept.get("q", ""), calling_code),
         user_id=_number(kept.get("person")),
         our_number=kept.get("line"),
@@ -118,17 +136,47 @@ def read(args: Mapping[str, str], *, zone: ZoneInfo, today: date, calling_code: 
         at_most=_number(kept.get("max")),
         recorded=kept.get("recorded") == "1",
         voicemail=kept.get("voicemail") == "1",
+        waited_at_most=_number(kept.get("waited")),
+        group=kept.get("group"),
+        country=kept.get("country"),
+        charged=kept.get("charged") == "1",
+        hours=spans,
     )
     return View(kept, named, asked)
 
 
-def _day(text: str | None) -> date | None:
+def read_day(text: str | None) -> date | None:
     try:
         day = date.fromisoformat(text or "")
     except ValueError:
         return None
     # Beyond these a zone's offset can't be taken off any more.
     return day if 1970 <= day.year < 9000 else None
+
+
+def _minute(text: str | None) -> time | None:
+    try:
+        return time.fromisoformat(text or "").replace(tzinfo=None)
+    except ValueError:
+        return None
+
+
+def _until(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
+    """The end of the last day, or the minute of it at which the view stops."""
+    if last is None:
+        return None
+    if minute is None:
+        return formats.midnight(last + timedelta(days=1), zone)
+    return clock.stamp(datetime.combine(last, minute, zone))
+
+
+def _at_most(kept: dict[str, str], name: str, most: int) -> int | None:
+    """A number from 0 to `most`; anything else is left out of the view."""
+    number = _number(kept.get(name))
+    if number is not None and number > most:
+        del kept[name]
+        return None
+    return number
 
 
 def _number(text: str | None) -> int | None:

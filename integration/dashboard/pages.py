@@ -14,6 +14,7 @@ from integration.dashboard import (
     live,
     messages,
     missed,
+    reports,
     shell,
     system,
 )
@@ -25,6 +26,7 @@ BLUEPRINTS = (
     call.blueprint,
     actions.blueprint,
     messages.blueprint,
+    reports.blueprint,
     account.blueprint,
     system.blueprint,
 )

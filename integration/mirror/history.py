@@ -22,6 +22,9 @@ TABLES = (
 CREATE INDEX IF NOT EXISTS _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
 -- serves a person's calls, and since when they are free
 CREATE INDEX IF NOT EXISTS _calls_by_user ON _calls (user_id, started_at);
+-- serves Reports: every sum is read from this index alone
+CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outcome, wait_seconds,
+    talk_seconds, charge, user_id, our_e164, our_number, group_kind, group_id, group_name, party_e164);
 """
 )
 
@@ -68,6 +71,14 @@ class CallFilter:
     at_most: int | None = None
     recorded: bool = False
     voicemail: bool = False
+    waited_at_most: int | None = None
+    group: str | None = None
+    """'queue:12': kind and id (else name) of a ring group, queue or IVR."""
+    country: str | None = None
+    """Calling code of the outside number: '44'."""
+    charged: bool = False
+    hours: str | None = None
+    """JSON: spans of UTC text [[since, until), …], of which the call began in one (`reports.hours`)."""
     only_user: int | None = None
     """Narrows to the calls of this platform user, whatever else is asked (`dashboard.agents_see = own`)."""
 
@@ -96,7 +107,10 @@ class CallFilter:
         if self.party is not None:
             add("coalesce(c.party_e164, c.party) = ?", self.party)
         if self.direction is not None:
-            add("c.direction = ?", self.direction)
+            if self.direction == "external":
+                add("c.direction <> 'internal'")
+            else:
+                add("c.direction = ?", self.direction)
         if self.outcome == "not_talked":
             add("c.outcome IN ('missed', 'voicemail')")
         elif self.outcome == "open":
@@ -107,6 +121,21 @@ class CallFilter:
             add("c.talk_seconds >= ?", self.at_least)
         if self.at_most is not None:
             add("coalesce(c.talk_seconds, 0) <= ?", self.at_most)
+        if self.waited_at_most is not None:
+            add("c.wait_seconds <= ?", self.waited_at_most)
+        if self.group is not None:
+            add("c.group_kind || ':' || coalesce(c.group_id, c.group_name) = ?", self.group)
+        if self.country is not None:
+            # No calling code begins with another one.
+            add("substr(c.party_e164, 1, ?) = ?", len(self.country) + 1, f"+{self.country}")
+        if self.charged:
+            add("c.charge > 0")
+        if self.hours is not None:
+            add(
+                "c.id IN (SELECT h.id FROM json_each(?) AS s JOIN _calls AS h"
+                " ON h.started_at >= s.value ->> 0 AND h.started_at < s.value ->> 1)",
+                self.hours,
+            )
         if self.recorded:
             add("c.recordings > 0")
         if self.voicemail:

@@ -1,0 +1,188 @@
+"""Reports: every figure is the count of rows that its link shows; day sums follow the zone."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import UTC, date, datetime, timedelta
+from html import unescape
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from integration import clock
+from integration.dashboard import reports as page
+from integration.mirror import reports
+from tests.dashboard.reading import text
+from tests.dashboard.site import OURS, running
+
+OUTCOMES = ("answered", "answered", "answered", "missed", "voicemail", "abandoned", None)
+
+
+def ago(seconds: float) -> str:
+    return clock.stamp(clock.unix() - seconds)
+
+
+def figures(answer) -> list[tuple[str, int]]:
+    """(address, count) of every figure that leads somewhere."""
+    found = re.findall(r'<a href="([^"]+)" data-count-of="(\d+)"', answer.text)
+    return [(unescape(href), int(count)) for href, count in found]
+
+
+def rows_of(answer) -> int:
+    """How many calls the history says it shows."""
+    shown = re.search(r'id="total">([^<]*?) calls?\b', answer.text)
+    return int(re.sub(r"\D", "", shown[1])) if shown else 0
+
+
+@pytest.fixture
+def busy(site):
+    """Eight days of calls of every kind, also some of this very day last week."""
+    rng = random.Random(7)
+    for number in range(1, 161):
+        direction = rng.choice(("in", "in", "in", "out", "internal"))
+        outcome = rng.choice(OUTCOMES)
+        if direction == "out":
+            outcome = rng.choice(("answered", "not_answered"))
+        if direction == "internal":
+            outcome = "internal"
+        country = rng.choice(("44", "1", "353", "49"))
+        site.call(
+            number,
+            ago(rng.randrange(8 * 86400)),
+            direction=direction,
+            outcome=outcome,
+            state="ended" if outcome else "talking",
+            wait_seconds=rng.choice((None, 3, 20, 21, 90)),
+            talk_seconds=rng.choice((None, 0, 30, 600)),
+            charge=rng.choice((None, 0.0, 0.25)),
+            party=f"{country}7700900{number:03}",
+            party_e164=None if number % 9 == 0 else f"+{country}7700900{number:03}",
+            our_number=rng.choice((OURS, "442079460003")),
+            our_e164=None,
+            group_kind=(kind := rng.choice((None, "queue", "ringgroup"))),
+            group_id=kind and rng.choice((5, 6, None)),
+            group_name=kind and rng.choice(("Support", "Sales & Co")),
+            user_id=rng.choice((None, 1, 2)),
+            user_name=rng.choice(("", "Ann Example")),
+        )
+
+
+@pytest.mark.parametrize("asked", ["range=week", "range=today"])
+def test_every_figure_leads_to_as_many_rows_as_it_counts(client, busy, asked):
+    answer = client.get(f"/reports?{asked}")
+    found = figures(answer)
+    assert len(found) > (60 if asked != "range=today" else 10)
+    for href, count in dict(found).items():
+        assert rows_of(client.get(href)) == count, href
+
+
+def test_figures_add_up_and_internal_calls_are_left_out(site, client, busy):
+    with site.mirror.read() as connection:
+        span = reports.Span(ago(9 * 86400), ago(-60), 20)
+        whole = reports.totals(connection, span)
+        external = connection.execute("SELECT count(*) FROM _calls WHERE direction <> 'internal'").fetchone()[
+            0
+        ]
+        going_on = connection.execute("SELECT count(*) FROM _calls WHERE outcome IS NULL").fetchone()[0]
+    assert whole.calls == external == whole.inbound + whole.outbound
+    assert whole.inbound == whole.answered + whole.missed + whole.voicemail + whole.abandoned + going_on
+
+
+def test_the_service_level_is_its_formula(site, client):
+    for number, (outcome, wait) in enumerate(
+        [("answered", 20), ("answered", 21), ("missed", 60), ("voicemail", 9), ("abandoned", 2)], 1
+    ):
+        site.call(number, ago(60 * number), outcome=outcome, wait_seconds=wait)
+    said = text(client.get("/reports?range=week"))
+    assert "answered within 20 s ÷ (answered + missed + voicemail) = 1 ÷ 4" in said
+    assert "Service level 25 %" in said
+
+
+def test_where_there_is_nothing_a_dash_stands_and_no_zero(site, client):
+    site.call(1, ago(60), outcome="missed", wait_seconds=None, talk_seconds=None)
+    said = text(client.get("/reports?range=week"))
+    assert "Average wait —" in said
+    assert "Average talk —" in said
+    assert "Cost —" in said
+
+
+def test_an_empty_report_says_what_will_appear(client):
+    assert "Nothing to report yet" in text(client.get("/reports"))
+
+
+def test_days_without_calls_offer_others(site, client):
+    site.call(1, ago(86400 * 30))
+    assert "No calls in these days" in text(client.get("/reports?range=today"))
+
+
+@pytest.mark.parametrize("query", ["from=x&to=y", "range=nonsense", "from=0001-01-01", "from=2026-02-30"])
+def test_an_old_or_senseless_address_still_shows_a_report(client, busy, query):
+    assert client.get(f"/reports?{query}").status_code == 200
+
+
+def test_reports_are_for_supervisors(site):
+    assert site.client("agent").get("/reports").status_code == 403
+    assert 'href="/reports"' not in site.client("agent").get("/").text
+    assert site.client("supervisor").get("/reports").status_code == 200
+
+
+def test_today_is_compared_up_to_the_same_minute(site, monkeypatch):
+    now = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
+    monkeypatch.setattr(clock, "now", lambda: now)
+    monkeypatch.setattr(clock, "unix", now.timestamp)
+    for number, at in enumerate(("2026-11-20 09:00:00", "2026-11-13 14:03:59", "2026-11-13 14:04:00"), 1):
+        site.call(number, at)
+    client = site.client()
+    answer = client.get("/reports")
+    assert "Calls 1 1 then ±0" in text(answer)
+    ((href, _),) = {pair for pair in figures(answer) if "clock" in pair[0] and "outcome" not in pair[0]}
+    assert "from=2026-11-13&to=2026-11-13" in href
+    assert rows_of(client.get(href)) == 1
+
+
+# --- both changes of the clock ---------------------------------------------------------------------------
+
+SWITCHES = {
+    "Europe/London": ("2026-03-29", "2026-10-25"),
+    "America/New_York": ("2026-03-08", "2026-11-01"),
+    "Australia/Lord_Howe": ("2026-10-04", "2026-04-05"),  # by half an hour
+    "Asia/Kathmandu": ("2026-03-29", "2026-10-25"),  # 5:45 ahead, never changes
+    "America/St_Johns": ("2026-03-08", "2026-11-01"),  # 3:30 behind
+}
+
+
+@pytest.mark.parametrize("zone", SWITCHES)
+@pytest.mark.parametrize("which", [0, 1])
+def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
+    day = date.fromisoformat(SWITCHES[zone][which])
+    where = ZoneInfo(zone)
+    first, last = day - timedelta(days=1), day + timedelta(days=1)
+    chosen = page.Period("custom", first, last)
+    span = chosen.span(where, 20)
+    begin = clock.parse_stamp(span.since)
+    with running(tmp_path / "data", dashboard__timezone=zone) as site:
+        # One each seven and a half minutes, the first of them just before the days begin.
+        for number in range(1, 640):
+            moment = begin + timedelta(seconds=450 * number - 460)
+            site.call(number, clock.stamp(moment))
+        with site.mirror.read() as connection:
+            hours = reports.by_hour(connection, span, where)
+            whole = reports.totals(connection, span).calls
+            expected = {
+                bar: connection.execute(
+                    "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ?",
+                    (one.since, one.until),
+                ).fetchone()[0]
+                for bar in (first, day, last)
+                for one in [page.Period("custom", bar, bar).span(where, 20)]
+            }
+        bars = page.bars(chosen, hours)
+        assert [bar.figures.calls for bar in bars] == list(expected.values())
+        assert sum(expected.values()) == whole > 500
+        assert sum(cell.count for row in page.heat(chosen, hours) for cell in row) == whole
+        client = site.client()
+        heat = client.get(f"/reports?from={first}&to={last}")
+        for href, count in figures(heat):
+            if f"weekday={day.weekday()}" in href:
+                assert rows_of(client.get(href)) == count, href
