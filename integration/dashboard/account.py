@@ -13,9 +13,8 @@ from werkzeug.wrappers import Response
 
 from integration.context import this_house
 from integration.dashboard import account_list, account_record, shell
-from integration.dashboard.account_shelves import GROUPS, RESOURCE, SHELVES, Shelf, Sight
+from integration.dashboard.account_shelves import GROUPS, SHELVES, Shelf, Sight
 from integration.dashboard.guard import current_person
-from integration.mirror import browse
 
 blueprint = Blueprint("account", __name__)
 
@@ -29,10 +28,11 @@ def _sight() -> Sight:
 
 @blueprint.get("/account")
 def index() -> str:
-    shelves = _sight().groups()
+    sight = _sight()
+    shelves = sight.groups()
     with this_house().mirror.read(seconds=account_list.READ_SECONDS) as connection:
         standings = {
-            shelf.collection: browse.standing(connection, RESOURCE[shelf.collection])
+            shelf.collection: sight.standing(connection, shelf)
             for group in shelves.values()
             for shelf in group
         }

@@ -59,7 +59,7 @@ def show(sight: Sight, shelf: Shelf) -> Response:
     rows: list[sqlite3.Row] = []
     mistake = view.mistake
     with house.mirror.read(seconds=READ_SECONDS) as connection:
-        state = browse.standing(connection, resource)
+        state = sight.standing(connection, shelf)
         seen = browse.sample(connection, resource)
         question = sight.narrowed(connection, shelf, view.question)
         away = shell.unreachable_since(connection)

@@ -47,7 +47,7 @@ def show(sight: Sight, shelf: Shelf, text: str | None) -> Response:
         if row is None:
             if text is not None:
                 abort(404)
-            return _nothing(connection, shelf, resource)
+            return _nothing(connection, sight, shelf, resource)
         listed = words_of.without(read_object(row["_doc"]).values, sight.hidden(shelf) - _masked(resource))
         own = read_object(row["_item"]).values if row["_item"] and items else {}
         values = {**listed, **own}
@@ -92,7 +92,7 @@ def _find(
     return row if sight.narrowed(connection, shelf, mine).total(connection) else None
 
 
-def _nothing(connection: sqlite3.Connection, shelf: Shelf, resource: Resource) -> Response:
+def _nothing(connection: sqlite3.Connection, sight: Sight, shelf: Shelf, resource: Resource) -> Response:
     return make_response(
         shell.page(
             "account",
@@ -100,7 +100,7 @@ def _nothing(connection: sqlite3.Connection, shelf: Shelf, resource: Resource) -
             shelf=shelf,
             resource=resource,
             row=None,
-            state=browse.standing(connection, resource),
+            state=sight.standing(connection, shelf),
             away=shell.unreachable_since(connection),
         )
     )

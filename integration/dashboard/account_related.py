@@ -49,7 +49,7 @@ def related(
             if relation.to != shelf.collection:
                 continue
             if not relation.many:
-                found.append(_records(connection, other, about, relation, key))
+                found.append(_records(connection, sight, other, about, relation, key))
             elif sight.items(other):
                 found.append(_members(connection, other, about, relation, own_names))
     if sight.opens("ddis"):
@@ -66,9 +66,15 @@ def _members(
 
 
 def _records(
-    connection: sqlite3.Connection, other: Shelf, about: Resource, relation: Relation, key: int | str
+    connection: sqlite3.Connection,
+    sight: Sight,
+    other: Shelf,
+    about: Resource,
+    relation: Relation,
+    key: int | str,
 ) -> Related | None:
     asked = Query(about, (Condition(relation.name, "eq", key),), missing=other.collection in HISTORY)
+    asked = sight.narrowed(connection, other, asked)
     count = asked.total(connection) if browse.quick(connection, about, relation.name) else 0
     if not count:
         return None

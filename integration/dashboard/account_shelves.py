@@ -20,6 +20,7 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.facade import narrowing
 from integration.house.people import Person, Role
+from integration.mirror import browse
 from integration.mirror.masking import hidden_of
 from integration.mirror.query import Query
 
@@ -30,6 +31,7 @@ GROUPS: Mapping[str, str] = {
     "Routing": "What happens to a call before somebody answers",
     "History": "Every call, recording and message, as the platform recorded it",
     "Call tracking and widgets": "Calls that your websites and campaigns bring",
+    "Dictionaries": "What the codes in records mean, as far as the platform tells",
     "Settings": "The account itself, and what is chosen from elsewhere",
 }
 
@@ -101,7 +103,9 @@ def _all() -> dict[str, Shelf]:
     placed = {shelf.collection: shelf for shelf in _SHELVES}
     listed = [row for row in RESOURCES if row.listed]
     for row in listed:
-        placed.setdefault(row.collection, Shelf(row.collection, "Settings", row.title, personal=True))
+        codes = row.collection.endswith("/dictionaries")
+        group = "Dictionaries" if codes else "Settings"
+        placed.setdefault(row.collection, Shelf(row.collection, group, row.title, personal=not codes))
     known = {row.collection for row in listed}
     return {name: shelf for name, shelf in placed.items() if name in known}
 
@@ -157,3 +161,8 @@ class Sight:
         if self.only is None or not shelf.personal:
             return question
         return question.also(narrowing.own(connection, question.resource, self.only))
+
+    def standing(self, connection: sqlite3.Connection, shelf: Shelf) -> browse.Standing:
+        """How a collection stands, counting what they may see of it."""
+        resource = RESOURCE[shelf.collection]
+        return browse.standing(connection, resource, self.narrowed(connection, shelf, Query(resource)))

@@ -7,7 +7,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from integration.catalogue.shapes import Field, Relation, Resource
@@ -50,14 +50,15 @@ class Standing:
         return self.read_at is not None or self.walked is not None or bool(self.rows or self.gone)
 
 
-def standing(connection: sqlite3.Connection, resource: Resource) -> Standing:
+def standing(connection: sqlite3.Connection, resource: Resource, question: Query | None = None) -> Standing:
+    """`question` narrows what is counted, for people who see a part."""
     row = connection.execute("SELECT * FROM _walks WHERE collection = ?", (resource.collection,)).fetchone()
-    rows = Query(resource).total(connection)
-    gone = int(
-        connection.execute(
-            f'SELECT count(*) FROM "{resource.table}" WHERE _missing_since IS NOT NULL'
-        ).fetchone()[0]
-    )
+    asked = question or Query(resource)
+    rows = asked.total(connection)
+    binder = asked.binder(connection)
+    where = replace(asked, missing=True).where(binder)
+    sql = f'SELECT count(*) FROM "{resource.table}" WHERE _missing_since IS NOT NULL AND {where}'
+    gone = int(connection.execute(sql, binder.values).fetchone()[0])
     if row is None:
         return Standing(rows, gone)
     return Standing(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
+from integration.documents import read_object
 
 _CODE = ("id", "code", "value", "key")
 _WORD = ("name", "label", "title", "description", "text")
@@ -25,12 +24,15 @@ def labels(connection: sqlite3.Connection, resource: Resource) -> Labels:
     The specification shows only that it answers with a collection. Read are records that name a field and
     one of its codes, and objects of field → codes, the codes a list of such records or an object.
     """
-    about = next((row for row in RESOURCES if row.collection == f"{resource.collection}/dictionaries"), None)
-    if about is None or not about.listed:
+    table = f"{resource.table}_dictionaries"
+    there = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)
+    ).fetchone()
+    if there is None:
         return {}
     found: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in connection.execute(f'SELECT _doc FROM "{about.table}" WHERE _missing_since IS NULL'):
-        _learn(json.loads(row["_doc"]), found)
+    for row in connection.execute(f'SELECT _doc FROM "{table}" WHERE _missing_since IS NULL'):
+        _learn(read_object(row["_doc"]).values, found)
     return found
 
 

@@ -1,0 +1,85 @@
+"""The Account pages in a real browser: found, filtered and read without a script of their own."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.account.filling import AT
+from tests.account.test_everything import XSS
+from tests.browser.conftest import log_in, watch
+
+
+@pytest.fixture
+def office(fill):
+    people = [
+        {
+            "id": n,
+            "first_name": f"Person {n}",
+            "last_name": "Example",
+            "ext": f"{1000 + n}",
+            "active": n % 2 == 0,
+        }
+        for n in range(1, 71)
+    ]
+    fill("users", *people)
+    fill("ringgroups", {"id": 80001, "name": XSS, "users": [1, 2], "ring_time": 20, "strategy": XSS})
+    fill("usergroups", {"id": 1, "name": "Front desk", "color": "#ff8800"})
+    fill(
+        "cdrs",
+        {"id": 7, "live_id": 4278000001, "user_id": 2, "type": "I", "calldate": AT, "src": XSS, "dst": "1002",
+         "t_cause": XSS, "clid": XSS, "labels": [XSS], "metadata": XSS},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_a_newcomer_finds_a_record_filters_and_follows_its_links(site, office, browser, script):
+    context = browser.new_context(java_script_enabled=script)
+    log_in(site, context)
+    page, problems = context.new_page(), []
+    page.set_default_timeout(10_000)
+    watch(page, problems)
+    page.goto(site.url)
+    page.get_by_role("link", name="Account").click()
+    page.get_by_role("link", name="Users").click()
+    expect(page.locator("tbody tr")).to_have_count(50)
+    page.get_by_role("link", name="Next").click()
+    expect(page.locator("tbody tr")).to_have_count(20)
+    page.locator("thead").get_by_role("link", name="Extension").click()
+    page.get_by_text("Filter", exact=True).click()
+    page.get_by_label("Field").select_option("active")
+    page.get_by_label("Value").fill("yes")
+    page.get_by_role("button", name="Add filter").click()
+    expect(page.locator("#total")).to_have_text("35 records")
+    page.get_by_label("Search Users").fill("Person 2")
+    page.get_by_label("Search Users").press("Enter")
+    expect(page.locator("#total")).to_have_text("11 records")
+    page.get_by_role("link", name="Active is yes Take off").click()
+    expect(page.locator("#total")).to_have_text("16 records")
+    page.get_by_role("link", name="Person 2 Example", exact=True).click()
+    expect(page.get_by_role("heading", name="Person 2 Example")).to_be_visible()
+    page.locator("dd", has_text="alert(1)").get_by_role("link").first.click()
+    page.get_by_role("link", name="Person 1 Example").click()
+    page.get_by_text("As the collection lists it").click()
+    expect(page.locator("pre").first).to_contain_text('"ext": "1001"')
+    assert problems == []
+    context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_pages_run_nothing_a_record_says_and_fit_their_window(site, office, browser, width):
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    log_in(site, context)
+    page, problems = context.new_page(), []
+    watch(page, problems)
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    for path in (
+        "/account", "/account/users", "/account/users/2", "/account/ringgroups", "/account/ringgroups/80001",
+        "/account/cdrs", "/account/cdrs/7", "/account/usergroups/1", "/account/ivrs",
+    ):  # fmt: skip
+        page.goto(site.url + path)
+        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert too_wide <= 0, (path, too_wide)
+        assert page.locator("main script, main img").count() == 0
+    assert problems == []
+    context.close()

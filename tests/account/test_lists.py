@@ -1,0 +1,289 @@
+"""Lists: filters, order, pages, search and columns are in the URL, and say what they hide."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from tests.account.filling import AT
+from tests.dashboard.reading import link, text
+
+CALLER = "447700900101"
+
+
+def names(page) -> list[str]:
+    """What the rows shown are called, in order."""
+    assert page.status_code == 200, page.text[:300]
+    rows = re.findall(r'<th scope="row" class="who"><a [^>]*>(.*?)</a>', page.text)
+    return [html.unescape(name) for name in rows]
+
+
+def keys(page) -> list[int]:
+    assert page.status_code == 200, page.text[:300]
+    return [
+        int(key) for key in re.findall(r'<th scope="row" class="who"><a [^>]*href="[^"]*/(\d+)"', page.text)
+    ]
+
+
+def by(*conditions: tuple[str, str, object]) -> str:
+    entries = [{"property": name, "operator": how, "value": what} for name, how, what in conditions]
+    return "filter=" + quote(json.dumps(entries))
+
+
+def cdr(number: int, **values) -> dict:
+    return {
+        "id": number, "live_id": 4278000000 + number, "user_id": 1000001, "type": "I", "calldate": AT,
+        "src": CALLER, "dst": "442079460002", "duration": 10 * number, "billsec": number, "charge": 0.0,
+        "disposition": "CONNECTED", **values,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def people(fill):
+    fill(
+        "users",
+        {"id": 1, "first_name": "Ada", "last_name": "Marlow", "ext": "1003", "active": True, "cli": CALLER},
+        {"id": 2, "first_name": "Ben", "last_name": "Okafor", "ext": "1001", "active": False, "dnd": True},
+        {"id": 3, "first_name": "Zoë", "last_name": "Čapek", "ext": "1002", "active": True, "cli": None},
+    )
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([("active", "eq", True)], ["Ada Marlow", "Zoë Čapek"]),
+        ([("ext", "gt", "1001")], ["Ada Marlow", "Zoë Čapek"]),
+        ([("ext", "in", ["1001", "1002"])], ["Ben Okafor", "Zoë Čapek"]),
+        ([("last_name", "like", "ka")], ["Ben Okafor"]),
+        ([("first_name", "notlike", "a")], ["Ben Okafor", "Zoë Čapek"]),
+        ([("cli", "ne", None)], ["Ada Marlow"]),
+        ([("active", "eq", True), ("ext", "lt", "1003")], ["Zoë Čapek"]),
+    ],
+)
+def test_a_list_is_filtered_by_any_field_and_operator(client, people, conditions, expected):
+    assert names(client.get(f"/account/users?{by(*conditions)}")) == expected
+
+
+def test_a_list_is_sorted_by_any_field_either_way_and_says_so(client, people):
+    up = client.get("/account/users?sort=ext")
+    assert names(up) == ["Ben Okafor", "Zoë Čapek", "Ada Marlow"]
+    assert 'aria-sort="ascending"' in up.text
+    other_way = re.search(r'aria-sort="ascending"><a href="([^"]+)"', up.text)
+    down = client.get(html.unescape(other_way[1]))
+    assert names(down) == ["Ada Marlow", "Zoë Čapek", "Ben Okafor"]
+    assert 'aria-sort="descending"' in down.text
+
+
+def test_history_comes_newest_first_and_settings_by_id(client, fill, people):
+    fill("cdrs", cdr(1, calldate="2026-11-02 09:00:00"), cdr(2, calldate="2026-11-01 09:00:00"))
+    assert keys(client.get("/account/cdrs")) == [1, 2]
+    assert keys(client.get("/account/users")) == [1, 2, 3]
+
+
+def test_pages_show_every_record_once_and_keep_the_question(client, fill):
+    fill("cdrs", *(cdr(number, disposition="VM" if number % 2 else "CONNECTED") for number in range(1, 261)))
+    path, found, pages = f"/account/cdrs?{by(('disposition', 'eq', 'VM'))}&sort=duration&dir=DESC", [], 0
+    while path:
+        page = client.get(path)
+        found += keys(page)
+        path, pages = link(page, "next"), pages + 1
+    assert found == list(range(259, 0, -2))
+    assert pages == 3
+    assert "Page 3 of 3" in text(page)
+    assert keys(client.get(link(page, "prev"))) == list(range(159, 60, -2))
+    assert "130 records" in text(page)
+
+
+def test_a_page_past_the_end_leads_back(client, fill):
+    fill("cdrs", *(cdr(number) for number in range(1, 61)))
+    page = client.get("/account/cdrs?page=9")
+    assert "Past the end There are 2 pages of this list." in text(page)
+    assert 'href="/account/cdrs?page=2"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"),
+    [
+        ("okafor", ["Ben Okafor"]),
+        ("OKAFOR ben", ["Ben Okafor"]),
+        ("čapek", ["Zoë Čapek"]),
+        ("ČAPEK", ["Zoë Čapek"]),
+        ("07700 900101", ["Ada Marlow"]),
+        ("+44 7700 900101", ["Ada Marlow"]),
+        ("100", ["Ada Marlow", "Ben Okafor", "Zoë Čapek"]),
+        ("last_name", []),
+        ('"id"', []),
+        ("true", []),
+        ("a%w", []),
+        ("m_rlow", []),
+    ],
+)
+def test_search_reads_what_stands_in_the_records_not_their_markup(client, people, q, expected):
+    assert names(client.get(f"/account/users?q={quote(q)}")) == expected
+
+
+def test_search_finds_what_only_the_records_own_path_tells_and_what_is_nested(client, fill, people):
+    fill.item("users", {"id": 2, "fm_targets": ["sip:ben@example.net"], "meta": {"desk": "Window seat"}})
+    assert names(client.get("/account/users?q=ben%40example.net")) == ["Ben Okafor"]
+    assert names(client.get("/account/users?q=window+seat")) == ["Ben Okafor"]
+
+
+def test_search_finds_text_that_json_writes_otherwise(client, fill):
+    fill("contacts", {"id": 1, "notes": 'the "big" order\nby \\ tomorrow / noon'})
+    for q in ('"big"', "\\", "/ noon", "tomorrow"):
+        assert keys(client.get(f"/account/contacts?q={quote(q)}")) == [1], q
+
+
+def test_search_and_filter_and_sort_work_together(client, fill):
+    fill("cdrs", *(cdr(number, src=CALLER if number % 3 else "447700900555") for number in range(1, 31)))
+    page = client.get(f"/account/cdrs?q=900555&sort=duration&{by(('duration', 'gte', 100))}")
+    assert keys(page) == [12, 15, 18, 21, 24, 27, 30]
+    assert "7 records" in text(page)
+
+
+def test_the_filter_form_leads_to_the_spelling_of_links(client, people):
+    page = client.get(
+        f"/account/users?{by(('active', 'eq', True))}&property=ext&operator=in&value=1002,+1003&sort=ext",
+        allow_redirects=False,
+    )
+    assert page.status_code == 302
+    asked = parse_qs(urlsplit(page.headers["Location"]).query)
+    assert json.loads(asked["filter"][0]) == [
+        {"property": "active", "operator": "eq", "value": True},
+        {"property": "ext", "operator": "in", "value": ["1002", "1003"]},
+    ]
+    assert asked["sort"] == ["ext"]
+    assert names(client.get(page.headers["Location"])) == ["Zoë Čapek", "Ada Marlow"]
+
+
+def test_the_filter_form_takes_words_for_yes_and_no_and_for_emptiness(client, people):
+    assert names(client.get("/account/users?property=active&operator=eq&value=no")) == ["Ben Okafor"]
+    assert names(client.get("/account/users?property=cli&operator=filled&value=")) == ["Ada Marlow"]
+    assert names(client.get("/account/users?property=cli&operator=empty&value=x")) == [
+        "Ben Okafor",
+        "Zoë Čapek",
+    ]
+
+
+def test_times_are_asked_for_and_shown_in_the_display_zone(client, fill):
+    fill("cdrs", cdr(1, calldate="2026-07-01 22:30:00"), cdr(2, calldate="2026-07-01 23:30:00"))
+    page = client.get("/account/cdrs?property=calldate&operator=gte&value=2026-07-02")
+    assert keys(page) == [2]
+    assert "Time ≥ 2 Jul 2026" in text(page)
+    assert '"2026-07-01 23:00:00"' in json.dumps(parse_qs(urlsplit(page.url).query)["filter"]).replace(
+        "\\", ""
+    )
+    assert "2 Jul 00:30" in text(page)
+    assert 'title="2026-07-01 23:30:00 UTC"' in page.text
+
+
+def test_a_filter_is_taken_off_by_its_chip(client, people):
+    page = client.get(f"/account/users?{by(('active', 'eq', True), ('ext', 'eq', '1002'))}")
+    chips = re.findall(r'<a class="chip on" href="([^"]+)"', page.text)
+    assert [names(client.get(html.unescape(chip))) for chip in chips] == [
+        ["Zoë Čapek"],
+        ["Ada Marlow", "Zoë Čapek"],
+    ]
+
+
+def test_columns_are_chosen_in_the_url(client, people):
+    page = client.get("/account/users?column=dnd&column=ext&sort=ext")
+    assert parse_qs(urlsplit(page.url).query)["columns"] == ["dnd,ext"]
+    heads = re.findall(r'<th scope="col"[^>]*><a [^>]*>([^<]+)', page.text)
+    assert [head.strip() for head in heads] == ["User", "Do not disturb", "Extension"]
+
+
+def test_fields_that_nobody_documented_can_be_shown_filtered_and_sorted(client, fill):
+    fill("sms/cannedresponses", {"id": 1, "name": "B", "text": "two"}, {"id": 2, "name": "A", "text": "one"})
+    page = client.get("/account/sms/cannedresponses?sort=text")
+    assert names(page) == ["A", "B"]
+    assert names(client.get(f"/account/sms/cannedresponses?{by(('text', 'like', 'tw'))}")) == ["B"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        by(("nope", "eq", 1)),
+        "filter=%7Bnot+json",
+        'filter=[{"property":"ext","operator":"between","value":1}]',
+        "sort=nope",
+        "dir=sideways",
+        "page=0",
+        "page=x",
+        by(("active", "eq", "perhaps")),
+        by(("created_at", "gt", "soon")),
+        by(("vm_pin", "eq", "0001")),
+        "sort=vm_pin",
+        by(("sip_password", "like", "a")),
+        "filter=" + "x" * 9000,
+        "sort=ext%22%3B+DROP+TABLE+users",
+    ],
+)
+def test_what_cannot_be_asked_is_said_with_a_way_out(client, people, query):
+    page = client.get(f"/account/users?{query}")
+    assert page.status_code == 400
+    assert "This can't be asked" in text(page)
+    assert 'href="/account/users">Show everything' in page.text
+    assert len(names(client.get("/account/users"))) == 3
+
+
+def test_a_secret_can_not_be_searched_out(client, fill):
+    fill("conferences", {"id": 1, "name": "Monday", "pin": "canary4711", "more": [{"pin": "canary0815"}]})
+    fill.item("conferences", {"id": 1, "name": "Monday", "pin": "canary4711", "sip_password": "canaryzz"})
+    for q in ("canary", "4711", "0815", "canaryzz"):
+        assert names(client.get(f"/account/conferences?q={q}")) == [], q
+    assert names(client.get("/account/conferences?q=monday")) == ["Monday"]
+
+
+def test_the_three_kinds_of_emptiness_differ(client, fill, people):
+    assert "Not mirrored yet" in text(client.get("/account/ivrs"))
+    fill("ivrs")
+    assert "There are none The platform lists no IVRs" in text(client.get("/account/ivrs"))
+    assert "The search hides 3 records." in text(client.get("/account/users?q=nobody"))
+    assert "The filters hide 3 records." in text(client.get(f"/account/users?{by(('ext', 'eq', '9'))}"))
+    fill.failed("cdrs", "connection refused")
+    assert "The platform can't be reached" in text(client.get("/account/queues"))
+
+
+def test_history_that_left_the_platform_stays_marked_and_settings_hide(client, fill, people):
+    fill("cdrs", cdr(1), cdr(2))
+    fill.gone("cdrs", 1)
+    fill.gone("users", 2)
+    assert keys(client.get("/account/cdrs")) == [1, 2]
+    assert text(client.get("/account/cdrs")).count("no longer on the platform") == 1
+    page = client.get("/account/users")
+    assert names(page) == ["Ada Marlow", "Zoë Čapek"]
+    assert "1 is no longer on the platform and kept here" in text(page)
+    assert names(client.get("/account/users?gone=1")) == ["Ada Marlow", "Ben Okafor", "Zoë Čapek"]
+
+
+def test_the_export_is_of_the_same_question(client, fill):
+    fill("cdrs", cdr(1))
+    page = client.get(f"/account/cdrs?{by(('type', 'eq', 'I'))}&sort=duration&dir=DESC&columns=src,dst")
+    href = html.unescape(re.search(r'href="(/exports/[^"]+)"', page.text)[1])
+    assert urlsplit(href).path == "/exports/cdrs.csv"
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(href).query).items()}
+    assert json.loads(asked.pop("filter")) == [{"property": "type", "operator": "eq", "value": "I"}]
+    assert asked == {
+        "sort": "duration",
+        "dir": "DESC",
+        "columns": "id,calldate,src,dst",
+        "tz": "Europe/London",
+    }
+
+
+def test_codes_show_their_word_and_the_raw_value(client, fill):
+    fill("cdrs", cdr(1, type="O", src="1001"))
+    row = re.search(r'<tr class="row">(.*?)</tr>', client.get("/account/cdrs").text, re.DOTALL)[1]
+    assert 'outbound <code class="raw-code">O</code>' in row
+
+
+def test_records_without_ids_open_by_their_place(client, fill):
+    fill("callmeback/websites", {"url": "https://www.example.com"}, {"url": "https://shop.example.org"})
+    page = client.get("/account/callmeback/websites?sort=url")
+    assert "https://shop.example.org" in text(client.get("/account/callmeback/websites/2"))
+    assert text(page).index("shop.example.org") < text(page).index("www.example.com")

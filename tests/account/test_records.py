@@ -1,0 +1,203 @@
+"""A record's page: every field read as people read it, and what it belongs to."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+import pytest
+
+from tests.account.filling import AT
+from tests.dashboard.reading import text
+
+
+def field(page, name: str) -> str:
+    """The words of one field's value."""
+    assert page.status_code == 200, page.text[:300]
+    found = re.search(
+        rf'<dd>((?:(?!<dd).)*?)</dd><dd class="hint"><code>{re.escape(name)}</code>', page.text, re.DOTALL
+    )
+    assert found, f"no field {name}"
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found[1])).split())
+
+
+def markup(page, name: str) -> str:
+    found = re.search(
+        rf'<dd>((?:(?!<dd).)*?)</dd><dd class="hint"><code>{re.escape(name)}</code>', page.text, re.DOTALL
+    )
+    return html.unescape(found[1])
+
+
+@pytest.fixture
+def office(fill):
+    """Two users, a ring group, a queue, numbers, and a call of one of them."""
+    fill(
+        "users",
+        {"id": 1000001, "first_name": "Ada", "last_name": "Marlow", "ext": "1001", "roles": ["ROLE_ADMIN"]},
+        {"id": 1000002, "first_name": "Ben", "last_name": "Okafor", "ext": "1002"},
+    )
+    fill.item(
+        "users",
+        {
+            "id": 1000001, "first_name": "Ada", "last_name": "Marlow", "ext": "1001", "vm_pin": "0001",
+            "fm": True, "fm_strategy": "H", "fm_targets": ["447700900123"], "ring_time": "25",
+            "final_dst_type": "R", "final_dst_id": 80001, "created_at": "2026-07-01 23:30:00",
+        },
+    )  # fmt: skip
+    fill("ringgroups", {"id": 80001, "name": "Sales", "strategy": "A"})
+    fill.item(
+        "ringgroups",
+        {"id": 80001, "name": "Sales", "users": [1000001, 9], "ddis": ["442079460100", "442079460199"]},
+    )
+    fill("queues", {"id": 80101, "name": "Service line", "users": [{"id": 1000002, "status": False}]})
+    fill(
+        "ddis",
+        {"id": "4001", "e164": "442079460100", "name": "Main", "target_type": "R", "target_id": 80001},
+    )
+    fill(
+        "cdrs",
+        {
+            "id": 7, "live_id": 4278000001, "parent_live_id": None, "user_id": 1000001, "type": "O",
+            "calldate": AT, "src": "1001", "src_id": "1000001", "dst": "447700900101", "dst_id": "0",
+            "duration": 3723, "billsec": 0, "charge": 0.012, "labels": ["vip", "late"], "call_id": None,
+        },
+    )  # fmt: skip
+
+
+def test_values_read_as_people_read_them(client, office):
+    call, user = client.get("/account/cdrs/7"), client.get("/account/users/1000001")
+    assert field(call, "duration") == "1:02:03"
+    assert field(call, "billsec") == "0:00"
+    assert field(call, "charge") == "0.012"
+    assert field(call, "call_id") == "—"
+    assert field(call, "labels") == "vip late"
+    assert field(call, "dst") == "07700 900101"
+    assert 'title="+44 7700 900101"' in markup(call, "dst")
+    assert field(call, "src") == "1001"
+    assert field(call, "calldate") == "Mon 2 Nov 2026, 09:15:00 GMT"
+    assert field(user, "created_at") == "Thu 2 Jul 2026, 00:30:00 BST"
+    assert 'title="2026-07-01 23:30:00 UTC"' in markup(user, "created_at")
+    assert field(user, "ring_time") == "25 s"
+    assert field(user, "fm") == "Yes"
+    assert field(user, "fm_targets") == "07700 900123"
+
+
+def test_ids_are_names_that_lead_to_their_records(client, office):
+    call = client.get("/account/cdrs/7")
+    assert '<a class="link" href="/account/users/1000001" title="1000001">Ada Marlow</a>' in markup(
+        call, "user_id"
+    )
+    assert "Ada Marlow" in field(call, "src_id")
+    assert field(call, "dst_id") == "0"
+    assert 'href="/calls/4278000001"' in markup(call, "live_id")
+    assert '<a class="button small" href="/calls/4278000001">' in call.text
+
+
+def test_members_are_listed_by_name_and_unknown_ones_by_id(client, office):
+    group = client.get("/account/ringgroups/80001")
+    assert field(group, "users") == "Ada Marlow 1000001 9"
+    assert 'href="/account/ddis/4001"' in markup(group, "ddis")
+    assert "020 7946 0100" in field(group, "ddis")
+    assert "020 7946 0199" in field(group, "ddis")
+    assert field(client.get("/account/queues/80101"), "users") == "Ben Okafor (off) 1000002"
+
+
+def test_a_destination_is_what_its_type_says(client, office):
+    user = client.get("/account/users/1000001")
+    assert field(user, "final_dst_type") == "ring group R"
+    assert 'href="/account/ringgroups/80001"' in markup(user, "final_dst_id")
+    assert 'href="/account/ringgroups/80001"' in markup(client.get("/account/ddis/4001"), "target_id")
+
+
+def test_what_refers_to_a_record_is_beside_it(client, office):
+    user = text(client.get("/account/users/1000001"))
+    assert "Ring groups Sales" in user
+    assert "Queues Service line" not in user
+    assert "Call detail records 1" in user
+    assert "Telephone numbers 020 7946 0100" in text(client.get("/account/ringgroups/80001"))
+    listed = client.get('/account/cdrs?filter=[{"property":"user_id","operator":"eq","value":1000001}]')
+    assert 'href="/account/cdrs/7"' in listed.text
+
+
+def test_a_code_has_the_word_of_the_catalogue_until_a_dictionary_tells_better(client, fill, office):
+    assert field(client.get("/account/cdrs/7"), "type") == "outbound O"
+    assert field(client.get("/account/users/1000001"), "fm_strategy") == "hunt H"
+    entries = (
+        {"property": "type", "id": "O", "name": "Going out <b>"},
+        {"disposition": [{"id": "VM", "name": "Voicemail"}], "destination": {"in": "Incoming"}},
+    )
+    fill("cdrs/dictionaries", *entries)
+    assert field(client.get("/account/cdrs/7"), "type") == "Going out <b> O"
+    row = re.search(r'<tr class="row">(.*?)</tr>', client.get("/account/cdrs").text, re.DOTALL)[1]
+    assert 'Going out &lt;b&gt; <code class="raw-code">O</code>' in row
+
+
+def test_a_secret_is_told_as_set_and_nothing_more(client, office):
+    page = client.get("/account/users/1000001")
+    assert field(page, "vm_pin") == "•••• hidden"
+    assert '"vm_pin": null' in html.unescape(page.text)
+    assert "0001" not in re.sub(r"100000\d|80001", "", page.text)
+
+
+def test_the_raw_record_is_as_received(client, fill):
+    record = {"id": 3, "notes": "<b>", "z": 1, "a": [1.5, None], "company": "Zoë's"}
+    fill("contacts", record)
+    raw = html.unescape(
+        re.search(r"<pre tabindex=\"0\">(.*?)</pre>", client.get("/account/contacts/3").text, re.DOTALL)[1]
+    )
+    assert json.loads(raw) == record
+    assert list(json.loads(raw)) == list(record)
+
+
+def test_numbers_that_no_double_holds_stay_as_they_came(site, client, fill):
+    fill("contacts", {"id": 3})
+    exact = '{"id":3,"big":123456789012345678901234567890,"long":0.12345678901234567890123}'
+    site.mirror.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (exact,)))
+    page = client.get("/account/contacts/3")
+    assert field(page, "big") == "123456789012345678901234567890"
+    assert "0.12345678901234567890123" in page.text
+
+
+def test_a_record_that_is_no_json_to_sqlite_is_shown_and_searched_around(site, client, fill):
+    fill("contacts", {"id": 3, "company": "Lantern"}, {"id": 4, "company": "Lantern"})
+    odd = '{"id":3,"company":"Lantern","rate":NaN}'
+    site.mirror.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (odd,)))
+    assert client.get("/account/contacts/3").status_code == 200
+    assert client.get("/account/contacts?q=lantern").status_code == 200
+
+
+def test_a_record_tells_when_it_was_seen_and_when_it_left(client, fill, office):
+    assert "First seen Mon 2 Nov 2026, 09:15:00 GMT" in text(client.get("/account/cdrs/7"))
+    fill.gone("users", 1000002)
+    page = text(client.get("/account/users/1000002"))
+    assert "No longer on the platform" in page
+    assert "Missing since Tue 3 Nov 2026, 10:00:00 GMT" in page
+
+
+def test_me_is_one_record_at_its_own_path(client, fill):
+    assert "Not mirrored yet" in text(client.get("/account/me"))
+    fill("me", {"id": 1000001, "email": "ada@example.com", "balance": 48.2, "currency_iso": "GBP"})
+    page = client.get("/account/me")
+    assert field(page, "balance") == "48.2"
+    assert field(page, "email") == "ada@example.com"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/account/nothing", "/account/callmeback/buttons", "/account/users/1", "/account/users/x",
+        "/account/users/9223372036854775808", "/account/users/-1", "/account/users/1/cdrs", "/account/cdr",
+        "/account/users/%00", "/account/../users", "/account/ddis/4001%27", "/account/sqlite_master",
+        "/account/_meta", "/account/callmeback/websites/99",
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_not_found(client, office, path):
+    assert client.get(path).status_code == 404
+
+
+def test_a_collection_wins_over_a_record_of_the_same_path(client, fill):
+    fill("ddis", {"id": "calltracking", "e164": "442079460100"}, {"id": "a/b", "e164": "442079460101"})
+    assert "Numbers under call tracking" in text(client.get("/account/ddis/calltracking"))
+    assert "020 7946 0101" in text(client.get("/account/ddis/a%2Fb"))
+    assert 'href="/account/ddis/a/b"' in client.get("/account/ddis").text

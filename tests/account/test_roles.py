@@ -1,0 +1,130 @@
+"""Who sees what: collections by role, own records where `agents_see` says so, exports by right."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from integration.dashboard.account_shelves import SHELVES
+from tests.account.filling import AT, LISTED, Filling, complete_record, path_of
+from tests.account.test_lists import keys, names
+from tests.dashboard.reading import text
+
+OPEN_TO_AGENTS = {
+    "users", "contacts", "usergroups", "pickupgroups", "ddis", "queues", "ringgroups", "queuegroups", "cdrs",
+    "calls", "monitors", "voicemessages", "sms", "faxes", "calllabels", "sms/cannedresponses",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ["viewer", "agent", "supervisor", "admin"])
+def test_each_role_opens_what_is_meant_for_it_and_nothing_else(site, fill, role):
+    for of in LISTED:
+        fill(of.collection, complete_record(of))
+    client = site.client(role)
+    everything = role in ("supervisor", "admin")
+    for of in LISTED:
+        expected = 200 if everything or of.collection in OPEN_TO_AGENTS else 403
+        for path in (f"/account/{of.collection}", path_of(of), f"/account/{of.collection}?q=x"):
+            assert client.get(path).status_code == expected, (role, path)
+    overview = client.get("/account").text
+    for collection in SHELVES:
+        assert (f'href="/account/{collection}"' in overview) == (everything or collection in OPEN_TO_AGENTS)
+
+
+def test_nobody_enters_without_a_login(site):
+    for path in ("/account", "/account/users", "/account/users/1", "/account/me"):
+        answer = requests.get(site.url + path, allow_redirects=False, timeout=10)
+        assert answer.status_code in (302, 401), path
+
+
+@pytest.fixture
+def colleague(fill):
+    fill(
+        "users",
+        {"id": 1, "first_name": "Ada", "last_name": "Marlow", "ext": "1001", "mobile": "447700900123"},
+    )
+    fill.item(
+        "users",
+        {
+            "id": 1,
+            "first_name": "Ada",
+            "last_name": "Marlow",
+            "fm_targets": ["447700900124"],
+            "secretly": "homeward",
+        },
+    )
+
+
+def test_a_colleagues_own_settings_and_raw_records_are_for_supervisors(site, colleague):
+    agent, supervisor = site.client("agent"), site.client("supervisor")
+    assert "07700 900123" in text(supervisor.get("/account/users/1"))
+    assert "07700 900124" in text(supervisor.get("/account/users/1"))
+    assert "homeward" in supervisor.get("/account/users/1").text
+    page = agent.get("/account/users/1")
+    assert "Ada Marlow" in text(page)
+    for hidden in ("900123", "900124", "homeward", "As received"):
+        assert hidden not in page.text, hidden
+        assert hidden not in agent.get("/account/users?columns=mobile,fm_targets").text
+
+
+def test_what_an_agent_may_not_see_they_can_not_search_filter_or_sort_out(site, colleague):
+    agent, supervisor = site.client("agent"), site.client("supervisor")
+    for q in ("900123", "900124", "homeward"):
+        assert names(supervisor.get(f"/account/users?q={q}")) == ["Ada Marlow"], q
+        assert names(agent.get(f"/account/users?q={q}")) == [], q
+    for query in (
+        'filter=[{"property":"mobile","operator":"like","value":"9001"}]',
+        "sort=mobile",
+        'filter=[{"property":"fm_targets","operator":"ne","value":null}]',
+    ):
+        assert agent.get(f"/account/users?{query}").status_code == 400, query
+
+
+def test_links_lead_only_where_one_may_go(site, fill):
+    fill("ivrs", {"id": 5, "name": "Main menu"})
+    fill("queues", {"id": 80101, "name": "Service", "post_call_ivr_id": 5})
+    assert 'href="/account/ivrs/5"' in site.client("supervisor").get("/account/queues/80101").text
+    page = site.client("agent").get("/account/queues/80101")
+    assert "Main menu" in page.text
+    assert "/account/ivrs" not in page.text
+
+
+def test_the_export_is_offered_to_those_who_may(site, colleague):
+    assert "/exports/users.csv" in site.client("supervisor").get("/account/users").text
+    assert "/exports/" not in site.client("agent").get("/account/users").text
+
+
+def test_agents_who_see_their_own_calls_see_their_own_records(own_only):
+    fill = Filling(own_only)
+    fill(
+        "users",
+        {"id": 1, "first_name": "Ada", "last_name": "M", "ext": "1001"},
+        {"id": 2, "first_name": "Ben"},
+    )
+    record = {"calldate": AT, "created_at": AT, "timestamp": AT, "origtime": AT}
+    for collection in ("cdrs", "monitors", "sms"):
+        fill(collection, {"id": 11, "user_id": 1, **record}, {"id": 12, "user_id": 2, **record})
+    fill(
+        "voicemessages",
+        {"id": 11, "extension_id": 1001, **record},
+        {"id": 12, "extension_id": 1002, **record},
+    )
+    fill("faxes", {"id": 11, **record})
+    agent, supervisor = own_only.client("agent", platform_user_id=1), own_only.client("supervisor")
+    for collection in ("cdrs", "monitors", "sms", "voicemessages"):
+        assert keys(agent.get(f"/account/{collection}")) == [11], collection
+        assert sorted(keys(supervisor.get(f"/account/{collection}"))) == [11, 12], collection
+        assert agent.get(f"/account/{collection}/11").status_code == 200
+        assert agent.get(f"/account/{collection}/12").status_code == 404, collection
+    assert agent.get("/account/faxes").status_code == 403
+    assert agent.get("/account/calls").status_code == 403
+    assert names(agent.get("/account/users")) == ["Ada M", "Ben"]
+
+
+def test_counts_of_others_are_not_told_to_those_who_see_their_own(own_only):
+    fill = Filling(own_only)
+    fill("users", {"id": 1, "first_name": "Ada"}, {"id": 2, "first_name": "Ben"})
+    fill("cdrs", *({"id": number, "user_id": 2, "calldate": AT} for number in range(1, 6)))
+    agent = own_only.client("agent", platform_user_id=1)
+    assert "Call detail records" not in text(agent.get("/account/users/2"))
+    assert "5 records" not in text(agent.get("/account/cdrs"))
