@@ -19,6 +19,7 @@ from integration.dashboard import guard, login, pages, security
 from integration.dashboard.live import present
 from integration.database import Change, Database
 from integration.exports import routes as export_routes
+from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
 from integration.house import callbacks, setup_links
@@ -81,6 +82,9 @@ class Product:
         self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
         self._following = Loop("call-back list", self._follow, 30, self.health)
         self._indexing = Loop("search index", lambda: search.catch_up(mirror), 60, self.health)
+        self._following_up = Loop(
+            "accepted deletions", lambda: followup.follow_up(self.parts), followup.EVERY_SECONDS, self.health
+        )
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._stopping = threading.Lock()
@@ -96,7 +100,8 @@ class Product:
 
     @property
     def _loops(self) -> tuple[Loop, ...]:
-        return (self._applying, self._following, self._indexing, self._ticking, self._pruning)
+        loops = (self._applying, self._following, self._indexing, self._following_up)
+        return (*loops, self._ticking, self._pruning)
 
     def start(self) -> None:
         """Start what works on its own: applying webhooks, timers, followers, the clockwork."""

@@ -24,8 +24,9 @@ from integration.facade import passing
 from integration.facade.answers import JSON, Stop, no_answer, whole
 from integration.facade.asking import COLLECTIONS, Asked
 from integration.facade.exposure import EXPOSURE, Exposure
+from integration.facade.followup import follow_up
 from integration.house import journal
-from integration.mirror import records, written
+from integration.mirror import accepted, records, written
 from integration.mirror.upsert import delete_rows, upsert
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.transport import Answer
@@ -189,14 +190,14 @@ def _resource(asked: Asked) -> Resource | None:
 
 
 def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -> None:
-    """204 is done. 202 was only accepted: the next walk finds out."""
-    if said.status == 202:
-        return
+    """204 is done. 202 was only accepted: `followup` finds out when."""
     tail = asked.path.strip("/").removeprefix(target.collection).strip("/")
     keys = [int(part) for part in tail.split(",") if part.isdigit() and int(part) < 2**63] if tail else None
 
     def work(tx: Transaction) -> None:
-        if keys is None:
+        if said.status == 202:
+            accepted.note(tx, target.collection, keys, asked_at)
+        elif keys is None:
             records.mark_all_missing(tx, target, asked_at)
         elif target.table == "calls":
             delete_rows(tx, target, keys)
@@ -204,6 +205,9 @@ def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -
             records.mark_missing(tx, target, keys, asked_at)
 
     asked.house.mirror.write(work)
+    if said.status == 202:
+        # Most are done by now, and who deletes looks next whether it worked.
+        follow_up(asked.house)
 
 
 def _reread(asked: Asked, target: Resource, keys: Sequence[int], asked_at: str) -> None:

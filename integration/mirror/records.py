@@ -75,6 +75,15 @@ def is_empty(connection: sqlite3.Connection, resource: Resource) -> bool:
     return connection.execute(f'SELECT 1 FROM "{resource.table}" LIMIT 1').fetchone() is None
 
 
+def newest(connection: sqlite3.Connection, resource: Resource) -> dict[str, Any] | None:
+    """The newest record that a list of the platform showed, parsed."""
+    row = connection.execute(
+        f"SELECT _doc FROM \"{resource.table}\" WHERE _missing_since IS NULL AND _source IN ('sync', 'read')"
+        f' ORDER BY "{resource.key}" DESC LIMIT 1'
+    ).fetchone()
+    return None if row is None else json.loads(row[0])
+
+
 def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], at: str) -> None:
     """What the platform deleted at our request: hidden from the facade, kept in the table."""
     tx.execute(

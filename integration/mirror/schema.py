@@ -17,7 +17,7 @@ from sqlite_utils import Database as SqliteUtils
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.database import Change, Database
-from integration.mirror import answers, history, lookups, media, messages, query, shortcuts, walks
+from integration.mirror import accepted, answers, history, lookups, media, messages, query, shortcuts, walks
 from integration.mirror.calls import tables as calls
 from integration.mirror.migrations import MIRROR_STEPS, migrate, run_script
 
@@ -43,6 +43,7 @@ OWN_TABLES = (
     walks.TABLES,
     history.TABLES,
     messages.TABLES,
+    accepted.TABLES,
     answers.TABLES,
     query.INDEXES,
     shortcuts.TABLES,

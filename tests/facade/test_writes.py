@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from integration import clock
 from integration.catalogue import resource
-from integration.mirror import records
+from integration.facade.followup import follow_up
+from integration.mirror import accepted, records
 from tests.facade.conftest import Room, sample, says
 
 SMS = sample("response-sms-list-200")["data"][0]
@@ -209,3 +211,70 @@ def test_a_body_that_is_not_json_is_400_and_a_huge_one_413(
     answer = room.client.post(f"{room.base}/sms", data=b"[1,2,3,4,5,6,7]", headers=writer)
     assert (answer.status_code, answer.json["errors"]) == (413, [])
     assert room.server.asked == []
+
+
+def test_an_accepted_deletion_is_followed_up_until_it_is_done(room: Room, writer: dict[str, str]) -> None:
+    room.put("monitors", *[{"id": n, "timestamp": "2026-09-02 08:45:55"} for n in (1, 2, 3)])
+    left = [{"id": 1}, {"id": 2}]
+
+    def accepts(asked: Any, reply: Any) -> None:
+        reply.json({"message": "Accepted"}, 202)
+
+    def listed(asked: Any, reply: Any) -> None:
+        if asked.method == "DELETE":
+            accepts(asked, reply)
+        else:
+            reply.json({"data": left, "total": len(left)})
+
+    def shown() -> list[int]:
+        return [record["id"] for record in room.get("/monitors").json["data"]]
+
+    room.server.routes[f"{room.base}/monitors/1,2"] = accepts
+    room.server.routes[f"{room.base}/monitors"] = listed
+    assert room.client.delete(f"{room.base}/monitors/1,2", headers=writer).status_code == 202
+    assert shown() == [1, 2, 3]
+    later(room)
+    left.pop()
+    follow_up(room.house)
+    assert shown() == [1, 3]
+    later(room)
+    left.clear()
+    follow_up(room.house)
+    assert shown() == [3]
+    with room.mirror.read() as connection:
+        assert accepted.due(connection, clock.unix() + 1e9) == []
+
+
+def later(room: Room) -> None:
+    """Whatever waits to be looked at again is due now."""
+    room.mirror.write(lambda tx: tx.execute("UPDATE _accepted SET due_at = 0"))
+
+
+def test_an_accepted_deletion_waits_while_the_platform_is_away_and_is_given_up_in_the_end(
+    room: Room, writer: dict[str, str]
+) -> None:
+    room.put("monitors", {"id": 1})
+    room.server.routes[f"{room.base}/monitors/1"] = says({"message": "Accepted"}, 202)
+    room.server.routes["*"] = says({"message": "down", "errors": []}, 503)
+    assert room.client.delete(f"{room.base}/monitors/1", headers=writer).status_code == 202
+    for _ in accepted.GAPS:
+        later(room)
+        follow_up(room.house)
+    assert [record["id"] for record in room.get("/monitors").json["data"]] == [1]
+    with room.mirror.read() as connection:
+        assert accepted.due(connection, clock.unix() + 1e9) == []
+
+
+def test_a_new_record_of_two_forms_is_kept_in_both(room: Room, writer: dict[str, str]) -> None:
+    room.put("queues", {"id": 80001, "name": "Old", "ring_time": 15})
+    made = {"id": 80002, "name": "New", "ring_time": 20, "users": [1000001], "ddis": []}
+    room.server.routes[f"{room.base}/queues"] = says({"data": made, "links": {}}, 201)
+    body = {"name": "New", "users": [{"id": 1000001, "status": True}]}
+    assert room.client.post(f"{room.base}/queues", json=body, headers=writer).json["data"] == made
+    assert room.get("/queues").json["data"][1] == {"id": 80002, "name": "New", "ring_time": 20}
+    assert room.get("/queues/80002").json["data"] == made
+    changed = {**made, "name": "Newer"}
+    room.server.routes[f"{room.base}/queues/80002"] = says({"data": changed, "links": {}})
+    room.client.patch(f"{room.base}/queues/80002", json={"name": "Newer"}, headers=writer)
+    assert room.get("/queues").json["data"][1] == {"id": 80002, "name": "Newer", "ring_time": 20}
+    assert room.get("/queues/80002").json["data"] == changed
