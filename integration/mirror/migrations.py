@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from integration import clock
 from integration.errors import NewerDatabase
+from integration.mirror import walks
 
 Step = Callable[[sqlite3.Connection], None]
 
-MIRROR_STEPS: Mapping[str, Step] = {}
+MIRROR_STEPS: Mapping[str, Step] = {"walks tell more": walks.add_columns}
 
 
 def migrate(connection: sqlite3.Connection, steps: Mapping[str, Step], name: str) -> Sequence[str]:

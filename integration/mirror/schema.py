@@ -17,7 +17,19 @@ from sqlite_utils import Database as SqliteUtils
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.database import Change, Database
-from integration.mirror import accepted, answers, history, lookups, media, messages, query, shortcuts, walks
+from integration.mirror import (
+    accepted,
+    answers,
+    below,
+    history,
+    lookups,
+    media,
+    messages,
+    missing,
+    query,
+    shortcuts,
+    walks,
+)
 from integration.mirror.calls import tables as calls
 from integration.mirror.migrations import MIRROR_STEPS, migrate, run_script
 
@@ -41,6 +53,8 @@ OWN_TABLES = (
     lookups.TABLES,
     media.TABLES,
     walks.TABLES,
+    missing.TABLES,
+    below.TABLES,
     history.TABLES,
     messages.TABLES,
     accepted.TABLES,

@@ -60,12 +60,35 @@ def upsert(
 
 def replace_all(
     tx: Transaction, resource: Resource, documents: Sequence[Document], *, source: Source, asked_at: str
-) -> None:
-    """Store a collection whose records have no key: the complete answer takes the place of the last."""
-    tx.execute(f"DELETE FROM {quote(resource.table)}")
-    tx.executemany(
-        _insert_sql(resource), [_row(resource, document, source, asked_at) for document in documents]
-    )
+) -> Upserted:
+    """Store a collection whose records have no key: the complete answer takes the place of the last.
+
+    A record that reads as one before did keeps its `_first_seen`. `updated` of the outcome is empty: without
+    keys a changed record is one gone and one new.
+    """
+    table, outcome = quote(resource.table), Upserted()
+    before: dict[str, list[str]] = {}
+    order = []
+    for row in tx.execute(f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"):
+        before.setdefault(row[0], []).append(row[1])
+        order.append(row[0])
+    texts = [_storable(document.text) for document in documents]
+    if texts == order:
+        tx.execute(f"UPDATE {table} SET _last_seen = ?", (asked_at,))
+        outcome.unchanged = len(texts)
+        return outcome
+    rows: list[tuple[Any, ...]] = []
+    for document, text in zip(documents, texts, strict=True):
+        row = list(_row(resource, document, source, asked_at))
+        if before.get(text):
+            row[-3] = before[text].pop()
+            outcome.unchanged += 1
+        else:
+            outcome.inserted.append(len(rows))
+        rows.append(tuple(row))
+    tx.execute(f"DELETE FROM {table}")
+    tx.executemany(_insert_sql(resource), rows)
+    return outcome
 
 
 def put_item(
@@ -143,7 +166,7 @@ def _upsert_chunk(
         before = stored.get(key)
         if before is not None and before[1] > asked_at:
             outcome.outdated += 1
-        elif before is not None and before[0] == document.text:
+        elif before is not None and before[0] == document.text and before[2] is None:
             same.append(key)
         else:
             (outcome.inserted if before is None else outcome.updated).append(key)
@@ -154,20 +177,20 @@ def _upsert_chunk(
         tx.executemany(_upsert_sql(resource), fresh)
     if same:
         tx.execute(
-            f"UPDATE {quote(resource.table)} SET _last_seen = ?, _missing_since = NULL "
+            f"UPDATE {quote(resource.table)} SET _last_seen = ? "
             f"WHERE {quote(resource.key or '')} IN (SELECT value FROM json_each(?))",
             (asked_at, json.dumps(same)),
         )
 
 
-def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, tuple[str, str]]:
+def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, tuple[str, str, str | None]]:
     key = quote(resource.key or "")
     rows = tx.execute(
-        f"SELECT {key}, _doc, _last_seen FROM {quote(resource.table)} "
+        f"SELECT {key}, _doc, _last_seen, _missing_since FROM {quote(resource.table)} "
         f"WHERE {key} IN (SELECT value FROM json_each(?))",
         (json.dumps(keys),),
     )
-    return {row[0]: (row[1], row[2]) for row in rows}
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
 def _row(

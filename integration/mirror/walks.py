@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +27,28 @@ CREATE TABLE IF NOT EXISTS _walks (
     last_success_at TEXT,
     last_error TEXT,
     last_error_at TEXT,
-    failures INTEGER NOT NULL DEFAULT 0
+    failures INTEGER NOT NULL DEFAULT 0,
+    walked_from TEXT,
+    reread_at TEXT,
+    off_since TEXT,
+    held INTEGER,
+    accepted INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 """
+
+
+def add_columns(connection: sqlite3.Connection) -> None:
+    """A step for mirrors that were created before these columns were."""
+    present = {row[1] for row in connection.execute("PRAGMA table_info(_walks)")}
+    for column in (
+        "walked_from TEXT",
+        "reread_at TEXT",
+        "off_since TEXT",
+        "held INTEGER",
+        "accepted INTEGER NOT NULL DEFAULT 0",
+    ):
+        if present and column.split()[0] not in present:
+            connection.execute(f"ALTER TABLE _walks ADD COLUMN {column}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +59,10 @@ class WalkState:
     age is counted from. `last_error`: None when the last try went well. `rows` in the mirror, `total` on
     the platform when last told. `mark`: everything up to this id was read. `seen_until`: the platform's
     time up to which look-backs have read. `begun_at`, `walk_key`, `walk_rows`: a walk that is under way.
-    `items_at`: when every record was last read by its own path.
+    `items_at`: when every record was last read by its own path. `walked_from`: when the last complete walk
+    began: what it did not see since is missing. `reread_at`: when recent records were last read again.
+    `off_since`: the platform refuses this collection (403, 404) since then. `held`: records that a complete
+    walk missed, too many to be believed; `accepted`: somebody said that they are gone.
     """
 
     collection: str
@@ -56,6 +79,11 @@ class WalkState:
     walk_key: int | str | None = None
     walk_rows: int = 0
     items_at: str | None = None
+    walked_from: str | None = None
+    reread_at: str | None = None
+    off_since: str | None = None
+    held: int | None = None
+    accepted: int = 0
 
 
 def state_of(connection: sqlite3.Connection | Transaction, collection: str) -> WalkState:
@@ -88,6 +116,20 @@ def keys(connection: sqlite3.Connection, of: Resource, *, without_item: bool) ->
     return [row[0] for row in rows]
 
 
+def named(
+    connection: sqlite3.Connection, of: Resource, name: str, among: Sequence[int | str]
+) -> Sequence[int | str]:
+    """What the field `name` of the records with these keys holds, where it holds anything."""
+    if of.field(name) is None:
+        raise ValueError(f"{of.name} has no field {name!r}")
+    rows = connection.execute(
+        f'SELECT "{name}" FROM "{of.table}" WHERE "{name}" IS NOT NULL AND "{name}" <> \'\' '
+        f'AND "{of.key}" IN (SELECT value FROM json_each(?)) ORDER BY "{of.key}"',
+        (json.dumps(list(among)),),
+    )
+    return [row[0] for row in rows]
+
+
 def items_read(tx: Transaction, collection: str) -> None:
     """Every record was read by its own path."""
     _set(tx, collection, items_at=clock.stamp())
@@ -104,9 +146,17 @@ def step(tx: Transaction, collection: str, key: int | str, rows: int, total: int
     tx.execute("UPDATE _walks SET walk_rows = walk_rows + ? WHERE collection = ?", (rows, collection))
 
 
-def finish(tx: Transaction, collection: str, mark: int | str | None, total: int | None) -> None:
-    """A walk has read all of the collection. The mark never falls."""
-    before = state_of(tx, collection).mark
+def finish(
+    tx: Transaction,
+    collection: str,
+    mark: int | str | None,
+    total: int | None,
+    walked_from: str | None = None,
+) -> None:
+    """A walk that began at `walked_from` (UTC text; None: as `begin` noted) has read all of the collection.
+    The mark never falls."""
+    state = state_of(tx, collection)
+    before = state.mark
     if before is not None and (mark is None or (isinstance(mark, type(before)) and mark < before)):  # type: ignore[operator]
         mark = before
     _set(
@@ -117,6 +167,7 @@ def finish(tx: Transaction, collection: str, mark: int | str | None, total: int 
         begun_at=None,
         walk_key=None,
         total=total,
+        walked_from=walked_from or state.begun_at,
         **_good(),
     )
 
@@ -139,8 +190,39 @@ def fail(tx: Transaction, collection: str, error: str) -> None:
     tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
 
 
+def reread(tx: Transaction, collection: str) -> None:
+    """What is recent in it was read again."""
+    _set(tx, collection, reread_at=clock.stamp())
+
+
+def begin_at_top(tx: Transaction, collection: str, top: int | str) -> None:
+    """A walk from the newest record on began at `top`: look-backs need not come to what is below it."""
+    before = state_of(tx, collection).mark
+    if before is None or (isinstance(top, int) and isinstance(before, int) and top > before):
+        _set(tx, collection, mark=top)
+
+
+def refuse(tx: Transaction, collection: str, error: str) -> None:
+    """The platform does not let us read it (403), or does not have it (404): it is off until it answers."""
+    _set(tx, collection, last_error=error[:500], last_error_at=clock.stamp())
+    tx.execute(
+        "UPDATE _walks SET off_since = coalesce(off_since, ?) WHERE collection = ?",
+        (clock.stamp(), collection),
+    )
+
+
+def hold(tx: Transaction, collection: str, held: int | None) -> None:
+    """So many records are missing that nobody believes it (None: no more); see sync/deletions.py."""
+    _set(tx, collection, held=held, accepted=0)
+
+
+def accept(tx: Transaction, collection: str) -> None:
+    """Somebody said that what the last walk missed is gone."""
+    _set(tx, collection, accepted=1)
+
+
 def _good() -> dict[str, Any]:
-    return {"last_success_at": clock.stamp(), "last_error": None, "failures": 0}
+    return {"last_success_at": clock.stamp(), "last_error": None, "failures": 0, "off_since": None}
 
 
 def _set(tx: Transaction, collection: str, **values: Any) -> None:

@@ -24,12 +24,17 @@ class _Rest:
     until: float
 
 
+OFF = 3600.0
+"""Seconds until a collection that the platform refuses us (403, 404) is asked for again."""
+
+
 class Backoff:
     """Thread-safe. Collections by path; a failing one holds up no other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rests: dict[str, _Rest] = {}
+        self._off: set[str] = set()
         self._succeeded_at = clock.monotonic()
 
     def resting(self, collection: str) -> bool:
@@ -52,6 +57,21 @@ class Backoff:
             rest.until = clock.monotonic() + seconds
             return seconds
 
+    def off(self, collection: str) -> None:
+        """The platform refuses it: nothing is wrong with the platform, and others go on."""
+        with self._lock:
+            self._off.add(collection)
+            self._rests[collection] = _Rest(0, clock.monotonic() + OFF)
+
+    def on(self, collection: str) -> None:
+        """It answered again."""
+        with self._lock:
+            self._off.discard(collection)
+
+    def are_off(self) -> list[str]:
+        with self._lock:
+            return sorted(self._off)
+
     def succeeded(self, collection: str) -> bool:
         """Returns whether this was the first success after the platform had been away: then all may ask."""
         with self._lock:
@@ -60,6 +80,7 @@ class Backoff:
             self._succeeded_at = now
             self._rests.pop(collection, None)
             if back:
-                for rest in self._rests.values():
-                    rest.until = 0.0
+                for name, rest in self._rests.items():
+                    if name not in self._off:
+                        rest.until = 0.0
             return back

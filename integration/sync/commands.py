@@ -14,10 +14,12 @@ from integration.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror import media, walks
 from integration.mirror.media import Kind
 from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync import live, reconcile, recordings
+from integration.sync import items, live, recordings
 from integration.sync.parts import Parts
-from integration.sync.plan import FILES_OF, PLAN, Policy
-from integration.sync.reconcile import Interrupted, Tally
+from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
+from integration.sync.reconcile import look_back
+from integration.sync.storing import Interrupted, Tally, note_failure
+from integration.sync.walking import walk
 
 log = logging.getLogger(__name__)
 
@@ -168,8 +170,7 @@ def _one(parts: Parts, policy: Policy, full: bool, afresh: bool, progress: Showi
         _work(parts, policy, tally, full, afresh)
     except PlatformError as error:
         row.error = str(error)
-        if policy.kind != "live":
-            reconcile.note_failure(parts, policy, error)
+        note_failure(parts, policy, error)
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, collection)
     row.rows, row.read = state.rows, tally.read
@@ -187,11 +188,19 @@ def _work(parts: Parts, policy: Policy, tally: Tally, full: bool, afresh: bool) 
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, policy.collection)
     if policy.kind == "grows" and not full and state.complete_at is not None:
-        reconcile.look_back(parts, policy, tally)
+        look_back(parts, policy, tally)
         return
-    reconcile.walk(parts, policy, tally, afresh=afresh)
+    walk(parts, policy, tally, afresh=afresh)
+    if policy.kind == "grows":
+        # What came while the walk was on its way down from what was newest then.
+        later = look_back(parts, policy, Tally(wanted=tally.wanted))
+        tally.inserted += later.inserted
+        tally.updated += later.updated
     if policy.items:
-        reconcile.read_due_items(parts, policy, tally)
+        items.read_due_items(parts, policy, tally)
+    for path in BELOW.values():
+        if path.collection == policy.collection:
+            items.read_due_below(parts, path, tally)
 
 
 def _files(parts: Parts, kinds: Sequence[Kind], progress: Showing) -> Files:

@@ -7,9 +7,10 @@ from integration.catalogue import resource
 from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformError, PlatformRefused
-from integration.mirror import presence
+from integration.mirror import presence, walks
 from integration.mirror.upsert import delete_rows, upsert, usable_key
 from integration.sync.parts import Parts
+from integration.sync.plan import SETTINGS_SECONDS
 from integration.sync.reading import by_pages
 
 SILENCE_SECONDS = 3600.0
@@ -23,9 +24,13 @@ MOST_ASKED = 20
 
 
 def needed(parts: Parts) -> bool:
-    """Whether calls are open, or webhooks silent."""
+    """Whether calls are open, webhooks silent, or the last poll is as old as a list may be."""
     since = clock.stamp(clock.unix() - SILENCE_SECONDS)
+    oldest = clock.stamp(clock.unix() - SETTINGS_SECONDS)
     with parts.mirror.read() as connection:
+        polled = walks.state_of(connection, "calls").last_success_at
+        if polled is None or not oldest < polled <= clock.stamp():
+            return True
         return bool(presence.open_legs(connection)) or presence.untold(connection, since)
 
 
@@ -47,6 +52,7 @@ def poll(parts: Parts) -> int:
     found, gone = _ask_for(parts, missing[:MOST_ASKED])
 
     def job(tx: Transaction) -> None:
+        walks.finish(tx, "calls", None, len(listed))
         documents = [*listed, *found]
         upsert(tx, calls, documents, source="sync", asked_at=asked_at)
         parts.calls.poll(tx, documents, asked_at)

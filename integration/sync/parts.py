@@ -14,11 +14,15 @@ from integration.settings import Settings
 
 
 class Calls(Protocol):
-    """What polls of `/calls` are told to (mirror/calls/store.py)."""
+    """What reading tells about calls, beside the records themselves (mirror/calls/store.py)."""
 
     def poll(self, tx: Transaction, live_documents: Sequence[Document], asked_at: str) -> object: ...
 
     def gone(self, tx: Transaction, leg_ids: Sequence[int], asked_at: str) -> object: ...
+
+    def refresh(self, tx: Transaction, leg_ids: Sequence[int]) -> object: ...
+
+    def contacts_changed(self, tx: Transaction, contact_ids: Sequence[int]) -> object: ...
 
 
 class Parts(Protocol):

@@ -1,9 +1,10 @@
 """Reading a collection so that nothing is lost while it changes.
 
 Pages by number shift when records come or go between two requests. So pages are asked for by key: `id gt
-<last>`, in ascending order, and each is believed only if it has as many records as it must and their keys
-are unique and ascending. Where the platform can't filter or sort a collection, it is read by page numbers
-until what was read is as many different records as the platform says there are.
+<last>` in ascending order, or `id lt <last>` in descending order, and each is believed only if it has as
+many records as it must and their keys are unique and in order. Where the platform can't filter or sort a
+collection, it is read by page numbers until what was read is as many different records as the platform says
+there are.
 """
 
 from __future__ import annotations
@@ -53,15 +54,17 @@ def by_key(
     conditions: Sequence[Condition] = (),
     after: Key | None = None,
     *,
+    down: bool = False,
     limit: int = MOST,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """All records that meet `conditions` with keys beyond `after`, ascending, page by page.
+    """All records that meet `conditions` with keys beyond `after`, ascending (`down`: descending), page by
+    page.
 
     At least one window comes, empty where nothing matches. Raises NotByKey, PlatformError.
     """
     while True:
-        window, limit = _believable(platform, resource, conditions, after, limit, tries)
+        window, limit = _believable(platform, resource, conditions, after, down, limit, tries)
         yield window
         if len(window.documents) >= window.total:
             return
@@ -90,12 +93,13 @@ def _believable(
     resource: Resource,
     conditions: Sequence[Condition],
     after: Key | None,
+    down: bool,
     limit: int,
     tries: int | None,
 ) -> tuple[Window, int]:
     """One page that is what was asked for, and the limit that the platform really takes."""
     key = str(resource.key)
-    asked = [*conditions, *([(key, "gt", after)] if after is not None else [])]
+    asked = [*conditions, *([(key, "lt" if down else "gt", after)] if after is not None else [])]
     why = ""
     for _ in range(REPEATS):
         asked_at, answers = clock.stamp(), list[Answer]()
@@ -103,14 +107,14 @@ def _believable(
             resource.collection,
             filter=asked,
             sort=key,
-            dir="ASC",
+            dir="DESC" if down else "ASC",
             limit=limit,
             tries=tries,
             seen=answers.append,
         )
         total = _total(resource, found)
         keys = [usable_key(resource, document) for document in found.documents]
-        why = _unordered(keys, after)
+        why = _unordered(keys, after, down)
         if not why and len(keys) == min(total, limit):
             last = keys[-1] if keys else after
             return Window(found.documents, total, last, asked_at, answers[0].date), limit
@@ -121,13 +125,13 @@ def _believable(
     raise NotByKey(f"/{resource.collection}: {why}")
 
 
-def _unordered(keys: list[Key | None], after: Key | None) -> str:
+def _unordered(keys: list[Key | None], after: Key | None, down: bool) -> str:
     """What is wrong with the order of `keys`; empty where nothing is."""
     previous = after
     for key in keys:
         if not isinstance(key, int) or (previous is not None and not isinstance(previous, int)):
             return f"key {key!r} is no number"
-        if previous is not None and key <= previous:
+        if previous is not None and (key >= previous if down else key <= previous):
             return f"key {key} does not come after {previous}"
         previous = key
     return ""

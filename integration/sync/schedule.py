@@ -15,17 +15,18 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from integration import clock
 from integration.database import Database
-from integration.errors import PlatformError, StorageError
+from integration.errors import PlatformError, PlatformUnreachable, StorageError
 from integration.health import Health
 from integration.mirror import lookups as wishes
 from integration.mirror import media, walks
 from integration.platform_api.client import Platform
 from integration.settings import Settings
-from integration.sync import live, lookups, reconcile, recordings
+from integration.sync import deletions, items, live, lookups, reconcile, recordings
 from integration.sync.backoff import Backoff
 from integration.sync.parts import Calls, Gear
-from integration.sync.plan import FILES_OF, Policy, growing, walked
-from integration.sync.reconcile import Interrupted, Tally
+from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy, growing, walked
+from integration.sync.storing import Interrupted, Tally, is_off, note_failure
+from integration.sync.walking import walk
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ JUMP_SECONDS = 10.0
 """The wall clock against the monotonic one between two looks: more is a jump, and every job is due anew."""
 
 WALK_CHECK_SECONDS = 15.0
+REREAD_CHECK_SECONDS = 60.0
 KEEP_ALIVE_CHECK_SECONDS = 30.0
 IDLE_SECONDS = 60.0
 """How long look-ups and downloads sleep when nothing is arranged; a nudge wakes them sooner."""
@@ -63,14 +65,17 @@ class Clockwork:
         sync = self.parts.settings.sync
         self.every("live calls", sync.live_interval, self._poll, at_once=True)
         for policy in growing():
-            self.every(f"look-back {policy.collection}", sync.recent_interval, self._look_back, policy)
+            seconds = policy.look_back_seconds(self.parts.settings)
+            self.every(f"look-back {policy.collection}", seconds, self._look_back, policy)
         check = min(WALK_CHECK_SECONDS, sync.full_interval)
         self.every("lists", check, self._walk_due, [policy for policy in walked() if policy.kind != "grows"])
         # Apart: the first walk of a big history takes minutes, and lists must not wait for it.
         self.every("walks", check, self._walk_due, growing(), executor="walks")
+        self.every("re-reads", REREAD_CHECK_SECONDS, self._reread_due, executor="walks")
         self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
         self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
         self.every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
+        deletions.raise_alarms(self.parts)
         self.parts.health.watch(WATCHDOG, 30.0)
         self.parts.health.probe("platform credentials", lambda: self.parts.platform.trouble)
         self._scheduler.start()
@@ -155,6 +160,9 @@ class Clockwork:
             try:
                 if self._walk_is_due(policy):
                     self._attempt(policy, partial(self._walk, policy))
+            except PlatformUnreachable:
+                # Whoever asks next will wait in vain, too, and the others must not wait behind it.
+                raise
             except PlatformError as error:
                 failure = error
         if failure is not None:
@@ -165,35 +173,59 @@ class Clockwork:
             state = walks.state_of(connection, policy.collection)
         if state.complete_at is None or state.begun_at is not None:
             return True
-        oldest = clock.stamp(clock.unix() - policy.walk_seconds(self.parts.settings))
+        oldest = clock.stamp(clock.unix() - policy.walk_seconds(self.parts.settings, state.rows))
         # A time in the future was written by a clock that has been set right since.
         return not oldest < state.complete_at <= clock.stamp()
 
     def _walk(self, policy: Policy) -> None:
         tally = self._tally()
-        reconcile.walk(self.parts, policy, tally)
+        walk(self.parts, policy, tally)
         if policy.items:
-            reconcile.read_due_items(self.parts, policy, tally)
+            items.read_due_items(self.parts, policy, tally)
+
+    def _reread_due(self) -> None:
+        """What changes without telling, and what lies below records."""
+        for policy in growing():
+            if policy.reread is not None and not self._stopping.is_set():
+                seconds, days = policy.reread
+                with self.parts.mirror.read() as connection:
+                    last = walks.state_of(connection, policy.collection).reread_at
+                if last is None or not clock.stamp(clock.unix() - seconds) < last <= clock.stamp():
+                    self._attempt(policy, partial(reconcile.reread, self.parts, policy, days, self._tally()))
+        for below in BELOW.values():
+            if below.seconds is not None and not self._stopping.is_set():
+                self._attempt(
+                    PLAN[below.collection], partial(items.read_due_below, self.parts, below, self._tally())
+                )
 
     def _attempt(self, policy: Policy, work: Callable[[], object]) -> None:
-        """Do `work` unless the collection rests; what goes wrong is kept with the collection."""
+        """Do `work` unless the collection rests; what goes wrong is kept with the collection. One that the
+        platform refuses us is off, and nothing else is the worse for it."""
         if self._backoff.resting(policy.collection):
             return
         try:
             work()
         except PlatformError as error:
             if not self._stopping.is_set():
+                note_failure(self.parts, policy, error)
+                if is_off(error):
+                    self._backoff.off(policy.collection)
+                    self._tell_off()
+                    return
                 self._backoff.failed(policy.collection, error)
-                reconcile.note_failure(self.parts, policy, error)
                 self._note_away()
             raise
         self._succeeded(policy.collection)
         if policy.collection in FILES_OF:
             self._nudge(DOWNLOADS)
 
+    def _tell_off(self) -> None:
+        """Which collections the platform refuses, for /readyz and the System page."""
+        self.parts.health.fact("collections_off", self._backoff.are_off())
+
     def _poll(self) -> None:
-        if not self._backoff.resting("calls") and live.needed(self.parts):
-            self._rested("calls", lambda: live.poll(self.parts) + 1)
+        if live.needed(self.parts):
+            self._attempt(PLAN["calls"], lambda: live.poll(self.parts))
 
     def _look_up(self) -> None:
         self._nudged[LOOK_UPS].clear()
@@ -243,6 +275,9 @@ class Clockwork:
 
     def _succeeded(self, collection: str) -> None:
         """When the platform is back, files that failed meanwhile do not wait for their hours to pass."""
+        if collection in self._backoff.are_off():
+            self._backoff.on(collection)
+            self._tell_off()
         back = self._backoff.succeeded(collection)
         since, self._away_since = self._away_since, None
         if back and since is not None:

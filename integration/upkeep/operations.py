@@ -19,6 +19,7 @@ _KEPT = {
     "settings": "read whole, often",
     "single": "read often",
     "live": "webhooks and polls",
+    "dictionary": "read whole, hourly",
 }
 
 

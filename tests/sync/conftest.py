@@ -70,6 +70,10 @@ class Rig:
     def records(self, collection: str) -> dict[Any, dict[str, Any]]:
         return self.simulator.world.collections[collection].records
 
+    def listed(self, collection: str) -> list[dict[str, Any]]:
+        """What the platform answers at the collection's path."""
+        return json.loads(self.platform.get(f"/{collection}", {"limit": 5000}).body)["data"]
+
     def control(self, path: str, **body: object) -> dict[str, Any]:
         request = urllib.request.Request(
             f"{self.simulator.control}/{path}",

@@ -4,7 +4,7 @@ import pytest
 
 from integration.errors import ConfigurationError
 from integration.processes.channel import Unfinished
-from integration.sync import commands, reconcile
+from integration.sync import commands, walking
 from integration.sync.plan import PLAN
 
 
@@ -62,10 +62,10 @@ def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(rig, sy
 
 def test_every_unknown_name_is_told_at_once():
     with pytest.raises(ConfigurationError) as caught:
-        commands.names(["cdrz", "cdrs", "faxes", "nonsense"])
-    cdrz, faxes, nonsense = caught.value.mistakes
+        commands.names(["cdrz", "cdrs", "callmeback/buttons", "nonsense"])
+    cdrz, buttons, nonsense = caught.value.mistakes
     assert "did you mean" in cdrz
-    assert "faxes is not mirrored" in faxes
+    assert "callmeback/buttons is not mirrored" in buttons
     assert "nonsense" in nonsense
 
 
@@ -89,7 +89,7 @@ def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(rig, sync):
 @pytest.mark.parametrize("ends_after", [1, 4, 9, 14, 25])
 def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, monkeypatch, ends_after):
     """As when a starting `serve` takes over: the rest is asked of it, and its result is the result."""
-    monkeypatch.setattr(reconcile, "page_limit", lambda failures: 20)
+    monkeypatch.setattr(walking, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
         sync(Told(ends_after), full=True, resources=["users", "cdrs", "monitors"])
     result = sync(**caught.value.arguments)
@@ -103,7 +103,7 @@ def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, 
 
 
 def test_a_walk_that_is_handed_on_goes_on_where_it_was(rig, sync, monkeypatch):
-    monkeypatch.setattr(reconcile, "page_limit", lambda failures: 20)
+    monkeypatch.setattr(walking, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
         sync(Told(3), full=True, files=False, resources=["cdrs"])
     done = len(rig.ids("cdrs"))

@@ -47,6 +47,7 @@ def test_a_ghost_is_closed_when_its_own_path_is_gone_too(rig, later):
     live.poll(rig.parts)
     assert calls(rig) == []
     assert rig.ids("calls") == []
+    live.poll(rig.parts)
     assert not live.needed(rig.parts)
 
 
@@ -104,6 +105,7 @@ def test_a_hangup_that_comes_while_the_list_is_on_its_way_is_not_undone(rig, lat
 
 
 def test_polls_are_needed_while_calls_are_open(rig, later):
+    live.poll(rig.parts)
     assert not live.needed(rig.parts)
     made = going_on(rig)
     assert live.needed(rig.parts)
@@ -116,6 +118,7 @@ def test_polls_are_needed_while_calls_are_open(rig, later):
 def test_polls_are_needed_for_an_hour_after_a_call_that_only_rest_showed(rig, later):
     for record in rig.records("cdrs").values():
         record["calldate"] = "2026-01-02 03:04:05"
+    live.poll(rig.parts)
     made = rig.control("calls", script="plain_answered", instant=True)
     look_back(rig.parts, CDRS)
     assert live.needed(rig.parts)
@@ -125,4 +128,15 @@ def test_polls_are_needed_for_an_hour_after_a_call_that_only_rest_showed(rig, la
     look_back(rig.parts, CDRS)
     assert live.needed(rig.parts)
     later(2 * 3600)
+    live.poll(rig.parts)
     assert not live.needed(rig.parts)
+
+
+def test_a_quiet_account_is_polled_as_often_as_a_list(rig, later):
+    """A call that no webhook told, and no record yet, is seen within five minutes, too."""
+    assert live.needed(rig.parts)
+    live.poll(rig.parts)
+    assert rig.state("calls").complete_at is not None
+    assert not live.needed(rig.parts)
+    later(241)
+    assert live.needed(rig.parts)

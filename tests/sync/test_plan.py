@@ -1,13 +1,44 @@
 from __future__ import annotations
 
-from integration.catalogue import RESOURCES, resource
-from integration.sync.plan import NOT_MIRRORED_YET, PLAN, Policy
+import pytest
+
+from integration.catalogue import OPERATIONS, RESOURCES, resource
+from integration.sync.plan import BELOW, PLAN, RAW_ROWS, Policy
+
+
+class Settings:
+    class sync:
+        full_interval = 86400
+        recent_interval = 60
 
 
 def test_every_collection_that_can_be_listed_has_a_policy():
-    listed = {row.collection for row in RESOURCES if row.listed}
-    assert set(PLAN) | NOT_MIRRORED_YET == listed
-    assert not set(PLAN) & NOT_MIRRORED_YET
+    assert set(PLAN) == {row.collection for row in RESOURCES if row.listed}
+
+
+def test_every_path_that_is_read_without_a_parameter_is_planned():
+    """43 lists and /me, counted from the operations and not from the resources."""
+    paths = {
+        row.path.lstrip("/")
+        for row in OPERATIONS
+        if row.method == "GET" and not row.parameters and row.path != "/ping"
+    }
+    assert set(PLAN) == paths
+    assert len(paths) == 44
+
+
+def test_every_path_below_a_record_is_planned_or_left_for_a_reason():
+    owners = ("/users/{id}/", "/cdrs/{id}/", "/calls/{id}/", "/contacts/{id}/")
+    told = {
+        row.path
+        for row in OPERATIONS
+        if row.method == "GET" and row.path.startswith(owners) and not row.path.endswith(".csv")
+    }
+    assert set(BELOW) == told
+    for below in BELOW.values():
+        assert (below.seconds is None) == bool(below.why), below.path
+        assert below.collection in PLAN
+        assert below.where is None or resource(below.collection).field(below.where)
 
 
 def test_a_collection_that_grows_has_a_date_and_numbers_for_keys():
@@ -15,6 +46,8 @@ def test_a_collection_that_grows_has_a_date_and_numbers_for_keys():
         if policy.kind == "grows":
             assert policy.resource.date is not None
             assert policy.by_key
+        else:
+            assert policy.reread is None
 
 
 def test_keys_that_are_text_are_not_read_in_their_order():
@@ -24,18 +57,24 @@ def test_keys_that_are_text_are_not_read_in_their_order():
             assert policy.by_key == (key is not None and key.type == "integer"), policy.collection
 
 
-def test_lists_without_a_look_back_are_read_often_enough_for_five_minutes():
-    class Settings:
-        class sync:
-            full_interval = 86400
-
+def test_what_the_platform_lists_is_read_often_enough_for_five_minutes():
     for policy in PLAN.values():
-        if policy.kind in ("settings", "single"):
-            assert policy.walk_seconds(Settings) <= 285  # type: ignore[arg-type]
+        if policy.kind == "grows":
+            assert policy.look_back_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
+        elif policy.kind in ("settings", "single"):
+            assert policy.walk_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
     assert Policy("cdrs", "grows").walk_seconds(Settings) == 86400  # type: ignore[arg-type]
+
+
+def test_a_big_collection_without_keys_is_read_more_rarely():
+    raw = PLAN["calltracking/cdrs"]
+    often, rarely = raw.walk_seconds(Settings), raw.walk_seconds(Settings, 10 * RAW_ROWS)  # type: ignore[arg-type]
+    assert rarely == pytest.approx(10 * often)
 
 
 def test_only_records_with_a_path_of_their_own_are_read_by_it():
     for policy in PLAN.values():
-        if policy.items:
-            assert resource(policy.collection).item
+        if policy.own_form is not None:
+            paths = {f"/{policy.collection}/{{{name}}}" for name in ("id", policy.own_form)}
+            assert paths & {row.path for row in OPERATIONS if row.method == "GET"}
+            assert policy.resource.field(policy.own_form)

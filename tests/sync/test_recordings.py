@@ -12,7 +12,7 @@ from integration.errors import PlatformError, PlatformRefused, StorageFull
 from integration.mirror import media
 from integration.sync import recordings
 from integration.sync.plan import PLAN
-from integration.sync.reconcile import walk
+from integration.sync.walking import walk
 
 MONITORS, VOICEMAIL = PLAN["monitors"], PLAN["voicemessages"]
 

@@ -1,0 +1,195 @@
+"""Complete walks: everything that a collection lists, proved to be all of it.
+
+History is read from the newest record down, so that a first load is useful from its first minute; where the
+walk is remains noted after each commit, and it goes on there after a restart. At its end the walk knows what
+the platform lists no longer (deletions.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from integration import clock
+from integration.database import Transaction
+from integration.documents import Document
+from integration.errors import PlatformBroken, PlatformRefused
+from integration.mirror import walks
+from integration.mirror.upsert import Key, replace_all, upsert, usable_key
+from integration.sync import deletions, items
+from integration.sync.parts import Parts
+from integration.sync.plan import Policy
+from integration.sync.reading import NotByKey, by_key, by_pages, page_limit
+from integration.sync.storing import Tally, store, tries
+
+log = logging.getLogger(__name__)
+
+PASSES = 3
+"""Readings by page numbers until one is taken for complete."""
+
+
+def walk(
+    parts: Parts,
+    policy: Policy,
+    tally: Tally | None = None,
+    *,
+    afresh: bool = False,
+    by_pages_only: bool = False,
+) -> Tally:
+    """Read all of a collection; a walk that was interrupted goes on where it was, unless `afresh`.
+
+    Marks it complete only at its end, and then settles what is missing. Raises PlatformError, Interrupted;
+    what was read stays.
+    """
+    tally = tally or Tally()
+    if policy.kind == "single":
+        _read_single(parts, policy, tally)
+        return tally
+    if policy.kind == "dictionary":
+        _read_dictionary(parts, policy, tally)
+        return tally
+    if policy.by_key and not by_pages_only:
+        try:
+            _walk_by_key(parts, policy, tally, afresh)
+        except (NotByKey, PlatformRefused) as error:
+            if isinstance(error, PlatformRefused) and error.status != 400:
+                raise
+            log.warning("%s; it is read by page numbers instead", error)
+            _walk_by_pages(parts, policy, tally)
+    else:
+        _walk_by_pages(parts, policy, tally)
+    if tally.changed:
+        items.read_items(parts, policy, tally.changed, tally)
+        tally.changed.clear()
+    if policy.resource.key is not None:
+        deletions.settle(parts, policy, tally)
+    return tally
+
+
+def _walk_by_key(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> None:
+    collection, down = policy.collection, policy.history
+    with parts.mirror.read() as connection:
+        state = walks.state_of(connection, collection)
+    if afresh or state.begun_at is None:
+        parts.mirror.write(lambda tx: walks.begin(tx, collection))
+        after, done = None, 0
+    else:
+        after, done = state.walk_key, state.walk_rows
+    last, total = after, done
+    for window in by_key(
+        parts.platform,
+        policy.resource,
+        after=after,
+        down=down,
+        limit=page_limit(state.failures),
+        tries=tries(state.failures),
+    ):
+        if after is None and done == 0:
+            if window.total == 0:
+                _doubt_empty(state)
+            elif down:
+                _note_top(parts, policy, window.documents[0])
+        total = done + window.total
+        store(parts, policy, window, tally, walk_total=total)
+        done += len(window.documents)
+        last = window.last
+        tally.show(done, total)
+        tally.check()
+    mark = None if down else last
+    parts.mirror.write(lambda tx: walks.finish(tx, collection, mark, total))
+
+
+def _note_top(parts: Parts, policy: Policy, newest: Document) -> None:
+    key = usable_key(policy.resource, newest)
+    if key is not None:
+        parts.mirror.write(lambda tx: walks.begin_at_top(tx, policy.collection, key))
+
+
+def _walk_by_pages(parts: Parts, policy: Policy, tally: Tally) -> None:
+    collection, resource = policy.collection, policy.resource
+    with parts.mirror.read() as connection:
+        state = walks.state_of(connection, collection)
+    for _ in range(PASSES):
+        seen: set[Key | None] = set()
+        totals: set[int] = set()
+        everything: list[Document] = []
+        asked_at = clock.stamp()
+        for window in by_pages(
+            parts.platform, resource, limit=page_limit(state.failures), tries=tries(state.failures)
+        ):
+            totals.add(window.total)
+            if resource.key is None:
+                everything += window.documents
+            else:
+                seen.update(usable_key(resource, document) for document in window.documents)
+                store(parts, policy, window, tally)
+            tally.show(max(len(seen), len(everything)), window.total)
+            tally.check()
+        count = _different(everything) if resource.key is None else len(seen)
+        if totals == {count}:
+            if count == 0:
+                _doubt_empty(state)
+            mark = max((key for key in seen if isinstance(key, int)), default=None) if policy.by_key else None
+            tally.read += len(everything)
+            parts.mirror.write(_finishing(policy, everything, asked_at, mark, count, tally))
+            return
+    raise PlatformBroken(f"/{collection}: it changed while it was read, {PASSES} times")
+
+
+def _different(documents: list[Document]) -> int:
+    """How many records there are: a page that shifted shows one twice. Without ids nobody can tell."""
+    ids = [document.values.get("id") for document in documents]
+    if any(number is None or isinstance(number, list | dict) for number in ids):
+        return len(documents)
+    return len(set(ids))
+
+
+def _finishing(
+    policy: Policy, everything: list[Document], asked_at: str, mark: int | None, total: int, tally: Tally
+) -> Callable[[Transaction], None]:
+    def job(tx: Transaction) -> None:
+        if policy.resource.key is None:
+            tally.count(replace_all(tx, policy.resource, everything, source="sync", asked_at=asked_at))
+        walks.finish(tx, policy.collection, mark, total, asked_at)
+
+    return job
+
+
+def _read_single(parts: Parts, policy: Policy, tally: Tally) -> None:
+    asked_at = clock.stamp()
+    document = parts.platform.item(f"/{policy.collection}")
+
+    def job(tx: Transaction) -> None:
+        tally.count(upsert(tx, policy.resource, [document], source="sync", asked_at=asked_at))
+        walks.finish(tx, policy.collection, None, 1)
+
+    parts.mirror.write(job)
+    tally.read += 1
+    tally.show(1, 1)
+
+
+def _read_dictionary(parts: Parts, policy: Policy, tally: Tally) -> None:
+    """The specification says "collection" and shows no record: an object of codes is taken, too."""
+    asked_at, path = clock.stamp(), policy.collection
+    with parts.mirror.read() as connection:
+        state = walks.state_of(connection, path)
+    try:
+        found = parts.platform.page(path, tries=tries(state.failures)).documents
+    except PlatformBroken as error:
+        if error.status is not None:
+            raise
+        found = [parts.platform.item(f"/{path}", tries=tries(state.failures))]
+    if not found:
+        _doubt_empty(state)
+    parts.mirror.write(_finishing(policy, found, asked_at, None, len(found), tally))
+    tally.read += len(found)
+    tally.show(len(found), len(found))
+
+
+def _doubt_empty(state: walks.WalkState) -> None:
+    """An empty answer where records are known is more often a mistake than the truth: believed the third
+    time only."""
+    if state.rows and state.failures < 2:
+        raise PlatformBroken(
+            f"/{state.collection}: the platform lists nothing where {state.rows:,} records are known"
+        )
