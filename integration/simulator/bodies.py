@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from flask import request
 
 from integration import clock
@@ -26,7 +27,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 def sent() -> Record:
     """The request's JSON object. Raises Answered."""
-    found = request.get_json(force=True, silent=True) if request.get_data() else {}
+    found = _parsed() if request.get_data() else {}
     if not isinstance(found, dict):
         raise Answered(400, "Validation error")
     return found
@@ -34,10 +35,18 @@ def sent() -> Record:
 
 def sent_list() -> list[Record]:
     """The request's JSON array of objects, as bulk changes send it. Raises Answered."""
-    found = request.get_json(force=True, silent=True)
+    found = _parsed()
     if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
         raise Answered(400, "Validation error")
     return found
+
+
+def _parsed() -> Any:
+    """What nobody could send back – lone surrogates, unfinished text – is refused here."""
+    try:
+        return orjson.loads(request.get_data())
+    except orjson.JSONDecodeError as error:
+        raise Answered(400, "Validation error") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,10 @@ def filled(value: Any) -> str:
 def whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError
-    return int(value)
+    found = int(value)
+    if abs(found) >= 2**63:
+        raise ValueError
+    return found
 
 
 def number(value: Any) -> float:

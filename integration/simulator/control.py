@@ -74,7 +74,7 @@ def create_app(machine: Machine) -> Callable[..., Any]:
 
     @app.errorhandler(404)
     def unknown(_: Exception) -> Response:
-        return _json(error_body("Not found; see integration/simulator/control.py"), 404)
+        return _json(error_body("Not found; see docs/simulator.md"), 404)
 
     _add_calls(app, machine)
     _add_webhooks(app, machine)
@@ -316,6 +316,8 @@ def _add_views(app: Flask, machine: Machine) -> None:
                     "url": machine.sender.url,
                 },
                 "live": len(world.live),
-                "records": {name: len(c.records) for name, c in world.collections.items()},
+                "records": {
+                    name: len(c.records) for name, c in world.collections.items() if c.derive is None
+                },
             }
         )

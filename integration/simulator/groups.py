@@ -162,11 +162,12 @@ def _apply(name: str, group: Group, record: Record, fields: Record) -> None:
         machine().world.retarget(fields["ddis"] or [], group)
     for field, value in fields.items():
         shown_as = field if field in record else _SHOWN_AS.get(field, field)
-        if shown_as in record:
+        # Every group keeps a number.
+        if shown_as in record and (value is not None or field != "number"):
             record[shown_as] = value
     group.name, group.number = record["name"], int(record["number"])
     group.strategy = "A" if record.get("strategy", record.get("ring_strategy")) in ("A", None) else "H"
-    group.ring_time = int(record["ring_time"] or 20)
+    group.ring_time = max(1, int(record["ring_time"] or 20))
     group.cli_prefix = bool(record["cli_prefix"])
     group.final_dst_type = record["final_dst_type"] or "H"
 

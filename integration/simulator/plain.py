@@ -57,7 +57,8 @@ class Plain:
 
 def _numbered(world: World, name: str, field: str) -> int:
     """The next free internal number of conference rooms or IVRs."""
-    return max((record[field] for record in world.collections[name].records.values()), default=900) + 1
+    taken = [record[field] or 0 for record in world.collections[name].records.values()]
+    return max(taken, default=900) + 1
 
 
 def _own(_: World) -> Record:

@@ -32,7 +32,7 @@ BROWSERS = (
 
 def _position(value: Any) -> int:
     """'left', 'right' or the number that records show for them."""
-    if value in _POSITIONS:
+    if isinstance(value, str) and value in _POSITIONS:
         return _POSITIONS[value]
     found = whole(value)
     if found not in _POSITIONS.values():

@@ -257,3 +257,33 @@ def test_every_collection_pages_filters_groups_and_narrows(name, shared):
     if EVERY[name].answer == "collection":
         fields = {f"fields[{path[1:]}]": key}
         assert shared.get(path, limit=1, **fields).json()["data"] == [{key: rows[0][key]}]
+
+
+WRONG_DAYS = {"type": "W", "day_of_week": {}}
+ODD = (None, 5, "", "x", "9" * 30, [], {}, [None], [{}], True, 1.5, [1], ["x"], WRONG_DAYS)
+
+
+@pytest.fixture(scope="module")
+def battered() -> Iterator[Client]:
+    """One world for bodies nobody should send."""
+    simulator = embed.start(seed=7, cdrs=200, start_at=START)
+    yield Client(simulator, simulator.admin.api_key)
+    simulator.stop()
+
+
+@pytest.mark.parametrize("name", [n for n, row in EVERY.items() if row.body is not None])
+def test_no_body_however_odd_makes_it_fail(name, battered):
+    """Every field of a body with every odd value, one at a time, beside otherwise good ones."""
+    operation = EVERY[name]
+    path, good = prepared(battered, operation)
+    base = dict((good[0] if operation.bulk else good) or {})
+    for body in (b"null", b"[]", b"{}", b'"x"', b"5", b"[5]", b"{", b"[[]]", b"\xff", b""):
+        assert battered.ask(operation.method, path, data=body).status_code < 500, body
+    for field in [field.name for field in operation.body or ()] or list(base):
+        for value in ODD:
+            body = {**base, field: value}
+            answer = battered.ask(operation.method, path, json=[body] if operation.bulk else body)
+            assert answer.status_code < 500, (field, value)
+    parent = operation.path.split("/{")[0]
+    if any(row.path == parent and row.method == "GET" for row in OPERATIONS):
+        assert battered.get(parent, limit=5000).status_code == 200
