@@ -18,7 +18,7 @@ from integration.dashboard.guard import current_person
 from integration.dashboard.roles import only_calls_of
 from integration.house import callbacks, seen
 from integration.house.people import Person
-from integration.mirror import live, messages
+from integration.mirror import audio, live, messages
 
 LATE_SECONDS = 300
 """What the mirror lists may be this old (design.md §1: 'within five minutes'); older shows amber."""
@@ -104,13 +104,15 @@ def unread_threads(house: House, person: Person) -> set[str]:
     return {contact for contact, at in latest.items() if at > marks.get(contact, "")}
 
 
-def tabs(counts: live.Counts, missed: int, unread: int, trouble: bool) -> list[Tab]:
-    supervises = current_person().may("supervisor")
+def tabs(counts: live.Counts, missed: int, unread: int, unheard: int, trouble: bool) -> list[Tab]:
+    supervises, hears = current_person().may("supervisor"), current_person().may("recordings")
     return [
         Tab("live", "/", "Live", "live", "l", "live", counts.open),
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
         Tab("calls", "/calls", "Calls", "calls", "c"),
         Tab("messages", "/messages", "Messages", "messages", "s", "live", unread),
+        *([Tab("voicemail", "/voicemail", "Voicemail", "voicemail", "v", "live", unheard)] if hears else []),
+        Tab("contacts", "/contacts", "Contacts", "contacts", "o"),
         Tab("account", "/account", "Account", "account", "a"),
         *([Tab("reports", "/reports", "Reports", "reports", "r")] if supervises else []),
         Tab("system", "/system", "System", "system", "y", "alarm" if trouble else "", int(trouble)),
@@ -124,6 +126,7 @@ def shell(person: Person) -> dict[str, Any]:
         counts = live.counts(connection, only)
         change = live.change_number(connection)
         data_age = age(connection, house)
+        unheard = audio.count_new(connection, only)
     settings = house.settings.dashboard
     return {
         "person": person,
@@ -131,6 +134,7 @@ def shell(person: Person) -> dict[str, Any]:
             counts,
             open_callbacks(house, only),
             len(unread_threads(house, person)),
+            unheard,
             house.health.report()["status"] != "ok",
         ),
         "counts": counts,

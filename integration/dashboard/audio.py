@@ -1,0 +1,80 @@
+"""Recordings and Voicemail: what was said, to hear and to read, and where its file stands."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from flask import Blueprint, request
+from werkzeug.wrappers import Response
+
+from integration.context import this_house
+from integration.dashboard import shell
+from integration.dashboard.guard import needs
+from integration.mirror import audio
+from integration.mirror.audio import AudioKind, Place, Wanted
+
+blueprint = Blueprint("audio", __name__)
+
+STATES = {"have": "On disk", "wanted": "Waiting", "failed": "Failed", "gone": "Gone"}
+READ_SECONDS = 5.0
+EITHER_SIDE = 60
+"""Characters of a transcript shown before what was searched for."""
+
+
+@blueprint.get("/recordings")
+@needs("recordings")
+def recordings() -> str | Response:
+    return _list("recording", "/recordings")
+
+
+@blueprint.get("/voicemail")
+@needs("recordings")
+def voicemail() -> str | Response:
+    return _list("voicemail", "/voicemail")
+
+
+def _list(kind: AudioKind, path: str) -> str:
+    """`find` searches; `state` is the archive's; `new=1` unheard messages; `before` pages."""
+    find = request.args.get("find", "").strip()[:200]
+    state = request.args.get("state") if request.args.get("state") in STATES else None
+    wanted = Wanted(find, state, request.args.get("new") == "1", shell.only_user())
+    with this_house().mirror.read(seconds=READ_SECONDS) as connection:
+        rows = audio.page(connection, kind, wanted, _place(), audio.PAGE + 1)
+        files = audio.states(connection, kind)
+    asked = {"find": find, "state": state or "", "new": "1" if wanted.new else ""}
+
+    def url(**changes: str) -> str:
+        kept = {name: value for name, value in {**asked, **changes}.items() if value}
+        return path + (f"?{urlencode(kept)}" if kept else "")
+
+    last = rows[audio.PAGE - 1] if len(rows) > audio.PAGE else None
+    return shell.page(
+        "voicemail",
+        "audio.html",
+        kind=kind,
+        rows=rows[: audio.PAGE],
+        older=url(before=f"{last['at']}~{last['id']}") if last else None,
+        files=files,
+        find=find,
+        state=state,
+        new=wanted.new,
+        url=url,
+        path=path,
+        excerpt=excerpt,
+        STATES_OF_FILES=STATES,
+    )
+
+
+def _place() -> Place | None:
+    at, tilde, number = request.args.get("before", "").partition("~")
+    return (at, int(number)) if tilde and number.isdecimal() and len(number) <= 18 else None
+
+
+def excerpt(text: str | None, find: str) -> tuple[str, str, str]:
+    """A transcript cut to the place that was searched for: (before it, it, after it)."""
+    text = text or ""
+    at = text.casefold().find(find.casefold()) if find else -1
+    if at < 0:
+        return text, "", ""
+    begin = max(0, at - EITHER_SIDE)
+    return ("…" if begin else "") + text[begin:at], text[at : at + len(find)], text[at + len(find) :]

@@ -1,0 +1,115 @@
+"""Named queries of recordings and voice messages: lists with the state of their files, newest first."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal
+
+AudioKind = Literal["recording", "voicemail"]
+Place = tuple[str, int]
+"""Where a page ended: time (text UTC) and id of its last row."""
+
+PAGE = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a list shows. `text` is a fragment of a transcript, summary, name or number; `state` one of the
+    archive's; `new` only voice messages nobody listened to."""
+
+    text: str = ""
+    state: str | None = None
+    new: bool = False
+    only_user: int | None = None
+
+
+_RECORDINGS = """
+SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, m.sentiment, m.user_id,
+       c.party, c.party_e164, c.party_name, c.direction, c.context, c.user_name, c.extension, c.id AS call_id,
+       m.caller, m.called, 0 AS is_new, m._missing_since AS missing_since,
+       f.state, f.size, f.tries, f.last_error, f.path
+  FROM monitors m
+  LEFT JOIN _legs l ON l.leg_id = m.live_id LEFT JOIN _calls c ON c.id = l.call_id
+  LEFT JOIN media f ON f.kind = 'recording' AND f.record_id = m.id
+ WHERE (:only IS NULL OR m.user_id = :only)
+   AND (:text = '' OR m.transcript LIKE :like ESCAPE '\\' OR m.summary LIKE :like ESCAPE '\\'
+        OR m.caller LIKE :like ESCAPE '\\' OR m.called LIKE :like ESCAPE '\\'
+        OR c.party_name LIKE :like ESCAPE '\\' OR c.user_name LIKE :like ESCAPE '\\'
+        OR (:digits <> '' AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%')))
+   AND (:state IS NULL OR f.state = :state)
+   AND (:at IS NULL OR m.timestamp < :at OR (m.timestamp = :at AND m.id < :id))
+ ORDER BY m.timestamp DESC, m.id DESC LIMIT :limit
+"""
+
+_VOICEMAIL = """
+SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary, NULL AS sentiment,
+       u.id AS user_id, coalesce(c.party, v.caller) AS party, c.party_e164, c.party_name,
+       'in' AS direction, '' AS context,
+       trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')) AS user_name, u.ext AS extension,
+       c.id AS call_id, v.caller, v.dialled AS called, v.is_new IN (1, '1', 'true') AS is_new,
+       v._missing_since AS missing_since, f.state, f.size, f.tries, f.last_error, f.path
+  FROM voicemessages v
+  LEFT JOIN users u ON u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT)
+  LEFT JOIN _legs l ON l.leg_id = v.live_id LEFT JOIN _calls c ON c.id = l.call_id
+  LEFT JOIN media f ON f.kind = 'voicemail' AND f.record_id = v.id
+ WHERE (:only IS NULL OR u.id = :only)
+   AND (:text = '' OR v.transcript LIKE :like ESCAPE '\\' OR v.caller LIKE :like ESCAPE '\\'
+        OR v.dialled LIKE :like ESCAPE '\\' OR c.party_name LIKE :like ESCAPE '\\'
+        OR u.first_name || ' ' || u.last_name LIKE :like ESCAPE '\\'
+        OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%'))
+   AND (:state IS NULL OR f.state = :state)
+   AND (NOT :new OR v.is_new IN (1, '1', 'true'))
+   AND (:at IS NULL OR v.origtime < :at OR (v.origtime = :at AND v.id < :id))
+ ORDER BY v.origtime DESC, v.id DESC LIMIT :limit
+"""
+
+
+def page(
+    connection: sqlite3.Connection,
+    kind: AudioKind,
+    wanted: Wanted,
+    before: Place | None = None,
+    limit: int = PAGE,
+) -> list[sqlite3.Row]:
+    """Rows of one page: id, at, duration, transcript, summary, sentiment, is_new; the call's call_id and
+    parties; of the file state ('wanted', 'have', 'failed', 'gone', None: not asked for), size, tries,
+    last_error, path (relative to data_dir)."""
+    plain = wanted.text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    digits = "".join(c for c in wanted.text if c.isdigit())
+    at, number = before or (None, None)
+    return connection.execute(
+        _RECORDINGS if kind == "recording" else _VOICEMAIL,
+        {
+            "only": wanted.only_user,
+            "text": plain,
+            "like": f"%{plain}%",
+            "digits": digits.lstrip("0") if len(digits) > 2 else "",
+            "state": wanted.state,
+            "new": wanted.new,
+            "at": at,
+            "id": number,
+            "limit": limit,
+        },
+    ).fetchall()
+
+
+def states(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
+    """How many files are in which state."""
+    return dict(
+        tuple(row)
+        for row in connection.execute(
+            "SELECT state, count(*) FROM media WHERE kind = ? GROUP BY state", (kind,)
+        )
+    )
+
+
+def count_new(connection: sqlite3.Connection, only_user: int | None) -> int:
+    """Voice messages nobody listened to, as the platform says; of one user's mailbox or of all."""
+    row = connection.execute(
+        "SELECT count(*) FROM voicemessages v WHERE v.is_new IN (1, '1', 'true')"
+        " AND v._missing_since IS NULL AND (?1 IS NULL OR v.extension_id = ?1"
+        " OR EXISTS (SELECT 1 FROM users u WHERE u.id = ?1 AND u.ext = CAST(v.extension_id AS TEXT)))",
+        (only_user,),
+    ).fetchone()
+    return int(row[0])
