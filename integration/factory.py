@@ -40,7 +40,7 @@ from integration.platform_api.client import Platform
 from integration.processes import BLOCKING_THREADS
 from integration.processes.channel import Handler
 from integration.processes.stop import end_broken
-from integration.secrets import webhook_secrets
+from integration.secrets import HookSecrets
 from integration.settings import Settings
 from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[1]
-OPEN_TO_ALL = ("static", "health", "facade", "exports")
+OPEN_TO_ALL = ("static", "wall", "health", "facade", "exports")
 """Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
 
 
@@ -166,7 +166,7 @@ def build(settings: Settings) -> Product:
 
 def with_receiver(parts: House, site: Flask) -> WSGIApplication:
     """The product's application: webhooks to the receiver, everything else to `site`."""
-    receiver = make_receiver(parts.inbox, parts.settings.webhooks, webhook_secrets(parts.settings))
+    receiver = make_receiver(parts.inbox, parts.settings.webhooks, HookSecrets(parts.settings))
     receiver.wsgi_app = security.TrustedProxies(  # type: ignore[method-assign]
         receiver.wsgi_app, parts.settings.server.trusted_proxies
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import overload
 
 from integration.errors import ConfigurationError, SwitchroomError
 from integration.settings import Settings
@@ -18,7 +20,7 @@ ACCOUNT_FILE = "account.json"
 
 
 def webhook_secrets(settings: Settings) -> list[str]:
-    """The secrets the receiver accepts, the current one first: configured, else the one kept in `data_dir`.
+    """The secrets the receiver accepts, the current one first: configured, else those kept in `data_dir`.
 
     The first call without a configured one makes it: 32 random bytes as 43 URL-safe characters.
     Raises SwitchroomError where the file can't be read or written.
@@ -32,7 +34,64 @@ def webhook_secrets(settings: Settings) -> list[str]:
         kept = _read(path)
     if not kept or not kept.strip():
         raise SwitchroomError(f"{path}: is empty; remove it to have a new one made, or set webhooks.secret")
-    return [kept.strip()]
+    return kept.split()
+
+
+class HookSecrets(Sequence[str]):
+    """The secrets the receiver accepts now: the file is read again when it was replaced."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._path = settings.storage.data_dir / SECRET_FILE
+        self._secrets = webhook_secrets(settings)
+        self._stamp = self._look()
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._now()[index]
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def _now(self) -> list[str]:
+        stamp = self._look()
+        if self._settings.webhooks.secret is None and stamp not in (None, self._stamp):
+            self._secrets, self._stamp = webhook_secrets(self._settings), stamp
+        return self._secrets
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            # Not there, or not to be had just now: what was read holds on.
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+
+def rotate_secret(settings: Settings) -> None:
+    """Make a new secret; the one before stays good beside it until `forget_old_secret`.
+
+    Raises SwitchroomError where secrets are configured, or the file can't be written.
+    """
+    current = _own_secrets(settings)
+    _replace(settings.storage.data_dir / SECRET_FILE, f"{secrets.token_urlsafe(32)}\n{current[0]}\n")
+
+
+def forget_old_secret(settings: Settings) -> None:
+    """Only the newest secret is good from now on. Raises SwitchroomError like `rotate_secret`."""
+    _replace(settings.storage.data_dir / SECRET_FILE, f"{_own_secrets(settings)[0]}\n")
+
+
+def _own_secrets(settings: Settings) -> list[str]:
+    if settings.webhooks.secret is not None:
+        raise SwitchroomError("webhooks.secret is set in the configuration; change it there, then restart")
+    return webhook_secrets(settings)
 
 
 def claim_data_dir(settings: Settings) -> None:
@@ -76,6 +135,25 @@ def _read(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise SwitchroomError(f"{path}: can't be read: {error}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put `text` in the place of what `path` holds, whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error
 
 
 def _create(path: Path, text: str) -> None:

@@ -70,6 +70,11 @@ def unix(stamp: str | None) -> int | None:
     return None if moment is None else int(moment.timestamp())
 
 
+def moment(seconds: float) -> str:
+    """The UTC text of Unix seconds."""
+    return clock.stamp(seconds)
+
+
 def iso(stamp: str | None) -> str:
     """For the datetime attribute of <time>."""
     return (stamp or "").replace(" ", "T") + "Z"
@@ -225,7 +230,7 @@ def since(stamp: str | None) -> float | None:
 
 FILTERS: tuple[Callable[..., Any], ...] = (
     ago, at_full, at_second, at_short, at_time, day_of, duration, hue, international, iso, kind, limits,
-    money, named, national, since, size, spell, tel, thousands, unix, withheld,
+    moment, money, named, national, since, size, spell, tel, thousands, unix, withheld,
 )  # fmt: skip
 
 

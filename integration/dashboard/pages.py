@@ -17,8 +17,10 @@ from integration.dashboard import (
     messages,
     missed,
     reports,
+    settings,
     shell,
     system,
+    wall,
 )
 
 BLUEPRINTS = (
@@ -33,6 +35,8 @@ BLUEPRINTS = (
     reports.blueprint,
     account.blueprint,
     system.blueprint,
+    settings.blueprint,
+    wall.blueprint,
 )
 
 

@@ -31,6 +31,7 @@ from integration.house import (
     seen,
     sessions,
     setup_links,
+    wallboards,
 )
 
 # People first: sessions and set-up links refer to them.
@@ -45,6 +46,7 @@ OWNERS: tuple[ModuleType, ...] = (
     callbacks,
     journal,
     remembered,
+    wallboards,
     phones,
     seen,
 )

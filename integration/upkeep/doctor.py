@@ -69,7 +69,7 @@ def examine(settings: Settings) -> Iterator[Line]:
     yield from _folder(settings)
     yield from _databases(settings)
     yield from _platform(settings)
-    yield from _public_address(settings)
+    yield from public_address(settings)
 
 
 def _configuration(settings: Settings) -> Iterator[Line]:
@@ -230,7 +230,7 @@ def _clock(theirs: datetime, before: datetime) -> Line:
     )
 
 
-def _public_address(settings: Settings) -> Iterator[Line]:
+def public_address(settings: Settings) -> Iterator[Line]:
     """Whether our own receiver answers under the address that the platform is to use."""
     url = settings.server.public_url
     if url is None:

@@ -1,4 +1,4 @@
-"""The dashboard's pages behind the real guard, on real databases, served over HTTP. Without a platform."""
+"""The dashboard's pages behind the real guard, on real databases, served over HTTP."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 from integration.mirror.numbers import Numbers
 from integration.mirror.schema import epoch, open_mirror
+from integration.platform_api.client import Platform
 from integration.settings import load
 
 OURS = "442079460002"
@@ -77,7 +78,8 @@ class Site:
             mirror=self.mirror,
             house=self.house,
             inbox=self.inbox,
-            platform=None,  # type: ignore[arg-type]  # nothing here may ask the platform
+            # Without an address nothing may ask the platform.
+            platform=Platform(self.settings.platform) if "platform__base_url" in settings else None,
             clockwork=None,  # type: ignore[arg-type]
             calls=self.calls,
             numbers=numbers,
@@ -99,7 +101,7 @@ class Site:
             self.house,
             public_url=None,
             agents_see=self.settings.dashboard.agents_see,
-            open_to_all=("static",),
+            open_to_all=("static", "wall"),
         )
         app.register_blueprint(login.make_login(self.house))
         app.register_blueprint(make_stream(self.hub, present, 20, viewer=watch.viewer))
@@ -115,9 +117,11 @@ class Site:
 
     # --- who asks --------------------------------------------------------------------------------
 
-    def token(self, role: str = "admin", platform_user_id: int | None = None) -> str:
+    def token(
+        self, role: str = "admin", platform_user_id: int | None = None, email: str | None = None
+    ) -> str:
         """A session token of a new person with this role, as the cookie `session` carries it."""
-        email = f"{role}{len(people.everyone(self.house))}@example.com"
+        email = email or f"{role}{len(people.everyone(self.house))}@example.com"
         person = people.create(self.house, email, role, password_hash="x", platform_user_id=platform_user_id)
         return sessions.begin(self.house, person.id)
 

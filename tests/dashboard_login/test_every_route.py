@@ -27,6 +27,7 @@ NO_LOGIN = {
     "/login",
     "/logout",
     "/setup/<token>",
+    "/wall/<token>",
 }
 """Rules that answer before a login: without data of the account, or by a rule of their own."""
 

@@ -1,0 +1,82 @@
+"""The wallboard: big figures for a screen on the wall. Its token is its only key, and shows no caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flask import Blueprint, abort, render_template
+
+from integration import clock
+from integration.context import this_house
+from integration.dashboard import formats, shell
+from integration.house import wallboards
+from integration.mirror import live, reports
+from integration.mirror.reports import Span
+
+blueprint = Blueprint("wall", __name__)
+"""Open in the guard: it asks for its own token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Big:
+    """One figure: its word, its text, the target in words and whether it is met (None: no target)."""
+
+    word: str
+    text: str
+    target: str = ""
+    met: bool | None = None
+    since: str | None = None
+    """UTC text from which it counts up by itself."""
+
+
+@blueprint.get("/wall/<token>")
+def index(token: str) -> str:
+    house = this_house()
+    board = wallboards.find(house.house, token)
+    if board is None:
+        # Guesses are not counted: nobody guesses 192 bits, and a screen whose board was revoked would use up
+        # its office's attempts to log in.
+        abort(404)
+    now = clock.now().astimezone(formats.zone())
+    level = house.settings.calls.service_level_seconds
+    span = Span(formats.midnight(now.date(), formats.zone()), clock.stamp(now.timestamp() + 60), level)
+    with house.mirror.read() as connection:
+        counts = live.counts(connection)
+        waiting = [
+            call["started_at"]
+            for call in live.open_calls(connection)
+            if call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"]
+        ]
+        today = reports.totals(connection, span)
+        age = shell.age(connection, house)
+    missed = shell.open_callbacks(house, None)
+    longest = min(waiting, default=None)
+    waited = (formats.since(longest) or 0) if longest else 0
+    share = today.service_level
+    figures = [
+        Big("Waiting", str(len(waiting))),
+        Big(
+            "Longest wait",
+            formats.duration(waited) if longest else formats.NOTHING,
+            f"at most {formats.duration(board.wait_target)}",
+            waited <= board.wait_target if longest else None,
+            longest,
+        ),
+        Big("Talking", str(counts.talking + counts.on_hold)),
+        Big(
+            "To call back",
+            str(missed),
+            f"at most {board.missed_target}",
+            missed <= board.missed_target,
+        ),
+        Big(
+            f"Answered within {level} s today",
+            formats.NOTHING if share is None else f"{share:.0f}\u202f%",
+            f"at least {board.level_target}\u202f%",
+            None if share is None else share >= board.level_target,
+        ),
+        Big("Calls today", str(today.calls) if today.calls else formats.NOTHING),
+    ]
+    return render_template(
+        "wall.html", board=board, figures=figures, age=age, now=int(clock.unix() * 1000), clock=f"{now:%H:%M}"
+    )

@@ -1,0 +1,219 @@
+"""Settings: who may do what there, what is shown once, what is kept in the audit."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+import requests
+
+from integration import clock
+from integration.house import audit, keys, people, sessions, setup_links
+from integration.inbox.receive import make_receiver
+from integration.secrets import HookSecrets, webhook_secrets
+from tests.dashboard.reading import text
+
+
+def shown_once(answer: requests.Response) -> str:
+    found = re.search(r'<br><code class="mono">([^<]+)</code>', answer.text)
+    assert found, text(answer)[:400]
+    return unescape(found[1])
+
+
+def done(site) -> list[tuple[str, str]]:
+    return [(entry.what, entry.about) for entry in audit.newest(site.house)]
+
+
+POSTS = (
+    "/settings/people",
+    "/settings/people/1",
+    "/settings/people/1/reset",
+    "/settings/people/1/remove",
+    "/settings/people/1/log-out",
+    "/settings/keys",
+    "/settings/keys/9000000/revoke",
+    "/settings/wallboards",
+    "/settings/wallboards/1/revoke",
+    "/settings/webhook/check",
+    "/settings/webhook/rotate",
+    "/settings/webhook/forget",
+)
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_only_administrators_change_anything_and_only_by_a_form_of_ours(site, path):
+    assert site.client("supervisor").post(path).status_code == 403
+    assert site.client().post(path, csrf=False).status_code == 403
+    assert done(site) == []
+
+
+@pytest.mark.parametrize("path", ["/settings", "/settings/audit", "/settings/people/1"])
+def test_only_administrators_see_settings(site, path):
+    client = site.client("supervisor")
+    assert client.get(path).status_code == 403
+    assert "/settings" not in client.get("/system").text
+
+
+def test_a_person_is_added_with_a_link_that_is_shown_once(site, client):
+    answer = client.post("/settings/people", email="Bea@example.com", role="agent", platform_user_id="7")
+    link = shown_once(answer)
+    found = people.find(site.house, "bea@example.com")
+    assert (found.role, found.platform_user_id, found.ready) == ("agent", 7, False)
+    assert setup_links.look(site.house, link.rsplit("/", 1)[1]).person == found
+    token = link.rsplit("/", 1)[1]
+    for path in ("/settings", "/settings/audit"):
+        assert token not in client.get(path).text
+    assert ("user added", "bea@example.com, agent") in done(site)
+
+
+def test_who_is_there_already_is_refused_with_the_reason(site, client):
+    client.post("/settings/people", email="bea@example.com", role="agent")
+    again = client.post("/settings/people", email="bea@example.com", role="admin")
+    assert again.status_code == 400
+    assert "is there already" in text(again)
+    assert people.find(site.house, "bea@example.com").role == "agent"
+
+
+def test_role_rights_and_platform_user_are_changed_and_audited(site, client):
+    bea = people.create(site.house, "bea@example.com", "viewer", password_hash="x")
+    client.post(
+        f"/settings/people/{bea.id}", role="agent", export="yes", recordings="no", platform_user_id="12"
+    )
+    changed = people.get(site.house, bea.id)
+    assert (changed.role, changed.rights, changed.platform_user_id) == ("agent", {"export"}, 12)
+    assert ("user changed", "bea@example.com, agent, may export") in done(site)
+
+
+def test_the_last_administrator_can_neither_be_removed_nor_demoted(site, client):
+    (admin,) = people.everyone(site.house)
+    for answer in (
+        client.post(f"/settings/people/{admin.id}/remove"),
+        client.post(f"/settings/people/{admin.id}", role="viewer"),
+    ):
+        assert answer.status_code == 400
+        assert "is the last administrator" in text(answer)
+    assert people.everyone(site.house) == [admin]
+
+
+def test_who_is_removed_is_out_at_once(site, client):
+    other = site.client("agent")
+    assert other.get("/").url.endswith("/")
+    number = next(one.id for one in people.everyone(site.house) if one.role == "agent")
+    client.post(f"/settings/people/{number}/remove")
+    assert other.get("/").url.endswith("/login")
+
+
+def test_a_reset_makes_a_link_and_leaves_the_password_until_it_is_used(site, client):
+    bea = people.create(site.house, "bea@example.com", "viewer", password_hash="x")
+    link = shown_once(client.post(f"/settings/people/{bea.id}/reset"))
+    assert setup_links.look(site.house, link.rsplit("/", 1)[1]).person.id == bea.id
+    assert people.get(site.house, bea.id).ready
+
+
+def test_a_session_is_ended_from_elsewhere(site, client):
+    other = site.client("agent")
+    number = next(one.id for one in people.everyone(site.house) if one.role == "agent")
+    (session,) = sessions.of_person(site.house, number)
+    client.post(f"/settings/people/{number}/log-out", session=str(session.id))
+    assert other.get("/").url.endswith("/login")
+
+
+def test_no_session_of_somebody_else_is_ended_by_its_number(site, client):
+    site.client("agent")
+    agent = next(one.id for one in people.everyone(site.house) if one.role == "agent")
+    admin = next(one.id for one in people.everyone(site.house) if one.role == "admin")
+    (mine,) = sessions.of_person(site.house, admin)
+    assert client.post(f"/settings/people/{agent}/log-out", session=str(mine.id)).status_code == 400
+    assert sessions.of_person(site.house, admin)
+
+
+def test_a_key_works_is_shown_once_and_stops_when_revoked(site, client):
+    user_id, secret = shown_once(
+        client.post("/settings/keys", name="Reports", scope="read", collections="cdrs")
+    ).split(":")
+    key = keys.check(site.house, user_id, secret)
+    assert (key.name, key.scope, key.collections) == ("Reports", "read", ("cdrs",))
+    page = client.get("/settings").text
+    assert secret not in page
+    assert "Reports" in page
+    client.post(f"/settings/keys/{user_id}/revoke")
+    assert keys.check(site.house, user_id, secret) is None
+    assert [what for what, _ in done(site)] == ["key revoked", "key added"]
+
+
+def test_a_key_of_an_unknown_collection_is_refused(site, client):
+    answer = client.post("/settings/keys", name="X", scope="read", collections="nonsense")
+    assert answer.status_code == 400
+    assert keys.everything(site.house) == []
+
+
+def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten(site, client):
+    (old,) = webhook_secrets(site.settings)
+    receiver = make_receiver(site.inbox, site.settings.webhooks, HookSecrets(site.settings)).test_client()
+    assert old in client.get("/settings").text
+    client.post("/settings/webhook/rotate")
+    new, kept = webhook_secrets(site.settings)
+    assert kept == old != new
+    assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old, "wrong")] == [200, 200, 404]
+    page = client.get("/settings").text
+    assert new in page
+    assert old not in page
+    client.post("/settings/webhook/forget")
+    assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old)] == [200, 404]
+    assert not any(new in about or old in about for _, about in done(site))
+
+
+def test_the_check_of_the_webhook_says_what_is_missing(client):
+    assert "none is set" in text(client.post("/settings/webhook/check"))
+
+
+def test_the_audit_pages_back_to_its_beginning(site, client):
+    for number in range(150):
+        audit.record(site.house, "ann@example.com", f"deed {number:03}", "<b>")
+    first = client.get("/settings/audit")
+    assert "deed 149" in first.text
+    assert "deed 050" in first.text
+    assert "deed 049" not in first.text
+    assert "<b>" not in first.text
+    older = client.get(unescape(re.search(r'href="(/settings/audit\?before=\d+)"', first.text)[1]))
+    assert "deed 049" in older.text
+    assert "deed 000" in older.text
+
+
+# --- wallboard -------------------------------------------------------------------------------------------
+
+
+def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(site, client):
+    for number, state in enumerate(("ringing", "talking"), 1):
+        site.call(
+            number, clock.stamp(clock.unix() - 90), state=state, outcome=None, party_name="Greta Lindqvist"
+        )
+    url = shown_once(
+        client.post("/settings/wallboards", name="Front desk", level="90", wait="60", missed="2")
+    )
+    path = url[url.index("/wall/") :]
+    board = requests.get(site.url + path, timeout=10)
+    said = text(board)
+    assert "Waiting 1" in said
+    assert "Talking 1" in said
+    assert "at least 90 %" in said
+    assert re.search(r"Longest wait 1:3\d ! at most 1:00", said)
+    for secret in ("Greta", "447700900101", "07700"):
+        assert secret not in board.text
+    assert board.headers["Cache-Control"] == "no-store"
+
+
+def test_a_wallboard_opens_nothing_else_and_ends_when_revoked(site, client):
+    url = shown_once(client.post("/settings/wallboards", name="Front desk"))
+    path = url[url.index("/wall/") :]
+    visitor = requests.Session()
+    assert visitor.get(site.url + path, timeout=10).status_code == 200
+    for closed in ("/", "/live/stream", "/calls", "/settings", "/system"):
+        answer = visitor.get(site.url + closed, timeout=10, headers={"Accept": "text/html"})
+        assert answer.url.split("?")[0].endswith("/login"), closed
+    for wrong in ("/wall/", "/wall/x", path + "x", path[:-1]):
+        assert visitor.get(site.url + wrong, timeout=10, allow_redirects=False).status_code in (302, 401, 404)
+    assert path.removeprefix("/wall/") not in client.get("/settings").text
+    client.post("/settings/wallboards/1/revoke")
+    assert visitor.get(site.url + path, timeout=10).status_code == 404
