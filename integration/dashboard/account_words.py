@@ -77,7 +77,9 @@ _WHOLE = {
     "root_live_id": "First leg", "vm_new": "New messages", "vm_old": "Old messages", "is_new": "New",
     "fm_only_direct": "Only direct calls", "monitor": "Recording", "nun_only_direct": "Only direct calls",
     "rel_user_id": "Related user", "join_empty": "Join when empty", "tel_verified": "Verified",
-    "random_dst": "Random destination",
+    "random_dst": "Random destination", "two_factor_auth": "Second factor",
+    "rec_never_internal": "Never record internal calls", "monitor_transcript": "Transcripts",
+    "fm_init_ring_time": "Ring before forwarding", "timezone": "Time zone",
 }  # fmt: skip
 _WORDS = {
     "id": "id", "ddi": "DDI", "ddis": "numbers", "sip": "SIP", "ivr": "IVR", "vm": "voicemail",
