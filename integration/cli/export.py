@@ -16,7 +16,7 @@ from integration import settings as settings_module
 from integration.catalogue import UnknownResource, resource
 from integration.cli import config_option, guarded
 from integration.errors import QueryError, StorageError
-from integration.exports import csv, jsonl
+from integration.exports import csv, jsonl, xlsx
 from integration.exports.presets import PRESETS
 from integration.exports.selection import Selection, select, select_preset
 from integration.house import setup_links
@@ -39,7 +39,7 @@ from integration.settings import Settings
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "jsonl"]),
+    type=click.Choice(["csv", "xlsx", "jsonl"]),
     default="csv",
     show_default=True,
     help="Form of the file.",
@@ -72,6 +72,8 @@ def command(
             connection.execute("BEGIN")
             if form == "jsonl":
                 chunks = jsonl.stream(lambda: nullcontext(connection), selection)
+            elif form == "xlsx":
+                chunks = xlsx.stream(lambda: nullcontext(connection), selection)
             else:
                 chunks = csv.stream(lambda: nullcontext(connection), selection, bom=bom)
             with _sink(out) as sink:

@@ -1,4 +1,4 @@
-"""`/exports/<resource>.csv` and `.jsonl`: the filter shown, as a file (interface.md §3, §6 Exports)."""
+"""`/exports/<resource>.csv`, `.xlsx`, `.jsonl`: the filter shown, as a file (interface.md §3, §6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from integration.context import House
 from integration.dashboard import calls, security
 from integration.dashboard.roles import only_calls_of
 from integration.errors import QueryError
-from integration.exports import csv, jsonl
+from integration.exports import csv, jsonl, xlsx
 from integration.exports.presets import CALLS, PRESETS, Preset
 from integration.exports.selection import Selection, select, select_preset
 from integration.exports.sheet import Stream
@@ -32,6 +32,12 @@ from integration.mirror.masking import hidden_of
 
 NAME = "exports"
 
+TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+
 BROKEN_OFF = b"\r\n*** THIS EXPORT BROKE OFF AFTER AN ERROR AND IS NOT COMPLETE ***\r\n"
 
 log = logging.getLogger(__name__)
@@ -43,7 +49,7 @@ def make_blueprint(house: House) -> Blueprint:
     blueprint = Blueprint(NAME, __name__)
     exports = Exports(house)
     blueprint.add_url_rule(
-        "/exports/<path:name>.<any(csv,jsonl):form>", "export", exports.answer, methods=["GET", "HEAD"]
+        "/exports/<path:name>.<any(csv,jsonl,xlsx):form>", "export", exports.answer, methods=["GET", "HEAD"]
     )
     return blueprint
 
@@ -142,6 +148,11 @@ class Exports:
     def _chunks(self, selection: Selection, form: str) -> Stream:
         if form == "jsonl":
             return jsonl.stream(self._house.mirror.read, selection)
+        if form == "xlsx":
+            stream = xlsx.stream(self._house.mirror.read, selection)
+            if request.method != "HEAD":
+                stream.begin()
+            return stream
         return csv.stream(self._house.mirror.read, selection, bom=request.args.get("bom") in ("1", "true"))
 
 
@@ -173,8 +184,7 @@ def _download(chunks: Stream, form: str) -> Response:
     mirror, so that whoever reads the file can tell that all of it came. HEAD answers the count alone.
 
     """
-    kind = "text/csv; charset=utf-8" if form == "csv" else "application/x-ndjson"
-    response = Response(marked(chunks), content_type=kind)
+    response = Response(marked(chunks), content_type=TYPES[form])
     response.call_on_close(chunks.close)
     response.headers["Content-Disposition"] = f'attachment; filename="{chunks.name}.{form}"'
     response.headers["Cache-Control"] = "no-store"

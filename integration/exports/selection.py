@@ -17,6 +17,7 @@ from integration.mirror import query
 from integration.mirror.filters import AnyOf, Condition
 from integration.mirror.history import CallFilter
 from integration.mirror.query import Query
+from integration.mirror.search import MARK, Wanted
 
 Reader = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Opens a read-only view of mirror.db, such as `Database.read`."""
@@ -53,6 +54,23 @@ class Selection:
     def name(self) -> str:
         """What the file is called, without its ending."""
         return self.preset.name if self.preset else self.resource.table
+
+    def described(self) -> list[tuple[str, str]]:
+        """What was asked for, in words for a reader of the file."""
+        lines = []
+        for entry in self.question.conditions:
+            for one in entry.conditions if isinstance(entry, AnyOf) else (entry,):
+                lines.append(("Filter", f"{one.property} {one.operator} {one.value}"))
+        for asked in self.calls:
+            for name in asked.__slots__:
+                value = getattr(asked, name)
+                if isinstance(value, Wanted):
+                    value = value.match.replace(MARK, "")
+                if value is not None and value is not False:
+                    lines.append(("Filter", f"{name.replace('_', ' ')}: {value}"))
+        if self.question.sort is not None:
+            lines.append(("Sorted by", f"{self.question.sort}{' descending' * self.question.descending}"))
+        return lines or [("Filter", "none")]
 
     def also(self, *conditions: Condition | AnyOf) -> Selection:
         return replace(self, question=self.question.also(*conditions))

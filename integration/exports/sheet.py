@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -96,6 +97,11 @@ class Stream(Iterator[bytes]):
         except BaseException:
             self._view.close()
             raise
+
+    def begin(self) -> None:
+        """Do what comes before the first chunk, so that its errors come before a response's status."""
+        first = next(self, b"")
+        self._chunks = chain((first,), self._chunks)
 
     def __next__(self) -> bytes:
         try:

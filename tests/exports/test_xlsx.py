@@ -1,0 +1,126 @@
+"""XLSX read back by another library, and its parts as they lie in the file."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from typing import Any
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openpyxl.utils.escape import unescape
+
+from integration.exports import xlsx
+from integration.exports.selection import select
+from tests.dashboard.site import running
+from tests.exports.test_call_history import exporting
+from tests.facade.tables import collection_at
+from tests.facade.test_query import CALLS
+
+
+def workbook(records: list[dict[str, Any]], args: dict[str, str] | None = None, **options: Any) -> Any:
+    table = collection_at(":memory:", CALLS, records)
+    data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, args or {}), **options))
+    table.close()
+    return openpyxl.load_workbook(io.BytesIO(data))
+
+
+def cells(page: Any) -> list[tuple[Any, ...]]:
+    return [tuple(cell.value for cell in row) for row in page.iter_rows()]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["+442079460001", "00442079460001", "0207", "=1+1", "@SUM(A1)", "-2+3", "1e5", "007", "2026-07-01",
+     "TRUE", "http://example.com/", "_x0041_", "a\tb\nc", "Zoë 中文 🎉", "\u202egnp", "x" * 32_767],
+)  # fmt: skip
+def test_text_is_text_to_the_letter(value: str) -> None:
+    book = workbook([{"id": 1, "src": value}], {"columns": "src"})
+    cell = book.worksheets[0]["A2"]
+    assert (unescape(cell.value), cell.data_type) == (value, "s")
+
+
+def test_times_are_dates_durations_are_durations_and_numbers_are_numbers(tmp_path) -> None:
+    with running(tmp_path / "data") as site:
+        site.call(1, "2026-07-01 09:15:30", talk_seconds=90_000, charge=0.25)
+        url = (
+            "/exports/call-history.xlsx?columns=started_at,started_local,talk_seconds,talk,charge,party_e164"
+        )
+        answer = exporting(site).get(url)
+    assert answer.headers["X-Export-Rows"] == "1"
+    page = openpyxl.load_workbook(io.BytesIO(answer.data)).worksheets[0]
+    assert [cell.value for cell in page[2]] == [
+        datetime(2026, 7, 1, 9, 15, 30), datetime(2026, 7, 1, 10, 15, 30), 90_000, timedelta(hours=25), 0.25,
+        "+447700900101",
+    ]  # fmt: skip
+    assert page["D2"].number_format == "[h]:mm:ss"
+
+
+def test_the_last_sheet_says_what_this_is_a_file_of() -> None:
+    records = [{"id": number, "calldate": "2026-07-01 12:00:00", "src": "7"} for number in range(1, 4)]
+    condition = '[{"property":"src","operator":"eq","value":"7"}]'
+    book = workbook(records, {"filter": condition, "tz": "Europe/London", "from": "2026-07-01"})
+    about = cells(book["About"])
+    assert ("Filter", "src eq 7") in about
+    assert ("Filter", "calldate gte 2026-06-30 23:00:00") in about
+    assert ("Time zone", "Europe/London") in about
+    assert ("Rows", 3) in about
+    assert dict(about)["Made"].endswith("UTC")
+    assert "Sheets" not in dict(about)
+
+
+def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so() -> None:
+    book = workbook([{"id": number} for number in range(1, 8)], {"columns": "id"}, rows=4)
+    assert book.sheetnames == ["cdrs", "cdrs 2", "cdrs 3", "About"]
+    ids = [row[0] for page in book.worksheets[:-1] for row in cells(page)[1:]]
+    assert ids == list(range(1, 8))
+    assert all(cells(page)[0] == ("id",) for page in book.worksheets[:-1])
+    assert dict(cells(book["About"]))["Sheets"].startswith("3")
+
+
+def test_what_does_not_fit_a_cell_is_cut_and_counted() -> None:
+    book = workbook([{"id": 1, "src": "x" * 40_000}], {"columns": "src"})
+    assert len(book.worksheets[0]["A2"].value) == 32_767
+    assert dict(cells(book["About"]))["Cut"].startswith("1 ")
+
+
+def test_odd_values_are_kept_as_text() -> None:
+    big = 2**60 + 1
+    record = {"id": 1, "duration": "soon", "live_id": big, "calldate": "1850-01-01 00:00:00", "src": "a\x00b"}
+    page = workbook([record], {"columns": "duration,live_id,calldate,src"}).worksheets[0]
+    assert [cell.value for cell in page[2]] == ["soon", str(big), "1850-01-01 00:00:00", "a\ufffdb"]
+
+
+def test_no_rows_make_a_sheet_with_its_header() -> None:
+    book = workbook([], {"columns": "id,src"})
+    assert cells(book.worksheets[0]) == [("id", "src")]
+    assert ("Rows", 0) in cells(book["About"])
+
+
+def test_no_formula_and_no_link_stands_in_the_file() -> None:
+    table = collection_at(
+        ":memory:", CALLS, [{"id": 1, "src": "=HYPERLINK(1)", "src_name": "http://example.com"}]
+    )
+    data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, {})))
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        page = parts.read("xl/worksheets/sheet1.xml")
+    assert b"<f>" not in page
+    assert b"hyperlink" not in page.lower().replace(b"=hyperlink", b"")
+
+
+TEXT = st.text(
+    alphabet=st.characters(blacklist_categories=("Cs",), blacklist_characters="\r"), max_size=8
+).filter(lambda text: "\x00" not in text and all(ord(letter) >= 32 or letter in "\t\n" for letter in text))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(TEXT, st.none() | st.integers(-(2**53), 2**53)), max_size=6))
+def test_any_cells_read_back(rows: list[tuple[str, int | None]]) -> None:
+    records = [{"id": n, "src": text, "duration": number} for n, (text, number) in enumerate(rows, 1)]
+    page = workbook(records, {"columns": "src,duration"}).worksheets[0]
+    read = page.iter_rows(min_row=2, max_row=len(rows) + 1, max_col=2, values_only=True)
+    assert [(unescape(text or ""), number) for text, number in read][: len(rows)] == rows
