@@ -14,25 +14,58 @@ from rich.table import Table
 
 from integration.cli import config_option
 from integration.processes.commands import carry_out
-from integration.settings import load
+from integration.settings import Settings, load
 from integration.sync.commands import names
 
 PIPED_WIDTH = 160
 """Columns where standard output is no terminal: rich would fold at 80."""
 
 
-@click.command("sync", help="Bring the mirror up to date now: all collections, or those named.")
+UNDO = "undo-deletions"
+
+HELP = f"""Bring the mirror up to date now: all collections, or those named.
+
+`sync {UNDO} RESOURCE` shows records again that were taken to be deleted on the platform."""
+
+
+@click.command("sync", help=HELP)
 @click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
 @click.option("--full", is_flag=True, help="Read everything again, not only what is new.")
 @click.option("--no-files", is_flag=True, help="Leave recordings and voicemail where they are.")
+@click.option(
+    "--accept-deletions",
+    is_flag=True,
+    help="What a complete reading of the named collections misses is gone, however much it is.",
+)
 @config_option
-def command(resources: tuple[str, ...], full: bool, no_files: bool, config: Path | None) -> None:
+def command(
+    resources: tuple[str, ...], full: bool, no_files: bool, accept_deletions: bool, config: Path | None
+) -> None:
     settings = load(config, os.environ)
-    arguments = {"resources": names(resources), "full": full, "files": not no_files}
+    if resources[:1] == (UNDO,):
+        if len(resources) == 1:
+            raise click.UsageError(f"{UNDO} needs the name of a collection")
+        _undo(settings, names(resources[1:]))
+        return
+    if accept_deletions and not resources:
+        raise click.UsageError("--accept-deletions needs the names of the collections it is meant for")
+    arguments = {
+        "resources": names(resources),
+        "full": full or accept_deletions,
+        "files": not (no_files or accept_deletions),
+        "accept": accept_deletions,
+    }
     with _Shown() as shown:
         result = carry_out(settings, "sync", arguments, shown.progress, shown.notice)
     _print_summary(result)
     sys.exit(0 if result["complete"] else 1)
+
+
+def _undo(settings: Settings, collections: list[str]) -> None:
+    with _Shown() as shown:
+        result = carry_out(settings, UNDO, {"resources": collections}, shown.progress, shown.notice)
+    for name, count in result["back"].items():
+        click.echo(f"{name}: {count:,} records are shown again")
 
 
 class _Shown:
@@ -74,24 +107,35 @@ def _print_summary(result: dict[str, Any]) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH, no_color=True)
     table = Table(box=None, pad_edge=False)
     table.add_column("collection")
-    for heading in ("in the mirror", "read", "new", "changed", "seconds"):
+    for heading in ("in the mirror", "read", "new", "changed", "gone", "seconds"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for row in result["rows"]:
         table.add_row(
             row["collection"],
-            *(f"{row[name]:,}" for name in ("rows", "read", "new", "changed")),
+            *(f"{row[name]:,}" for name in ("rows", "read", "new", "changed", "gone")),
             f"{row['seconds']:.1f}",
-            _plain(row["error"] or ("complete" if row["complete"] else "not complete yet")),
+            _plain(_said(row)),
         )
     files = result["files"]
     if files is not None:
         said = f"{files['waiting']:,} not fetched yet" + (f": {files['error']}" if files["error"] else "")
         table.add_row(
-            "files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "",
+            "files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "", "",
             _plain(said if files["waiting"] else "complete"),
         )  # fmt: skip
     console.print(table)
+
+
+def _said(row: dict[str, Any]) -> str:
+    if row["error"]:
+        return str(row["error"])
+    if row["held"]:
+        return (
+            f"the platform lists {row['held']:,} of them no longer; if that is so: "
+            f"sync {row['collection']} --accept-deletions"
+        )
+    return "complete" if row["complete"] else "not complete yet"
 
 
 def _plain(text: str) -> str:

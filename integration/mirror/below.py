@@ -28,7 +28,8 @@ MOST = 500
 def due(
     connection: sqlite3.Connection, collection: str, name: str, where: str | None, oldest: str
 ) -> list[int]:
-    """Keys of present records whose `name` was last read before `oldest` (UTC text) or never; longest ago first. `where` is a property that must be above 0."""
+    """Keys of present records whose `name` was last read before `oldest` (UTC text) or never; longest ago
+    first. `where` is a property that must be above 0."""
     of = resource(collection)
     if where is not None and of.field(where) is None:
         raise ValueError(f"{of.name} has no field {where!r}")

@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from integration import clock
 from integration.catalogue.shapes import Resource
@@ -57,20 +57,15 @@ def unseen(connection: sqlite3.Connection, of: Resource, walked_from: str) -> Un
 
 
 def keys(
-    connection: sqlite3.Connection,
-    of: Resource,
-    walked_from: str,
-    *,
-    below: Key | None = None,
-    limit: int = -1,
+    connection: sqlite3.Connection, of: Resource, walked_from: str, *, below: Key | None = None
 ) -> list[Key]:
     """The unseen rows' keys, ascending; with `below` only those under it."""
     rows = connection.execute(
         f'SELECT "{of.key}" FROM "{of.table}" AS t WHERE _missing_since IS NULL AND _last_seen < :walk '
         f'AND (:below IS NULL OR "{of.key}" < :below) '
         f'AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = :name AND d.key = t."{of.key}" '
-        f"AND d.state = 'kept') ORDER BY \"{of.key}\" LIMIT :limit",
-        {"walk": walked_from, "below": below, "name": of.collection, "limit": limit},
+        f"AND d.state = 'kept') ORDER BY \"{of.key}\"",
+        {"walk": walked_from, "below": below, "name": of.collection},
     )
     return [row[0] for row in rows]
 
@@ -145,8 +140,9 @@ def bring_back(tx: Transaction, of: Resource) -> list[Key]:
     back = [
         row[0]
         for row in tx.execute(
-            f'UPDATE "{of.table}" SET _missing_since = NULL WHERE _missing_since IS NOT NULL AND "{of.key}" IN '
-            "(SELECT key FROM _deletions WHERE collection = ? AND state = 'confirmed') "
+            f'UPDATE "{of.table}" SET _missing_since = NULL WHERE _missing_since IS NOT NULL '
+            f'AND "{of.key}" IN (SELECT key FROM _deletions WHERE collection = ? '
+            f"AND state = 'confirmed') "
             f'RETURNING "{of.key}"',
             (of.collection,),
         )
@@ -161,7 +157,7 @@ def bring_back(tx: Transaction, of: Resource) -> list[Key]:
 
 def told(connection: sqlite3.Connection, of: Resource) -> dict[tuple[str, str], int]:
     """(state, how) → how many, of one collection."""
-    rows: Any = connection.execute(
+    rows = connection.execute(
         "SELECT state, how, count(*) FROM _deletions WHERE collection = ? GROUP BY state, how",
         (of.collection,),
     )

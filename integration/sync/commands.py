@@ -14,7 +14,7 @@ from integration.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror import media, walks
 from integration.mirror.media import Kind
 from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync import items, live, recordings
+from integration.sync import deletions, items, live, recordings
 from integration.sync.parts import Parts
 from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
 from integration.sync.reconcile import look_back
@@ -38,13 +38,16 @@ class Showing(Protocol):
 
 @dataclass(slots=True)
 class Row:
-    """What became of one collection. `complete`: every record of it has been read at least once."""
+    """What became of one collection. `complete`: every record of it has been read at least once. `gone`:
+    records that are no longer on the platform; `held`: so many that a person is asked first."""
 
     collection: str
     rows: int = 0
     read: int = 0
     new: int = 0
     changed: int = 0
+    gone: int = 0
+    held: int = 0
     seconds: float = 0.0
     complete: bool = False
     error: str | None = None
@@ -82,10 +85,14 @@ class Stopped(Exception):
 
 
 def handlers(parts: Parts) -> Mapping[str, Handler]:
-    """What the private channel may ask for: `sync` {resources, full, files, resumed}."""
+    """What the private channel may ask for: `sync` {resources, full, files, accept, resumed},
+    `undo-deletions` {resources}."""
 
     def sync(arguments: Arguments, progress: Progress) -> Result:
         done = [Row(**row) for row in arguments.get("done", ())]
+        if arguments.get("accept") and not arguments.get("resumed"):
+            for name in arguments["resources"]:
+                deletions.accepted(parts, PLAN[name])
         try:
             summary = run_sync(
                 parts,
@@ -103,7 +110,11 @@ def handlers(parts: Parts) -> Mapping[str, Handler]:
         summary.rows[:0] = done
         return {**asdict(summary), "complete": summary.complete}
 
-    return {"sync": sync}
+    def undo(arguments: Arguments, _progress: Progress) -> Result:
+        counts = {name: deletions.undo(parts, PLAN[name]) for name in arguments["resources"]}
+        return {"complete": True, "back": counts}
+
+    return {"sync": sync, "undo-deletions": undo}
 
 
 def names(asked: Sequence[str]) -> list[str]:
@@ -174,7 +185,8 @@ def _one(parts: Parts, policy: Policy, full: bool, afresh: bool, progress: Showi
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, collection)
     row.rows, row.read = state.rows, tally.read
-    row.new, row.changed = tally.inserted, tally.updated
+    row.new, row.changed, row.gone = tally.inserted, tally.updated, tally.missing
+    row.held = state.held or 0
     row.complete = row.error is None and (policy.kind == "live" or state.complete_at is not None)
     row.seconds = round(clock.monotonic() - begun, 3)
     progress(collection=collection, done=state.rows, total=state.rows, finished=True)

@@ -82,6 +82,11 @@ def undo(parts: Parts, policy: Policy) -> int:
     return parts.mirror.write(job)
 
 
+def accepted(parts: Parts, policy: Policy) -> None:
+    """A person says that what the brake holds is gone: the next complete walk marks what it, too, misses."""
+    parts.mirror.write(lambda tx: walks.accept(tx, policy.collection))
+
+
 def alarm(collection: str) -> str:
     """The name under which Health tells that the brake holds a collection's deletions."""
     return f"deletions in {collection}"

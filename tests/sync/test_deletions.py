@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import pytest
+
+from integration.errors import PlatformError
+from integration.sync import commands, deletions
+from integration.sync.plan import PLAN
+from integration.sync.reconcile import look_back
+from integration.sync.storing import note_failure
+from integration.sync.walking import walk
+from tests.sync.conftest import CDRS
+from tests.sync.test_commands import Told
+
+CONTACTS, FAXES, DDIS = PLAN["contacts"], PLAN["faxes"], PLAN["ddis"]
+
+
+@pytest.fixture
+def walked(make_rig, later):
+    """`walked(PLAN["cdrs"])`: a rig whose collection was read completely, a minute ago."""
+
+    def walked(policy, **settings):
+        rig = make_rig(**settings)
+        walk(rig.parts, policy)
+        later(60)
+        return rig
+
+    return walked
+
+
+def delete(rig, collection, *keys):
+    with rig.simulator.world.lock:
+        for key in keys:
+            del rig.records(collection)[key]
+
+
+def missing(rig, collection):
+    key = PLAN[collection].resource.key
+    return [
+        row[0] for row in rig.rows(f'SELECT "{key}" FROM "{collection}" WHERE _missing_since IS NOT NULL')
+    ]
+
+
+def middle(rig, collection, count):
+    """Keys of records that are neither the oldest nor the newest."""
+    keys = sorted(rig.records(collection))
+    begin = len(keys) // 2
+    return keys[begin : begin + count]
+
+
+def test_a_deleted_record_is_marked_when_its_own_path_confirms_it(walked):
+    rig = walked(CDRS)
+    gone = middle(rig, "cdrs", 3)
+    delete(rig, "cdrs", *gone)
+    rig.forget_asked()
+    assert walk(rig.parts, CDRS).missing == 3
+    assert missing(rig, "cdrs") == gone
+    assert all(rig.asked(f"/cdrs/{key}") == 1 for key in gone)
+    assert rig.state("cdrs").rows == len(rig.records("cdrs"))
+    assert rig.rows("SELECT count(*) FROM cdrs") == [(len(rig.records("cdrs")) + 3,)], "history stays"
+
+
+def test_a_record_that_only_the_list_leaves_out_stays(walked, monkeypatch):
+    rig = walked(CDRS)
+    left_out = set(middle(rig, "cdrs", 4))
+    real = rig.platform.page
+
+    def page(*args, **options):
+        found = real(*args, **options)
+        kept = [d for d in found.documents if d.values["id"] not in left_out]
+        lost = len(found.documents) - len(kept)
+        return type(found)(kept, found.total - lost, found.rest)
+
+    monkeypatch.setattr(rig.platform, "page", page)
+    assert walk(rig.parts, CDRS).missing == 0
+    assert missing(rig, "cdrs") == []
+    assert rig.state("cdrs").complete_at is not None
+
+
+@pytest.mark.parametrize("fault", ["empty@/cdrs", "status=403@/cdrs", "truncate@/cdrs", "html@/cdrs"])
+def test_no_bad_answer_loses_anything(walked, fault):
+    rig = walked(CDRS)
+    rig.faults(fault)
+    for _ in range(4):
+        try:
+            walk(rig.parts, CDRS, afresh=True)
+        except PlatformError as error:
+            note_failure(rig.parts, CDRS, error)
+    assert missing(rig, "cdrs") == []
+
+
+def test_an_empty_answer_that_is_believed_at_last_trips_the_brake(walked):
+    rig = walked(CDRS)
+    rig.faults("empty@/cdrs")
+    for _ in range(3):
+        try:
+            walk(rig.parts, CDRS, afresh=True)
+        except PlatformError as error:
+            note_failure(rig.parts, CDRS, error)
+    assert rig.state("cdrs").held == len(rig.records("cdrs"))
+    assert missing(rig, "cdrs") == []
+
+
+def test_more_than_the_brake_allows_stops_and_waits_for_a_person(walked, later):
+    rig = walked(CONTACTS)
+    gone = middle(rig, "contacts", 21)
+    delete(rig, "contacts", *gone)
+    walk(rig.parts, CONTACTS)
+    assert missing(rig, "contacts") == []
+    assert rig.state("contacts").held == 21
+    told = rig.health.report()["checks"][deletions.alarm("contacts")]
+    assert told["state"] == "failing"
+    assert "sync contacts --accept-deletions" in told["error"]
+    later(60)
+    deletions.accepted(rig.parts, CONTACTS)
+    assert walk(rig.parts, CONTACTS, afresh=True).missing == 21
+    assert missing(rig, "contacts") == gone
+    assert rig.state("contacts").held is None
+    assert deletions.alarm("contacts") not in rig.health.report()["checks"]
+
+
+def test_the_alarm_is_raised_again_after_a_restart(walked):
+    rig = walked(CONTACTS)
+    delete(rig, "contacts", *middle(rig, "contacts", 25))
+    walk(rig.parts, CONTACTS)
+    rig.health.unwatch(deletions.alarm("contacts"))
+    deletions.raise_alarms(rig.parts)
+    assert rig.health.report()["checks"][deletions.alarm("contacts")]["state"] == "failing"
+
+
+def test_records_that_aged_out_do_not_trip_the_brake(walked):
+    rig = walked(CDRS)
+    oldest = sorted(rig.records("cdrs"))[:60]
+    delete(rig, "cdrs", *oldest)
+    rig.forget_asked()
+    assert walk(rig.parts, CDRS).missing == 60
+    assert missing(rig, "cdrs") == oldest
+    assert rig.state("cdrs").held is None
+    asked = [e["path"] for e in rig.simulator.machine.log if e["path"].startswith("/cdrs/")]
+    assert 2 <= len(asked) <= deletions.SAMPLES, "samples prove the rest"
+    assert rig.rows("SELECT DISTINCT how FROM _deletions") == [("aged",)]
+
+
+def test_an_old_end_that_only_the_list_leaves_out_is_held(walked, monkeypatch):
+    """The list begins later by mistake; the records' own paths still answer."""
+    rig = walked(CDRS)
+    first = sorted(rig.records("cdrs"))[60]
+    real = rig.platform.page
+
+    def page(*args, **options):
+        found = real(*args, **options)
+        kept = [d for d in found.documents if d.values["id"] >= first]
+        return type(found)(kept, found.total - (60 if found.total else 0), found.rest)
+
+    monkeypatch.setattr(rig.platform, "page", page)
+    walk(rig.parts, CDRS)
+    assert missing(rig, "cdrs") == []
+    assert rig.state("cdrs").held == 60
+
+
+@pytest.mark.parametrize("policy", [FAXES, DDIS], ids=lambda policy: policy.collection)
+def test_without_a_path_of_its_own_a_second_walk_confirms(walked, later, policy):
+    rig = walked(policy)
+    gone = middle(rig, policy.collection, 1)
+    records = [rig.records(policy.collection)[key] for key in gone]
+    delete(rig, policy.collection, *gone)
+    assert walk(rig.parts, policy).missing == 0
+    later(60)
+    assert walk(rig.parts, policy).missing == 1
+    assert [str(key) for key in missing(rig, policy.collection)] == [str(record["id"]) for record in records]
+
+
+def test_a_record_that_comes_back_is_no_longer_suspected(walked, later):
+    rig = walked(FAXES)
+    (key,) = middle(rig, "faxes", 1)
+    record = rig.records("faxes")[key]
+    delete(rig, "faxes", key)
+    walk(rig.parts, FAXES)
+    later(60)
+    rig.records("faxes")[key] = record
+    walk(rig.parts, FAXES)
+    assert rig.rows("SELECT * FROM _deletions") == []
+    later(60)
+    delete(rig, "faxes", key)
+    assert walk(rig.parts, FAXES).missing == 0, "one walk is not two"
+
+
+def test_what_cannot_be_asked_for_is_left_for_the_next_walk(walked, later):
+    rig = walked(CDRS)
+    gone = middle(rig, "cdrs", 2)
+    delete(rig, "cdrs", *gone)
+    rig.faults("status=503@/cdrs/7*")
+    assert walk(rig.parts, CDRS).missing == 0
+    assert rig.state("cdrs").complete_at is not None
+    rig.faults("")
+    later(60)
+    assert walk(rig.parts, CDRS).missing == 2
+
+
+def test_undoing_brings_back_and_later_walks_leave_it_alone(walked, later):
+    rig = walked(CONTACTS)
+    gone = middle(rig, "contacts", 3)
+    delete(rig, "contacts", *gone)
+    walk(rig.parts, CONTACTS)
+    assert missing(rig, "contacts") == gone
+    assert deletions.undo(rig.parts, CONTACTS) == 3
+    assert missing(rig, "contacts") == []
+    later(60)
+    assert walk(rig.parts, CONTACTS).missing == 0
+    assert missing(rig, "contacts") == []
+
+
+def test_the_name_of_a_deleted_contact_is_no_longer_given_to_calls(walked, later):
+    rig = walked(CONTACTS)
+    (key,) = [
+        k
+        for k in middle(rig, "contacts", 20)
+        if rig.rows("SELECT 1 FROM _contact_numbers WHERE contact_id = ?", k)
+    ][:1]
+    record = rig.records("contacts")[key]
+    delete(rig, "contacts", key)
+    walk(rig.parts, CONTACTS)
+    assert rig.rows("SELECT count(*) FROM _contact_numbers WHERE contact_id = ?", key) == [(0,)]
+    rig.records("contacts")[key] = record
+    later(60)
+    walk(rig.parts, CONTACTS)
+    assert missing(rig, "contacts") == []
+    assert rig.rows("SELECT count(*) > 0 FROM _contact_numbers WHERE contact_id = ?", key) == [(1,)]
+
+
+def test_with_delete_the_rows_go_and_the_calls_of_these_cdrs_too(walked):
+    rig = walked(CDRS, sync__on_platform_delete="delete")
+    legs = [record["live_id"] for record in rig.records("cdrs").values()]
+    key = next(
+        key
+        for key in middle(rig, "cdrs", 50)
+        if legs.count(rig.records("cdrs")[key]["live_id"]) == 1
+        and not rig.records("cdrs")[key].get("parent_live_id")
+    )
+    leg = rig.records("cdrs")[key]["live_id"]
+    assert rig.rows("SELECT count(*) FROM _legs WHERE leg_id = ?", leg) == [(1,)]
+    delete(rig, "cdrs", key)
+    assert walk(rig.parts, CDRS).missing == 1
+    assert rig.rows("SELECT count(*) FROM cdrs WHERE id = ?", key) == [(0,)]
+    cdrs = rig.rows(
+        "SELECT _calls.cdrs FROM _calls JOIN _legs ON _legs.call_id = _calls.id WHERE leg_id = ?", leg
+    )
+    assert cdrs in ([], [(0,)])
+
+
+def test_what_is_new_during_a_walk_is_never_missing(rig, later):
+    walk(rig.parts, CDRS)
+    made = rig.play("plain_answered")
+    look_back(rig.parts, CDRS)
+    later(60)
+    assert walk(rig.parts, CDRS).missing == 0
+    assert set(made["cdr_ids"]) <= set(rig.ids("cdrs"))
+
+
+def test_a_write_of_ours_that_deleted_is_not_undone(walked):
+    rig = walked(CONTACTS)
+    key = middle(rig, "contacts", 1)[0]
+    rig.mirror.write(
+        lambda tx: tx.execute(
+            "UPDATE contacts SET _missing_since = '2026-11-20 09:00:00' WHERE id = ?", (key,)
+        )
+    )
+    assert deletions.undo(rig.parts, CONTACTS) == 0
+    assert missing(rig, "contacts") == [key]
+
+
+def test_commands_accept_and_undo(walked, later):
+    rig = walked(CONTACTS)
+    gone = middle(rig, "contacts", 30)
+    delete(rig, "contacts", *gone)
+    walk(rig.parts, CONTACTS)
+    later(60)
+    do = commands.handlers(rig.parts)
+    row = do["sync"]({"resources": ["contacts"], "files": False}, Told())["rows"][0]
+    assert (row["held"], row["gone"]) == (30, 0)
+    later(60)
+    told = do["sync"]({"resources": ["contacts"], "full": True, "files": False, "accept": True}, Told())
+    assert (told["rows"][0]["held"], told["rows"][0]["gone"]) == (0, 30)
+    assert missing(rig, "contacts") == gone
+    assert do["undo-deletions"]({"resources": ["contacts"]}, Told())["back"] == {"contacts": 30}
+    assert missing(rig, "contacts") == []
