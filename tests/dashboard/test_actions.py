@@ -1,0 +1,300 @@
+"""What people do, at a simulated platform: each deed reaches it, once, and says what became of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration import clock
+from integration.catalogue import resource
+from integration.house import notes
+from integration.mirror.upsert import upsert
+from tests.dashboard.reading import text
+from tests.dashboard.site import Client, running
+from tests.harness import Simulator
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    simulator = Simulator("--seed", "5", "--cdrs", "50", "--no-traffic")
+    yield simulator
+    simulator.stop()
+
+
+@pytest.fixture
+def acting(tmp_path, simulator):
+    """A dashboard whose platform is the simulator, with its people, numbers and prepared messages."""
+    with running(
+        tmp_path / "data",
+        platform__base_url=simulator.url,
+        platform__user_id=simulator.user_id,
+        platform__api_key=simulator.api_key,
+    ) as site:
+        for name in ("users", "ddis", "contacts", "queues", "sms/cannedresponses"):
+            found = site.parts.platform.page(name)
+            site.mirror.write(
+                lambda tx, name=name, found=found: upsert(
+                    tx, resource(name), found.documents, source="sync", asked_at=clock.stamp()
+                )
+            )
+        yield site
+        site.parts.platform.close()
+
+
+@pytest.fixture
+def people(simulator):
+    return simulator.control("GET", "account")["people"]
+
+
+@pytest.fixture
+def someone(people):
+    """Who has a phone that is online, and is not the account's administrator."""
+    return next(person for person in people if person["online"] and not person["is_root"])
+
+
+def asked(simulator, method: str, path: str) -> list[dict]:
+    """Requests the platform got."""
+    return [
+        entry
+        for entry in simulator.control("GET", "log")["data"]
+        if entry["method"] == method and entry["path"].endswith(path)
+    ]
+
+
+def talk(simulator, site, someone, until: str = "connected") -> int:
+    """A call from outside with somebody, live at the platform and in the mirror; its leg's id."""
+    made = simulator.control(
+        "POST",
+        "calls",
+        {
+            "script": "plain_answered",
+            "user": someone["ext"],
+            "talk_seconds": 600,
+            "until": until,
+            "silent": True,
+        },
+    )
+    leg = made["leg_ids"][0]
+    values = {"dst_id": str(someone["id"]), "dst_name": someone["name"]}
+    site.event("call.ringing", leg, clock.stamp(), state="RINGING", **values)
+    if until == "connected":
+        now = clock.stamp()
+        site.event("call.connected", leg, now, state="CONNECTED", connected_at=now, **values)
+    return leg
+
+
+def live_at(site, leg: int) -> dict:
+    return site.parts.platform.item(f"/calls/{leg}").values
+
+
+# --- steering a call -----------------------------------------------------------------------------------
+
+
+def test_hanging_up_ends_the_call_at_the_platform_and_is_journaled(acting, simulator, someone):
+    leg = talk(simulator, acting, someone)
+    client = acting.client("supervisor")
+    page = client.get(f"/calls/{leg}")
+    assert "End the call with 07700 900101 , talking for 0:0" in text(page)
+    assert client.post(f"/calls/{leg}/hangup", follow=False).status_code == 303
+    assert acting.parts.platform.get(f"/calls/{leg}", check=False).status == 404
+    with acting.house.read() as connection:
+        row = connection.execute("SELECT * FROM journal ORDER BY id DESC").fetchone()
+    assert (row["method"], row["path"], row["status"], row["result"]) == (
+        "DELETE",
+        f"/calls/{leg}",
+        204,
+        "done",
+    )
+    assert row["who"].startswith("supervisor")
+
+
+def test_a_call_is_passed_on_to_somebody_of_the_list_or_to_a_number(acting, simulator, someone, people):
+    client = acting.client("supervisor")
+    other = next(person for person in people if person["id"] != someone["id"] and person["online"])
+    leg = talk(simulator, acting, someone)
+    assert f'<option value="{other["ext"]}">' in client.get(f"/calls/{leg}/beside").text
+    assert client.post(f"/calls/{leg}/transfer", to=other["ext"], follow=False).status_code == 303
+    leg = talk(simulator, acting, someone)
+    answer = client.post(f"/calls/{leg}/transfer", number="07700 900555", follow=False)
+    assert answer.status_code == 303, answer.text
+    assert asked(simulator, "PATCH", f"/calls/{leg}")
+
+
+def test_a_transfer_to_nobody_is_refused_before_the_platform_is_asked(acting, simulator, someone):
+    leg = talk(simulator, acting, someone)
+    answer = acting.client("supervisor").post(f"/calls/{leg}/transfer", to="", number="")
+    assert answer.status_code == 400
+    assert "Choose a person or write a number" in text(answer)
+    assert not asked(simulator, "PATCH", f"/calls/{leg}")
+
+
+def test_a_ringing_call_is_answered_by_whom_it_rings(acting, simulator, someone):
+    leg = talk(simulator, acting, someone, until="ringing")
+    client = acting.client("agent", platform_user_id=someone["id"])
+    assert f'action="/calls/{leg}/answer"' in client.get(f"/calls/{leg}/beside").text
+    assert client.post(f"/calls/{leg}/answer", follow=False).status_code == 303
+    assert live_at(acting, leg)["state"] == "CONNECTED"
+
+
+def test_recording_is_begun_and_paused(acting, simulator, someone):
+    leg = talk(simulator, acting, someone)
+    client = acting.client("supervisor")
+    for word, letter in (("start", "A"), ("pause", "P"), ("resume", "A")):
+        assert client.post(f"/calls/{leg}/record", state=word, follow=False).status_code == 303
+        assert live_at(acting, leg)["monitor_state"] == letter
+    assert "Pause recording" in text(client.get(f"/calls/{leg}/beside"))
+    assert client.post(f"/calls/{leg}/record", state="other").status_code == 400
+
+
+def test_a_label_of_a_live_call_is_kept_here_and_told_to_the_platform(acting, simulator, someone):
+    leg = talk(simulator, acting, someone)
+    assert acting.client("agent").post(f"/calls/{leg}/labels", label="Order").status_code == 200
+    with acting.house.read() as connection:
+        assert notes.labels_of(connection, [leg]) == ["Order"]
+    assert asked(simulator, "PATCH", f"/calls/{leg}")
+
+
+@pytest.mark.parametrize("action", ["hangup", "transfer", "record", "answer"])
+def test_agents_steer_their_own_calls_only_and_viewers_none(acting, simulator, someone, people, action):
+    leg = talk(simulator, acting, someone)
+    stranger = next(person for person in people if person["id"] != someone["id"])
+    for role, user in (("viewer", someone["id"]), ("agent", stranger["id"]), ("agent", None)):
+        client = acting.client(role, platform_user_id=user)
+        assert client.post(f"/calls/{leg}/{action}", state="start", to="1").status_code == 403
+        assert f'action="/calls/{leg}/{action}"' not in client.get(f"/calls/{leg}/beside").text
+    assert live_at(acting, leg)["state"] == "CONNECTED"
+
+
+def test_no_deed_goes_without_the_proof_against_forged_requests(acting, simulator, someone):
+    leg = talk(simulator, acting, someone)
+    client = acting.client("admin")
+    for path in (f"/calls/{leg}/hangup", f"/calls/{leg}/transfer", "/dial", "/messages", "/contacts"):
+        assert client.post(path, csrf=False, to="1001", message="x").status_code == 403
+    assert live_at(acting, leg)["state"] == "CONNECTED"
+
+
+def test_a_call_that_is_over_can_not_be_steered(acting, simulator, someone):
+    leg = talk(simulator, acting, someone)
+    acting.event("call.hangup", leg, clock.stamp(), state="HANGUP")
+    client = acting.client("supervisor")
+    answer = client.post(f"/calls/{leg}/hangup")
+    assert answer.status_code == 409
+    assert "This call has ended" in text(answer)
+    assert "hangup" not in client.get(f"/calls/{leg}/beside").text
+
+
+# --- placing a call ------------------------------------------------------------------------------------
+
+
+def test_a_call_is_placed_from_ones_own_phone_and_only_once(acting, simulator, someone):
+    client = acting.client("agent", platform_user_id=someone["id"])
+    before = len(asked(simulator, "POST", "/calls"))
+    for _ in range(2):
+        answer = client.post("/dial", to="07700 900123", once="the same form", follow=False)
+        assert answer.status_code == 303, answer.text
+    assert len(asked(simulator, "POST", "/calls")) == before + 1
+    with acting.house.read() as connection:
+        body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
+    assert body == f'{{"to":"447700900123","from":"{someone["id"]}"}}'
+
+
+def test_a_persons_phone_is_known_by_their_address(acting, simulator, someone):
+    token = acting.token("agent", email=someone["email"])
+    client = Client(acting.url, token)
+    assert client.post("/dial", to="07700 900124", follow=False).status_code == 303
+
+
+def test_what_the_platform_refuses_is_said_in_its_words_and_may_be_repeated(acting, simulator, people):
+    offline = next(person for person in people if not person["online"])
+    client = acting.client("agent", platform_user_id=offline["id"])
+    for _ in range(2):
+        answer = client.post("/dial", to="07700 900125", once="again")
+        assert answer.status_code == 412
+        assert "Unable to make a call with no VoIP clients registered" in text(answer)
+        assert 'value="07700 900125"' in answer.text
+
+
+def test_who_has_no_phone_is_asked_or_told(acting, someone):
+    agent = acting.client("agent")
+    assert "No phone of yours is known" in text(agent.post("/dial", to="07700 900126"))
+    boss = acting.client("supervisor")
+    asked_first = boss.post("/dial", to="07700 900126", follow=False)
+    assert asked_first.headers["Location"] == "/dial?to=447700900126"
+    chosen = boss.post("/dial", to="07700 900126", phone=str(someone["id"]), follow=False)
+    assert chosen.status_code == 303
+    assert f'value="{someone["id"]}" selected' in boss.get("/dial").text
+
+
+def test_agents_do_not_choose_another_phone(acting, simulator, someone, people):
+    other = next(person for person in people if person["online"] and person["id"] != someone["id"])
+    client = acting.client("agent", platform_user_id=someone["id"])
+    client.post("/dial", to="07700 900127", phone=str(other["id"]))
+    with acting.house.read() as connection:
+        body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
+    assert f'"from":"{someone["id"]}"' in body
+
+
+# --- messages and contacts -----------------------------------------------------------------------------
+
+
+def test_a_message_is_sent_and_stands_in_its_thread(acting, simulator):
+    client = acting.client("agent")
+    with acting.mirror.read() as connection:
+        line = connection.execute("SELECT e164 FROM ddis WHERE sms_enabled = 1").fetchone()["e164"]
+    form = client.get("/messages?with=447700900123").text
+    assert f'value="{line}"' in form
+    answer = client.post("/messages", to="447700900123", message="Ready at six.", **{"from": str(line)})
+    assert "Ready at six." in text(answer)
+    assert "· OK" in text(answer)
+    assert any(
+        row.values["message"] == "Ready at six." for row in acting.parts.platform.page("sms").documents
+    )
+
+
+def test_a_prepared_message_is_sent_where_nothing_was_written(acting):
+    client = acting.client("agent")
+    with acting.mirror.read() as connection:
+        row = connection.execute("SELECT id, _doc ->> '$.text' AS text FROM sms_cannedresponses").fetchone()
+        line = connection.execute("SELECT e164 FROM ddis WHERE sms_enabled = 1").fetchone()["e164"]
+    answer = client.post("/messages", to="447700900124", canned=str(row["id"]), **{"from": str(line)})
+    assert row["text"] in text(answer)
+
+
+def test_a_message_that_can_not_be_sent_is_kept_in_the_form(acting):
+    client = acting.client("agent")
+    empty = client.post("/messages", to="447700900123", message=" ")
+    assert empty.status_code == 400
+    assert "Write a message" in text(empty)
+    foreign = client.post("/messages", to="447700900123", message="Keep me", **{"from": "447700900999"})
+    assert foreign.status_code == 400
+    assert "The platform says" in text(foreign)
+    assert ">Keep me</textarea>" in foreign.text
+    assert acting.client("viewer").post("/messages", to="1", message="x").status_code == 403
+
+
+def test_a_contact_is_changed_at_the_platform_and_here(acting):
+    client = acting.client("agent")
+    with acting.mirror.read() as connection:
+        row = connection.execute("SELECT id, first_name FROM contacts ORDER BY id").fetchone()
+    after = client.post(f"/contacts/{row['id']}", first_name="Renamed", email="new@example.org")
+    assert "Renamed" in text(after)
+    assert acting.parts.platform.item(f"/contacts/{row['id']}").values["first_name"] == "Renamed"
+    with acting.house.read() as connection:
+        body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
+    assert body == '{"first_name":"Renamed","email":"new@example.org"}'  # nothing that was not changed
+
+
+def test_a_contacts_mistake_is_shown_at_its_field(acting):
+    client = acting.client("agent")
+    answer = client.post("/contacts", mobile="07700 900778")
+    assert answer.status_code == 400
+    assert 'name="mobile" value="07700 900778"' in answer.text
+    assert '<span class="error">' in answer.text
+
+
+def test_a_contact_is_made_of_a_number(acting):
+    client = acting.client("agent")
+    page = client.get("/contacts/of/447700900777")
+    assert 'name="tel" value="+447700900777"' in page.text
+    made = client.post("/contacts", first_name="Nora", tel="07700 900777")
+    assert "Nora" in text(made)
+    assert "Nora" in text(client.get("/contacts/of/447700900777"))
