@@ -7,14 +7,25 @@ import socket
 import time
 from dataclasses import dataclass
 
-BODY = (
-    b'{"id":"uk003.6a97e243%05x3.%08d","event_time":"2026-09-02 08:45:55",'
-    b'"event_name":"call.dtmf","call_id":%d,'
-    b'"state":"DTMF_RECEIVED","connected_at":"2026-09-02 08:46:02","start_time":"2026-09-02 08:45:55",'
-    b'"context":"LOCAL_USER","destination":"in","duration":5,"src":"447700900101","src_id":"0",'
-    b'"src_name":"Test Caller","dst":"442079460002","dst_id":"10002","dst_name":"Ann Example",'
-    b'"dtmf_tag":"*","dtmf_target":"U:1000002"}'
+STEPS = (
+    b'"call.initial","state":"INITIAL"',
+    b'"call.ringing","state":"RINGING"',
+    b'"call.connected","state":"CONNECTED"',
+    b'"call.hold","state":"ON_HOLD"',
+    b'"call.hangup","state":"HANGUP"',
 )
+BODY = (
+    b'{"id":"uk003.6a97e243%05x3.%08d","event_time":"2026-09-02 08:45:5%d","event_name":%s,"call_id":%d,'
+    b'"connected_at":null,"start_time":"2026-09-02 08:45:50","context":"LOCAL_USER","destination":"in",'
+    b'"duration":0,"src":"447700900%03d","src_id":"0","src_name":"Test Caller","dst":"442079460002",'
+    b'"dst_id":"10002","dst_name":"Ann Example","terminated_by":null}'
+)
+
+
+def body(number: int) -> bytes:
+    """The `number`th event: each call has five, one after another."""
+    call, step = divmod(number, len(STEPS))
+    return BODY % (number % 0xFFFFF, number, step, STEPS[step], 4_278_000_000 + call, call % 1000)
 
 
 @dataclass(frozen=True)
@@ -35,11 +46,11 @@ class _Connection:
         self.sent_at = 0.0
 
     def send(self, path: bytes, number: int) -> None:
-        body = BODY % (number % 0xFFFFF, number, 4_278_000_000 + number % 500)
+        content = body(number)
         self.sent_at = time.perf_counter()
         self.socket.sendall(
             b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%s" % (path, len(body), body)
+            b"Content-Length: %d\r\n\r\n%s" % (path, len(content), content)
         )
 
     def answer(self) -> int | None:

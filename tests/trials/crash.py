@@ -37,31 +37,49 @@ class Tally:
     recoveries: list[float] = field(default_factory=list)
 
 
-def event(identifier: str, number: int) -> bytes:
+SCRIPT = (
+    ("call.initial", "INITIAL"),
+    ("call.ringing", "RINGING"),
+    ("call.connected", "CONNECTED"),
+    ("call.hold", "ON_HOLD"),
+    ("call.hangup", "HANGUP"),
+)
+
+
+def event(identifier: str, sender: int, number: int) -> bytes:
+    """One event of a sender's calls, which have five each."""
+    call, step = divmod(number, len(SCRIPT))
+    name, state = SCRIPT[step]
     return json.dumps(
         {
             "id": identifier,
-            "event_time": "2026-09-02 08:45:55",
-            "event_name": "call.dtmf",
-            "call_id": 4_278_000_000 + number % 50,
-            "state": "DTMF_RECEIVED",
-            "src": "447700900101",
+            "event_time": f"2026-09-02 08:45:5{step}",
+            "event_name": name,
+            "call_id": 4_278_000_000 + sender * 1_000_000 + call,
+            "state": state,
+            "connected_at": "2026-09-02 08:45:52" if step >= 2 else None,
+            "start_time": "2026-09-02 08:45:50",
+            "context": "LOCAL_USER",
+            "destination": "in",
+            "src": f"447700900{call % 1000:03d}",
+            "src_id": "0",
             "dst": "442079460002",
+            "dst_id": "10002",
         }
     ).encode()
 
 
-def send(port: int, path: str, name: str, stop: threading.Event, tally: Tally) -> None:
+def send(port: int, path: str, sender: int, stop: threading.Event, tally: Tally) -> None:
     """Post events one after another over one connection, opened again whenever it breaks."""
     connection = None
-    number = 0
+    number = -1
     while not stop.is_set():
         number += 1
-        identifier = f"{name}-{number}"
+        identifier = f"s{sender}-{number}"
         try:
             if connection is None:
                 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-            connection.request("POST", path, event(identifier, number))
+            connection.request("POST", path, event(identifier, sender, number))
             answer = connection.getresponse()
             answer.read()
             if answer.status == 200:
@@ -94,7 +112,7 @@ def run(kills: int, seed: int, program: tuple[str, ...], folder: Path) -> tuple[
     port, path = product.port, product.webhook_path
     stop = threading.Event()
     senders = [
-        threading.Thread(target=send, args=(port, path, f"s{number}", stop, tally), daemon=True)
+        threading.Thread(target=send, args=(port, path, number, stop, tally), daemon=True)
         for number in range(SENDERS)
     ]
     for sender in senders:
