@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from integration.simulator.bodies import (
     Form,
-    anything,
     digits,
     filled,
     flag,
@@ -91,9 +90,7 @@ FORMS: dict[str, Form] = {
     "queuegroups": Form({"name": filled}, ("name",)),
     "usergroups": Form({"name": filled, "color": text}, ("name",)),
     "usergrouppolicies": Form({"name": filled, "color": text}, ("name",)),
-    "callmeback/buttons": Form(
-        {"name": filled, "data_online": anything, "data_offline": anything}, ("name",)
-    ),
+    "callmeback/buttons": Form({"name": filled, "data_online": text, "data_offline": text}, ("name",)),
 }
 
 

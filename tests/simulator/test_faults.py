@@ -129,7 +129,7 @@ def test_webhooks_are_dropped_doubled_delayed_and_reordered(begin, receiver):
     told = [event["event_name"] for event in receiver.wait_for(4)]
     assert sorted(told) == ["call.connected", "call.hangup", "call.hangup", "call.ringing"]
     client.control("DELETE", "/faults")
-    fault(client, "webhook-delay=0.3@call.ringing,webhook-reorder@call.initial")
+    fault(client, "webhook-delay=1.5@call.ringing,webhook-reorder@call.initial")
     client.play("plain_answered", hold=False, wait=8, user="1003")
     later = [event["event_name"] for event in receiver.wait_for(8)][4:]
     assert later[:2] == ["call.connected", "call.hangup"]
