@@ -16,6 +16,8 @@ from integration import __version__, clock, health_routes
 from integration.background import Loop
 from integration.context import EXTENSION, House
 from integration.dashboard import guard, login, pages, security
+from integration.dashboard.jobs import EXTENSION as JOBS
+from integration.dashboard.jobs import Jobs
 from integration.dashboard.live import present
 from integration.database import Change, Database
 from integration.exports import routes as export_routes
@@ -96,6 +98,7 @@ class Product:
             **sync_commands(self.parts),
             **upkeep_commands.handlers(inbox, self._applier),
         }
+        self.site.extensions[JOBS] = Jobs(commands=self.commands)
         _watch_databases(self.parts)
 
     @property

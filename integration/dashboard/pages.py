@@ -20,6 +20,7 @@ from integration.dashboard import (
     settings,
     shell,
     system,
+    system_work,
     wall,
 )
 
@@ -35,6 +36,7 @@ BLUEPRINTS = (
     reports.blueprint,
     account.blueprint,
     system.blueprint,
+    system_work.blueprint,
     settings.blueprint,
     wall.blueprint,
 )

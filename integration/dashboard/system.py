@@ -11,7 +11,8 @@ from flask import Blueprint
 
 from integration import clock
 from integration.context import this_house
-from integration.dashboard import formats, shell
+from integration.dashboard import formats, shell, system_work
+from integration.dashboard.jobs import these_jobs
 from integration.inbox.overview import overview
 from integration.mirror import live, media, walks
 
@@ -78,4 +79,7 @@ def index() -> str:
         disk=disk(Path(house.settings.storage.data_dir)),
         report=house.health.report(),
         public_url=house.settings.server.public_url,
+        backups=system_work.backups(house),
+        destination=system_work.destination(house),
+        jobs=these_jobs().last,
     )

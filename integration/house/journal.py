@@ -48,6 +48,22 @@ _SECRET = re.compile(r"pass|token|secret|nonce|^code$|api_?key|^pin|_pin$|finger
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """One write. `status` and `seconds` are None while it is under way, or was cut off."""
+
+    id: int
+    at: str
+    who: str
+    address: str
+    method: str
+    path: str
+    body: str | None
+    status: int | None
+    result: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class First:
     """What became of an earlier request with the same Idempotency-Key. `status` None: still under way, or cut
     off before its answer was known. `same` says whether it asked for the same."""
@@ -78,6 +94,17 @@ def finish(house: Database, entry: int, *, status: int | None, result: str, seco
             (status, result, round(seconds, 3), entry),
         )
     )
+
+
+def newest(house: Database, limit: int = 100, before: int | None = None) -> list[Entry]:
+    """The newest entries first; `before` is the id of the last one of the page before."""
+    with house.read() as connection:
+        rows = connection.execute(
+            "SELECT id, at, who, address, method, path, body, status, result, seconds FROM journal"
+            " WHERE id < ? ORDER BY id DESC LIMIT ?",
+            (2**62 if before is None else before, limit),
+        ).fetchall()
+    return [Entry(*row) for row in rows]
 
 
 def claim(house: Database, who: str, key: str, method: str, path: str, body: bytes | None) -> First | None:

@@ -40,3 +40,14 @@ def overview(inbox: Inbox) -> Overview:
                 (TROUBLED_SHOWN,),
             ).fetchall(),
         )
+
+
+def one(inbox: Inbox, seq: int) -> sqlite3.Row | None:
+    """A webhook with its body as received (bytes)."""
+    with inbox.database.read() as connection:
+        row: sqlite3.Row | None = connection.execute(
+            "SELECT seq, event_id, event_name, received_at, status, deliveries, error, applied_at, flagged,"
+            " body FROM inbox WHERE seq = ?",
+            (seq,),
+        ).fetchone()
+    return row

@@ -1,0 +1,130 @@
+"""System's buttons and lists: failed webhooks, backups, doctor, the write journal."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from integration.dashboard.jobs import EXTENSION, Jobs
+from integration.house import audit, journal
+from integration.upkeep.commands import REPLAY
+from tests.dashboard.reading import text
+from tests.harness import wait_for
+
+
+def store(site, body: bytes, status: str = "failed", error: str = "boom") -> int:
+    """A webhook in the inbox that came to this end."""
+    return site.inbox.database.write(
+        lambda tx: (
+            tx.execute(
+                "INSERT INTO inbox (event_id, received_at, event_name, body, status, error, body_hash)"
+                " VALUES (?, '2026-11-20 09:00:00', 'call.ringing', ?, ?, ?, ?)",
+                (body.decode("utf-8", "replace"), body, status, error, body),
+            ).lastrowid
+        )
+    )
+
+
+def said_by(client, *words: str) -> bool:
+    page = text(client.get("/system"))
+    return all(word in page for word in words)
+
+
+@pytest.mark.parametrize("path", ["/system/replay", "/system/backup"])
+def test_only_administrators_begin_work_and_only_by_a_form_of_ours(site, path):
+    assert site.client("supervisor").post(path).status_code == 403
+    assert site.client().post(path, csrf=False).status_code == 403
+    assert audit.newest(site.house) == []
+
+
+@pytest.mark.parametrize("path", ["/system/doctor", "/system/journal"])
+def test_only_administrators_see_what_tells_of_the_installation(site, path):
+    assert site.client("supervisor").get(path).status_code == 403
+
+
+def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client):
+    store(site, b'{"a": 1}')
+    asked, go_on = [], threading.Event()
+
+    def handler(arguments, progress):
+        asked.append(arguments)
+        progress(done=0, total=3)
+        go_on.wait(10)
+        return {"applied": 2, "failed": 1}
+
+    site.app.extensions[EXTENSION] = Jobs(commands={REPLAY: handler})
+    page = client.post("/system/replay")
+    assert "Applying again" in text(page)
+    client.post("/system/replay")  # a second press changes nothing
+    go_on.set()
+    wait_for(lambda: said_by(client, "2 applied, 1 failed again"), "the end of the replay")
+    assert asked == [{"failed": True}]
+    entries = [(one.what, one.result) for one in audit.newest(site.house)]
+    assert entries == [("failed webhooks replayed", "done"), ("failed webhooks replayed", "begun")]
+
+
+def test_a_replay_that_breaks_says_so_and_may_be_tried_again(site, client):
+    def handler(arguments, progress):
+        raise RuntimeError("secret detail")
+
+    store(site, b"{}")
+    site.app.extensions[EXTENSION] = Jobs(commands={REPLAY: handler})
+    client.post("/system/replay")
+    wait_for(lambda: said_by(client, "RuntimeError", "failed again"), "the failure and the button")
+    assert not said_by(client, "secret detail")
+
+
+def test_a_webhook_that_needs_a_look_is_shown_as_it_came(site, client):
+    evil = b'{"event": "<script>alert(1)</script>"}' + b"\xff"
+    seq = store(site, evil, "unreadable", "not JSON")
+    assert f'href="/system/events/{seq}"' in client.get("/system").text
+    page = client.get(f"/system/events/{seq}")
+    assert "<script>alert" not in page.text
+    assert '{"event": "<script>alert(1)</script>"}' in text(page).replace("&lt;", "<") or "alert(1)" in text(
+        page
+    )
+    assert "not JSON" in text(page)
+    assert client.get("/system/events/99").status_code == 404
+    assert site.client("agent").get(f"/system/events/{seq}").status_code == 403
+
+
+def test_a_backup_is_made_listed_and_audited(site, client):
+    assert said_by(client, "None here yet")
+    client.post("/system/backup")
+    wait_for(lambda: said_by(client, "switchroom-", "3 files"), "the backup")
+    (folder,) = (site.settings.storage.data_dir / "backups").iterdir()
+    assert folder.name in client.get("/system").text
+    newest = audit.newest(site.house)[0]
+    assert (newest.what, newest.result) == ("backup", "done")
+
+
+def test_a_backup_that_was_damaged_says_so_in_the_list(site, client):
+    folder = site.settings.storage.data_dir / "backups" / "switchroom-20261120-090000"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{")
+    assert said_by(client, folder.name, "can't be trusted")
+
+
+def test_doctor_says_on_a_page_what_it_says_on_the_command_line(client):
+    said = text(client.get("/system/doctor"))
+    assert "SQLite" in said
+    assert "public address : none is set" in said or "public address: none is set" in said
+
+
+def test_writes_stand_in_the_journal_without_their_secrets(site, client):
+    entry = journal.begin(
+        site.house,
+        who="key Reports",
+        address="192.0.2.1",
+        method="PATCH",
+        path="/users/7",
+        body=b'{"password": "hunter2", "name": "<b>Ann</b>"}',
+    )
+    assert "it was cut off" in text(client.get("/system/journal"))
+    journal.finish(site.house, entry, status=200, result="done", seconds=0.25)
+    page = client.get("/system/journal")
+    assert "PATCH /users/7" in text(page)
+    assert "0.25 s" in text(page)
+    assert "hunter2" not in page.text
+    assert "<b>Ann" not in page.text
