@@ -141,3 +141,15 @@ def test_faxes_chats_and_web_calls_come_by_themselves(begin, receiver):
     with receiver.changed:
         assert receiver.changed.wait_for(lambda: all(client.rows(name) for name in names), 20)
     assert client.control("GET", "/state")["traffic"]["error"] is None
+
+
+def test_a_thread_is_what_two_numbers_wrote_each_other_and_nothing_else(begin):
+    client = begin()
+    ours, partner = "442079460100", "447700900321"
+    for to in (partner, "447700900654"):
+        client.ask("POST", "/sms", json={"to": to, "from": ours, "message": "Hello"})
+    admin = client.simulator.admin.id
+    client.control("POST", "/sms", json={"from": partner, "to": ours, "user": admin, "message": "Hi"})
+    client.control("POST", "/sms", json={"from": partner, "to": ours, "user": 1000002, "message": "Ben?"})
+    thread = client.rows(f"/users/{admin}/smsthreads/{partner}/{ours}")
+    assert [row["message"] for row in thread] == ["Hello", "Hi"]
