@@ -79,7 +79,7 @@ def by_pages(
     while True:
         asked_at, answers = clock.stamp(), list[Answer]()
         found = platform.page(resource.collection, page=page, limit=limit, tries=tries, seen=answers.append)
-        total = _total(resource, found)
+        total = total_of(resource, found)
         collected += len(found.documents)
         last = usable_key(resource, found.documents[-1]) if found.documents and resource.key else None
         yield Window(found.documents, total, last, asked_at, answers[0].date)
@@ -112,7 +112,7 @@ def _believable(
             tries=tries,
             seen=answers.append,
         )
-        total = _total(resource, found)
+        total = total_of(resource, found)
         keys = [usable_key(resource, document) for document in found.documents]
         why = _unordered(keys, after, down)
         if not why and len(keys) == min(total, limit):
@@ -137,7 +137,8 @@ def _unordered(keys: list[Key | None], after: Key | None, down: bool) -> str:
     return ""
 
 
-def _total(resource: Resource, found: PageDocuments) -> int:
+def total_of(resource: Resource, found: PageDocuments) -> int:
+    """How many records the platform says there are. Raises PlatformBroken where it does not."""
     if found.total is None:
         raise PlatformBroken(f"/{resource.collection}: the answer has no total")
     return found.total

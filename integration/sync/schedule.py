@@ -21,7 +21,7 @@ from integration.mirror import lookups as wishes
 from integration.mirror import media, walks
 from integration.platform_api.client import Platform
 from integration.settings import Settings
-from integration.sync import deletions, items, live, lookups, reconcile, recordings
+from integration.sync import coverage, deletions, items, live, lookups, reconcile, recordings
 from integration.sync.backoff import Backoff
 from integration.sync.parts import Calls, Gear
 from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy, growing, walked
@@ -36,6 +36,7 @@ JUMP_SECONDS = 10.0
 
 WALK_CHECK_SECONDS = 15.0
 REREAD_CHECK_SECONDS = 60.0
+PROOF_SECONDS = 300.0
 KEEP_ALIVE_CHECK_SECONDS = 30.0
 IDLE_SECONDS = 60.0
 """How long look-ups and downloads sleep when nothing is arranged; a nudge wakes them sooner."""
@@ -72,6 +73,7 @@ class Clockwork:
         # Apart: the first walk of a big history takes minutes, and lists must not wait for it.
         self.every("walks", check, self._walk_due, growing(), executor="walks")
         self.every("re-reads", REREAD_CHECK_SECONDS, self._reread_due, executor="walks")
+        self.every("proofs", PROOF_SECONDS, self._prove, executor="walks")
         self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
         self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
         self.every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
@@ -197,6 +199,13 @@ class Clockwork:
                 self._attempt(
                     PLAN[below.collection], partial(items.read_due_below, self.parts, below, self._tally())
                 )
+
+    def _prove(self) -> None:
+        """The platform's count of each day against ours."""
+        for policy in growing():
+            if not self._stopping.is_set():
+                self._attempt(policy, partial(coverage.prove, self.parts, policy, self._tally()))
+        coverage.tell(self.parts)
 
     def _attempt(self, policy: Policy, work: Callable[[], object]) -> None:
         """Do `work` unless the collection rests; what goes wrong is kept with the collection. One that the

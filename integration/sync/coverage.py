@@ -1,0 +1,140 @@
+"""Proving that what the platform lists is here: its own count of each day against ours (mirror/coverage.py).
+
+Where they differ the day is read again, in closed windows. What differs still is a gap, with its cause.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+from integration import clock
+from integration.errors import PlatformRefused
+from integration.mirror import coverage, walks
+from integration.mirror.coverage import WHOLE
+from integration.sync import windows
+from integration.sync.parts import Parts
+from integration.sync.plan import DAY, HOUR, Policy
+from integration.sync.reconcile import look_back
+from integration.sync.storing import Tally, store
+
+log = logging.getLogger(__name__)
+
+WARM_DAYS = 35
+"""Days that are asked for daily; older ones weekly, the last two hourly."""
+
+MOST_DAYS = 60
+"""Days of one collection that one run asks for, the newest first."""
+
+
+def prove(parts: Parts, policy: Policy, tally: Tally | None = None) -> int:
+    """Ask for the days that are due, and for the whole; returns how many. Nothing before a first walk is
+    complete. Raises PlatformError; what was not answered is due again."""
+    tally = tally or Tally()
+    with parts.mirror.read() as connection:
+        state = walks.state_of(connection, policy.collection)
+        oldest = coverage.oldest(connection, policy.resource)
+        asked = coverage.asked(connection, policy.collection)
+    if state.complete_at is None or state.off_since is not None:
+        return 0
+    due = due_days(oldest, asked, clock.now())
+    for number, day in enumerate(due):
+        tally.check()
+        try:
+            prove_day(parts, policy, day, tally)
+        except PlatformRefused as error:
+            if error.status != 400:
+                raise
+            log.info("%s; only the whole of it can be proved", error)
+            return number + _prove_whole(parts, policy, asked)
+    return len(due) + _prove_whole(parts, policy, asked)
+
+
+def due_days(oldest: str | None, asked: dict[str, str], now: datetime) -> list[str]:
+    """UTC days from today back to the oldest record's that were not asked for lately enough."""
+    begin = clock.parse_stamp((oldest or "")[:10])
+    if begin is None:
+        return []
+    due: list[str] = []
+    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    age = 0
+    while day >= begin and len(due) < MOST_DAYS:
+        name = clock.stamp(day)[:10]
+        seconds = HOUR if age < 2 else DAY if age < WARM_DAYS else 7 * DAY
+        if not clock.stamp(now - timedelta(seconds=seconds)) < asked.get(name, "") <= clock.stamp(now):
+            due.append(name)
+        day -= timedelta(days=1)
+        age += 1
+    return due
+
+
+def prove_day(parts: Parts, policy: Policy, day: str, tally: Tally) -> None:
+    """One day; read again where the counts differ. Raises PlatformError."""
+    lo = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    hi = lo + timedelta(days=1)
+    total, ours = _counts(parts, policy, lo, hi)
+    cause = repair = None
+    if total != ours:
+        before = tally.inserted
+        for window in windows.closed(parts.platform, policy.resource, lo, hi):
+            store(parts, policy, window, tally)
+            tally.check()
+        had = ours
+        total, ours = _counts(parts, policy, lo, hi)
+        repair = f"read again at {clock.stamp()}: {tally.inserted - before:,} records came"
+        if total != ours:
+            cause = _cause(total, ours)
+        log.info("/%s on %s: %d here, %d there; %s", policy.collection, day, had, total, repair)
+    parts.mirror.write(lambda tx: coverage.note(tx, policy.collection, day, total, ours, cause, repair))
+
+
+def tell(parts: Parts) -> None:
+    """How complete the mirror is, for /readyz."""
+    with parts.mirror.read() as connection:
+        lines = coverage.ledger(connection)
+    parts.health.fact(
+        "coverage",
+        {
+            "collections": len(lines),
+            "complete": sum(1 for line in lines if line.complete_at is not None),
+            "days": sum(line.days for line in lines),
+            "days_proved": sum(line.proved for line in lines),
+            "gaps": sum(len(line.gaps) for line in lines),
+            "proved_at": max((line.proved_at for line in lines if line.proved_at), default=None),
+        },
+    )
+
+
+def _prove_whole(parts: Parts, policy: Policy, asked: dict[str, str]) -> int:
+    """Records without a date, or with an absurd one, are in no day."""
+    if clock.stamp(clock.unix() - HOUR) < asked.get(WHOLE, "") <= clock.stamp():
+        return 0
+    total, ours = _whole_counts(parts, policy)
+    if total != ours:
+        # What came since the last look-back is no gap.
+        look_back(parts, policy)
+        total, ours = _whole_counts(parts, policy)
+    cause = _cause(total, ours) if total != ours else None
+    parts.mirror.write(lambda tx: coverage.note(tx, policy.collection, WHOLE, total, ours, cause))
+    return 1
+
+
+def _whole_counts(parts: Parts, policy: Policy) -> tuple[int, int]:
+    total = windows.count(parts.platform, policy.resource, [])
+    with parts.mirror.read() as connection:
+        ours = coverage.present(connection, policy.resource) - coverage.kept(connection, policy.resource)
+    return total, ours
+
+
+def _counts(parts: Parts, policy: Policy, lo: datetime, hi: datetime) -> tuple[int, int]:
+    """The platform's count and ours of `[lo, hi)`."""
+    total = windows.count(parts.platform, policy.resource, windows.within(policy.resource, lo, hi))
+    with parts.mirror.read() as connection:
+        ours = coverage.between(connection, policy.resource, clock.stamp(lo), clock.stamp(hi))
+    return total, ours
+
+
+def _cause(total: int, ours: int) -> str:
+    if ours > total:
+        return f"{ours - total:,} records here are counted no longer; the next complete walk settles them"
+    return f"the platform counts {total - ours:,} more than it lists; asked again at the next proof"
