@@ -94,7 +94,6 @@ class Gatekeeper:
         address = request.remote_addr or ""
         house = self._house.house
         try:
-            attempts.check(house, "key", shown.user, address)
             key = keys.check(house, shown.user, shown.secret)
             if key is not None:
                 return Caller(f"key {key.name}", key=key)
@@ -131,7 +130,8 @@ class Gatekeeper:
     # --- inside ------------------------------------------------------------------------------------
 
     def _meet(self, shown: Shown, address: str) -> Remembered:
-        """Credentials we don't know: the platform decides."""
+        """Credentials we don't know: the platform decides. Guesses are limited here and only here: a script
+        with a wrong key must not lock everyone else at its address out."""
         house = self._house.house
         if not self._house.settings.facade.platform_credentials:
             attempts.failed(house, "key", shown.user, address)

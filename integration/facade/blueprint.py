@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import orjson
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import PathConverter
 
 from integration.catalogue import match, methods_for, resource
 from integration.catalogue.shapes import Operation
@@ -30,6 +31,12 @@ NAME = "facade"
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
 _EXPOSED_HEADERS = "X-Mirror-Age, X-Mirror-Complete, Content-Range, Accept-Ranges, ETag, Retry-After"
+
+
+class Rest(PathConverter):
+    """Everything below a base path. Werkzeug's own stops at a line break, and something else would answer."""
+
+    regex = r"(?s:[^/].*?)"
 
 
 def base_paths(house: House) -> tuple[str, ...]:
@@ -55,8 +62,9 @@ def make_blueprint(house: House, fetch: Fetch | None = None) -> Blueprint:
     """
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(house, fetch)
+    blueprint.record(lambda state: state.app.url_map.converters.update(facade_rest=Rest))
     for number, base in enumerate(base_paths(house)):
-        for part, rule in enumerate((base, f"{base}/", f"{base}/<path:rest>")):
+        for part, rule in enumerate((base, f"{base}/", f"{base}/<facade_rest:rest>")):
             blueprint.add_url_rule(
                 rule,
                 endpoint=f"answer_{number}_{part}",
@@ -110,7 +118,8 @@ class Facade:
         if request.method == "OPTIONS":
             return self._options(path)
         method = "GET" if request.method == "HEAD" else request.method
-        if path != "/" and any(part in ("", ".", "..") for part in path[1:].split("/")):
+        parts = path[1:].split("/")
+        if path != "/" and (any(part in ("", ".", "..") for part in parts) or not path.isprintable()):
             raise Stop(404, "There is nothing at this path.")
         found = match(method, path)
         operation, parameters = found if found else (None, {})

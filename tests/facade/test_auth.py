@@ -305,3 +305,12 @@ def test_calls_of_a_key_for_one_user_come_from_that_user(room: Room) -> None:
     other = {"to": "447700900001", "from": "8"}
     assert room.client.post(f"{room.base}/calls", json=other, headers=mine).status_code == 403
     assert room.client.post(f"{room.base}/sms", json={}, headers=mine).status_code == 403
+
+
+def test_guesses_from_an_address_do_not_lock_good_credentials_out(room: Room) -> None:
+    assert room.get("/me", {"X-Auth-Token": ADMIN}).status_code == 200
+    statuses = [room.get("/ping", {"X-Auth-Token": f"{n:040x}"}).status_code for n in range(12)]
+    assert set(statuses) == {401, 429}
+    assert statuses[-1] == 429
+    assert room.get("/ping").status_code == 200
+    assert room.get("/ping", {"X-Auth-Token": ADMIN}).status_code == 200

@@ -305,3 +305,14 @@ class TestCors:
     def test_other_origins_may_not(self, room: Room) -> None:
         answer = room.client.options(f"{room.base}/cdrs", headers={"Origin": "https://evil.example"})
         assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "path", ["/cdrs/%0A", "/voicemessages/%0A%13", "/%0Acdrs", "/cdrs/7%00", "/cdrs/%E2%80%A8"]
+)
+def test_a_path_with_characters_that_no_path_has_is_404_in_our_own_shape(room: Room, path: str) -> None:
+    for method in ("GET", "DELETE"):
+        answer = room.client.open(room.base + path, method=method, headers=room.key(method, "write"))
+        assert answer.status_code == 404
+        assert answer.json["errors"] == []
+    assert room.server.asked == []

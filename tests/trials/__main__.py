@@ -1,6 +1,8 @@
 """The trials of what the product promises: `python -m tests.trials [--short] [NAME …]`.
 
     crash   kill -9 of worker, supervisor and both under load; a planted bug must be found
+    schemathesis
+            requests made from the facade's OpenAPI document, none answered by a fault of ours
 
 A name alone with its own options runs that trial in full: `python -m tests.trials crash --kills 500`.
 """
@@ -9,12 +11,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import crash
+from tests.trials import contract, crash
 
-TRIALS = {"crash": crash.main}
+TRIALS = {"crash": crash.main, "schemathesis": contract.main}
 SHORT = (
     ("crash", ["--kills", "8"]),
     ("crash", ["--kills", "4", "--seed-bug"]),
+    ("schemathesis", ["--cases", "175"]),
+    ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
 )
 
 
