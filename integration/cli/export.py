@@ -19,6 +19,7 @@ from integration.errors import QueryError, StorageError
 from integration.exports import csv, jsonl, xlsx
 from integration.exports.presets import PRESETS
 from integration.exports.selection import Selection, select, select_preset
+from integration.exports.zip import Archive
 from integration.house import setup_links
 from integration.mirror import query
 from integration.mirror.masking import hidden_of
@@ -39,7 +40,7 @@ from integration.settings import Settings
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "xlsx", "jsonl"]),
+    type=click.Choice(["csv", "xlsx", "jsonl", "zip"]),
     default="csv",
     show_default=True,
     help="Form of the file.",
@@ -70,8 +71,11 @@ def command(
         selection = _selection(name.strip("/"), {key: text for key, text in given.items() if text}, settings)
         with closing(_open(settings.storage.data_dir / "mirror.db")) as connection:
             connection.execute("BEGIN")
+            chunks: Iterator[bytes]
             if form == "jsonl":
                 chunks = jsonl.stream(lambda: nullcontext(connection), selection)
+            elif form == "zip":
+                chunks = Archive(lambda: nullcontext(connection), selection, settings.storage.data_dir)
             elif form == "xlsx":
                 chunks = xlsx.stream(lambda: nullcontext(connection), selection)
             else:

@@ -22,6 +22,7 @@ from integration.exports import csv, jsonl, xlsx
 from integration.exports.presets import CALLS, PRESETS, Preset
 from integration.exports.selection import Selection, select, select_preset
 from integration.exports.sheet import Stream
+from integration.exports.zip import Archive
 from integration.facade import narrowing
 from integration.facade.answers import Stop, failure
 from integration.facade.auth import Gatekeeper
@@ -35,6 +36,7 @@ NAME = "exports"
 TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
+    "zip": "application/zip",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 
@@ -49,7 +51,10 @@ def make_blueprint(house: House) -> Blueprint:
     blueprint = Blueprint(NAME, __name__)
     exports = Exports(house)
     blueprint.add_url_rule(
-        "/exports/<path:name>.<any(csv,jsonl,xlsx):form>", "export", exports.answer, methods=["GET", "HEAD"]
+        "/exports/<path:name>.<any(csv,jsonl,xlsx,zip):form>",
+        "export",
+        exports.answer,
+        methods=["GET", "HEAD"],
     )
     return blueprint
 
@@ -65,7 +70,7 @@ class Exports:
         try:
             preset = PRESETS.get(name)
             chosen = preset.resource if preset else _resource(name)
-            who, only = self._who(chosen)
+            who, only = self._who(chosen, form)
             chunks = self._chunks(self._selection(chosen, preset, only), form)
         except Stop as stop:
             if stop.status == 401 and "text/html" in request.headers.get("Accept", ""):
@@ -98,29 +103,35 @@ class Exports:
                 hidden=hidden,
             )
             if preset.own_table:
-                return selection.among(replace(self._shown(), only_user=only))
+                return selection.among(replace(self._shown() or CallFilter(), only_user=only))
+            shown = self._shown()
+            if shown is not None:
+                if selection.resource.field("live_id") is None:
+                    raise QueryError(f"view: {preset.name} belong to no calls")
+                selection = selection.among(shown)
         if only is not None:
             with self._house.mirror.read() as connection:
                 selection = selection.also(narrowing.own(connection, chosen, only))
         return selection
 
-    def _shown(self) -> CallFilter:
-        """The calls that the page Calls shows with the query string `view`; without one, all."""
+    def _shown(self) -> CallFilter | None:
+        """The calls that the page Calls shows with the query string `view`; None without one."""
         view = request.args.get("view")
         if view is None:
-            return CallFilter()
+            return None
         zone = ZoneInfo(self._house.settings.dashboard.timezone)
         asked = calls.read(
             dict(parse_qsl(view)),
             zone=zone,
             today=clock.now().astimezone(zone).date(),
             calling_code=calls.calling_code(self._house.settings.dashboard.country),
+            house=self._house.house,
         ).asked
         if asked.wanted is not None:
             search.catch_up(self._house.mirror)
         return asked
 
-    def _who(self, chosen: Resource) -> tuple[str, int | None]:
+    def _who(self, chosen: Resource, form: str) -> tuple[str, int | None]:
         """Who exports, for the audit, and the user they are narrowed to. Raises Stop 401, 403."""
         # Calls are made of CDRs: who may read these may read those.
         rights = "cdrs" if chosen is CALLS else chosen.collection
@@ -140,12 +151,16 @@ class Exports:
         person = found[1]
         if not person.may("export"):
             raise Stop(403, "This needs the right “export”. An administrator can give it to you.")
+        if form == "zip" and not person.may("recordings"):
+            raise Stop(403, "This needs the right “recordings”. An administrator can give it to you.")
         only = only_calls_of(person, self._house.settings.dashboard.agents_see)
         if only is not None and not narrowing.reachable(rights):
             raise Stop(403, "You see only your own calls, and this holds more.")
         return person.email, only
 
-    def _chunks(self, selection: Selection, form: str) -> Stream:
+    def _chunks(self, selection: Selection, form: str) -> Stream | Archive:
+        if form == "zip":
+            return Archive(self._house.mirror.read, selection, self._house.settings.storage.data_dir)
         if form == "jsonl":
             return jsonl.stream(self._house.mirror.read, selection)
         if form == "xlsx":
@@ -179,7 +194,7 @@ def marked(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield BROKEN_OFF
 
 
-def _download(chunks: Stream, form: str) -> Response:
+def _download(chunks: Stream | Archive, form: str) -> Response:
     """`X-Export-Rows` is how many rows the file has: counted before its first byte, from the same view of the
     mirror, so that whoever reads the file can tell that all of it came. HEAD answers the count alone.
 

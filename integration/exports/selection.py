@@ -36,8 +36,8 @@ BOOKKEEPING = ("_first_seen", "_last_seen", "_source", "_missing_since")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`columns` in the order of the file; `zone` None for UTC as stored. Of a preset over calls, `calls`
-    narrow what the question asks; `context` is bound in its columns."""
+    """`columns` in the order of the file; `zone` None for UTC as stored. Of a preset, `calls` narrow
+    what the question asks; `context` is bound in its columns."""
 
     question: Query
     columns: tuple[str, ...]
@@ -76,7 +76,7 @@ class Selection:
         return replace(self, question=self.question.also(*conditions))
 
     def among(self, asked: CallFilter) -> Selection:
-        """Of a preset over calls: only those that `asked` shows."""
+        """Only the calls that `asked` shows; of recordings and voice messages, only those calls'."""
         return replace(self, calls=(*self.calls, asked))
 
 

@@ -129,13 +129,19 @@ def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
     elif preset is not None and preset.newest_first:
         order = f'"{resource.date}" DESC, rowid DESC'
     values = binder.values
+    own = preset is not None and preset.own_table
     for number, asked in enumerate(selection.calls):
         conditions, bound = history.matching(connection, asked, f"calls{number}_")
-        where = " AND ".join((where, *conditions))
+        among = " AND ".join(conditions) or "1"
+        if not own:
+            among = (
+                "live_id IN (SELECT leg.leg_id FROM _calls AS c JOIN _legs AS leg ON leg.call_id = c.id"
+                f" WHERE {among})"
+            )
+        where = f"{where} AND {among}"
         values |= bound
     if preset is not None:
         values |= selection.context
-    own = preset is not None and preset.own_table
     return Sheet(
         name=preset.name if preset else resource.table,
         columns=columns,

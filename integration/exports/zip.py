@@ -1,0 +1,130 @@
+"""A ZIP of the recordings (or voice messages) of a filter, with a manifest, made while it is sent.
+
+Inside: `manifest.csv`, a row for every record of the filter with the name of its file; the files under these
+names; and, where some are not in the archive, `missing.csv` with the reason for each.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from integration.errors import QueryError
+from integration.exports import csv
+from integration.exports.selection import Reader, Selection
+from integration.exports.sheet import sheet_of
+
+PIECE = 1 << 18
+_PLACE = re.compile(r"(recordings|voicemail)/([0-9]{4}/[0-9]{2}/[0-9]{2}|undated)/[0-9]{1,19}\.mp3")
+"""What the archive names its files; nothing else is opened (promise S13)."""
+
+
+class Archive(Iterator[bytes]):
+    """The ZIP in chunks. What it holds is settled when it is made, from one view of the mirror that is given
+    back before the first file is sent: a slow reader of gigabytes keeps nothing open but two temporary files.
+
+    `rows` is how many records the manifest has. Raises QueryError when made.
+    """
+
+    def __init__(self, read: Reader, selection: Selection, data_dir: Path) -> None:
+        if selection.preset is None or selection.preset.extra("file_state") is None:
+            raise QueryError("only recordings and voicemail can be exported as a ZIP")
+        self.name = selection.name
+        self._data_dir = data_dir
+        with ExitStack() as kept:
+            self._manifest = kept.enter_context(tempfile.TemporaryFile())
+            self._listed = kept.enter_context(tempfile.TemporaryFile())
+            with read() as connection:
+                sheet = sheet_of(connection, selection)
+                self.rows, first = sheet.extent(connection)
+                for chunk in csv.chunks(connection, replace(sheet, first=first), bom=True):
+                    self._manifest.write(chunk)
+                files = sheet_of(connection, replace(selection, columns=("id", "file", "file_state")))
+                for batch in files.rows(connection):
+                    self._listed.writelines(json.dumps(row).encode() + b"\n" for row in batch)
+            self._kept = kept.pop_all()
+        self._chunks = self._zipped()
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._chunks)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the temporary files. Safe to call twice."""
+        self._kept.close()
+
+    def _zipped(self) -> Iterator[bytes]:
+        self._manifest.seek(0)
+        self._listed.seek(0)
+        sink = _Sink()
+        missing = ['"id","file","reason"\r\n']
+        # Audio is compressed already.
+        with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
+            yield from _added(archive, sink, "manifest.csv", self._manifest, time.gmtime())
+            for line in self._listed:
+                number, path, state = json.loads(line)
+                reason = None if path else f"not in the archive ({state or 'never asked for'})"
+                if reason is None:
+                    try:
+                        with _opened(self._data_dir, path) as file:
+                            written = time.gmtime(os.fstat(file.fileno()).st_mtime)
+                            yield from _added(archive, sink, path, file, written)
+                    except OSError as error:
+                        reason = f"can't be read ({error.strerror})"
+                if reason is not None:
+                    missing.append(f'{number},"{path or ""}","{reason}"\r\n')
+            if len(missing) > 1:
+                reasons = io.BytesIO("".join(missing).encode())
+                yield from _added(archive, sink, "missing.csv", reasons, time.gmtime())
+        yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """Takes what is written until somebody fetches it. It can't be sought, so that the ZIP is written in one
+    go, sizes behind their files."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        piece = memoryview(data)  # type: ignore[arg-type]
+        self._held += piece
+        return piece.nbytes
+
+    def taken(self) -> bytes:
+        held, self._held = bytes(self._held), bytearray()
+        return held
+
+
+def _added(
+    archive: zipfile.ZipFile, sink: _Sink, name: str, file: IO[bytes], written: time.struct_time
+) -> Iterator[bytes]:
+    # A ZIP knows no year before 1980.
+    entry = zipfile.ZipInfo(name, date_time=max(written[:6], (1980, 1, 1, 0, 0, 0)))
+    entry.external_attr = 0o600 << 16
+    with archive.open(entry, "w", force_zip64=False) as inside:
+        while piece := file.read(PIECE):
+            inside.write(piece)
+            yield sink.taken()
+
+
+def _opened(data_dir: Path, path: str) -> BinaryIO:
+    if not _PLACE.fullmatch(path):
+        raise OSError(22, "not a file of the archive")
+    return os.fdopen(os.open(data_dir / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")

@@ -1,0 +1,111 @@
+"""The ZIP of recordings: what is in it, what it says is missing, and who may have it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from contextlib import nullcontext
+from urllib.parse import urlencode
+
+import pytest
+
+from integration.exports import zip as zipped
+from integration.exports.presets import PRESETS
+from integration.exports.selection import select_preset
+from integration.house import audit, people, sessions
+from tests.dashboard.site import running
+from tests.exports.test_call_history import archived, exporting
+
+AUDIO = bytes(range(256)) * 4000
+
+
+@pytest.fixture
+def site(tmp_path):
+    with running(tmp_path / "data") as site:
+        for number, outcome in ((1, "answered"), (2, "missed"), (3, "answered")):
+            site.call(number, f"2026-07-0{number} 09:00:00", outcome=outcome, recordings=1)
+            site.leg(number)
+            site.put("monitors", id=30 + number, live_id=number, timestamp=f"2026-07-0{number} 09:00:00")
+        for number in (1, 2):
+            path = f"recordings/2026/07/0{number}/{30 + number}.mp3"
+            target = tmp_path / "data" / path
+            target.parent.mkdir(parents=True)
+            target.write_bytes(AUDIO + bytes([number]))
+            archived(site, 30 + number, path)
+        yield site
+
+
+def opened(data: bytes) -> zipfile.ZipFile:
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    assert archive.testzip() is None
+    return archive
+
+
+def table(archive: zipfile.ZipFile, name: str) -> list[dict[str, str]]:
+    text = archive.read(name).decode("utf-8-sig")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(site):
+    answer = exporting(site).get("/exports/recordings.zip")
+    archive = opened(answer.data)
+    assert answer.headers["X-Export-Rows"] == "3"
+    rows = table(archive, "manifest.csv")
+    assert [row["id"] for row in rows] == ["31", "32", "33"]
+    for row in rows[:2]:
+        assert archive.read(row["file"]) == AUDIO + bytes([int(row["id"]) - 30])
+    assert table(archive, "missing.csv") == [
+        {"id": "33", "file": "", "reason": "not in the archive (never asked for)"}
+    ]
+
+
+def test_it_holds_the_recordings_of_the_calls_that_the_screen_shows(site):
+    view = {"view": urlencode({"range": "all", "outcome": "missed"})}
+    archive = opened(exporting(site).get("/exports/recordings.zip?" + urlencode(view)).data)
+    assert sorted(archive.namelist()) == ["manifest.csv", "recordings/2026/07/02/32.mp3"]
+
+
+def test_a_file_that_went_is_named_and_the_rest_is_there(site, tmp_path):
+    (tmp_path / "data/recordings/2026/07/01/31.mp3").unlink()
+    archive = opened(exporting(site).get("/exports/recordings.zip").data)
+    assert [row["id"] for row in table(archive, "missing.csv")] == ["31", "33"]
+    assert "recordings/2026/07/02/32.mp3" in archive.namelist()
+
+
+def test_nothing_outside_the_archive_is_ever_packed(site, tmp_path):
+    secret = tmp_path / "data" / "secret"
+    secret.write_text("canary")
+    link = tmp_path / "data/recordings/2026/07/01/31.mp3"
+    link.unlink()
+    link.symlink_to(secret)
+    site.mirror.write(lambda tx: tx.execute("UPDATE media SET path = '../data/secret' WHERE record_id = 32"))
+    data = exporting(site).get("/exports/recordings.zip").data
+    assert b"canary" not in data
+    assert len(table(opened(data), "missing.csv")) == 3
+
+
+def test_it_is_made_while_it_is_sent(site):
+    selection = select_preset(PRESETS["recordings"], {}, timezone="UTC", base="")
+    with site.mirror.read() as connection:
+        archive = zipped.Archive(lambda: nullcontext(connection), selection, site.settings.storage.data_dir)
+    sizes = [len(chunk) for chunk in archive]
+    assert sum(sizes) > 2 * len(AUDIO)
+    assert max(sizes) < zipped.PIECE + 1000
+
+
+def test_it_takes_the_right_to_hear_recordings_as_well(site):
+    person = people.create(site.house, "back@example.com", "supervisor", password_hash="x")
+    client = exporting(site)
+    client.set_cookie("session", sessions.begin(site.house, person.id))
+    assert client.get("/exports/recordings.zip").status_code == 200
+    entry = audit.newest(site.house)[0]
+    assert (entry.who, entry.about, entry.result) == ("back@example.com", "recordings.zip", "3 rows")
+    people.set_right(site.house, "back@example.com", "recordings", False)
+    assert client.get("/exports/recordings.zip").status_code == 403
+    assert client.get("/exports/recordings.csv").status_code == 200
+
+
+def test_what_has_no_files_makes_no_zip(site):
+    assert exporting(site).get("/exports/missed.zip").status_code == 400
+    assert exporting(site).get("/exports/cdrs.zip").status_code == 400
