@@ -14,7 +14,7 @@ from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
 from integration.inbox.overview import overview
-from integration.mirror import live, media, walks
+from integration.mirror import coverage, drift, live, media, walks
 
 blueprint = Blueprint("system", __name__)
 
@@ -65,6 +65,8 @@ def index() -> str:
         untold = live.untold_calls(connection, hour_ago)
         fresh = live.freshness(connection)
         archive = _archive(connection)
+        ledger = [line for line in coverage.ledger(connection) if line.days or line.gaps]
+        departures = drift.listed(connection)
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
     quiet = received.last_received_at is None or received.last_received_at < hour_ago
     return shell.page(
@@ -76,6 +78,8 @@ def index() -> str:
         late=(formats.since(fresh.last_success_at) or 0) > late,
         collections=collections,
         archive=archive,
+        ledger=ledger,
+        departures=departures,
         disk=disk(Path(house.settings.storage.data_dir)),
         report=house.health.report(),
         public_url=house.settings.server.public_url,

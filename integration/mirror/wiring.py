@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from integration.database import Database, Hook, Transaction
-from integration.mirror import media, messages
+from integration.mirror import drift, media, messages
 from integration.mirror.calls.store import CallStore
 from integration.mirror.upsert import Upserted
 
@@ -23,6 +23,7 @@ def connect(mirror: Database, calls: CallStore) -> None:
     mirror.hooks.setdefault("contacts", []).append(_contacts(calls))
     messages.follow(mirror)
     media.follow(mirror, media.KINDS)
+    drift.follow(mirror)
 
 
 def _refresh(calls: CallStore, fields: Iterable[str]) -> Hook:

@@ -1,0 +1,232 @@
+"""How the platform's records depart from what is documented: unknown fields, other types, new codes.
+
+Nothing is refused for it; each departure is noted once, with when it was first and last seen, so that people
+learn of a change of the platform's before they miss something. Collections whose records nobody has shown
+are left out: there everything is new.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from integration import clock
+from integration.catalogue import RESOURCES
+from integration.catalogue.shapes import Field, Resource, Type
+from integration.database import Database, Hook, Transaction
+from integration.documents import Document
+
+if TYPE_CHECKING:
+    from integration.mirror.upsert import Upserted
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS _drift (
+    collection TEXT NOT NULL,
+    field TEXT NOT NULL,
+    what TEXT NOT NULL,
+    value TEXT NOT NULL,
+    first_seen TEXT NOT NULL,
+    last_seen TEXT NOT NULL,
+    expected INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, field, what, value)
+) STRICT, WITHOUT ROWID;
+"""
+
+What = Literal["field", "type", "code"]
+_Found = tuple[str, What, str]
+
+CODED = frozenset(
+    {
+        "action",
+        "context",
+        "destination",
+        "direction",
+        "disposition",
+        "final_dst_type",
+        "flag",
+        "fm_cli",
+        "fm_final_dst_type",
+        "fm_strategy",
+        "folder",
+        "format",
+        "monitor",
+        "monitor_state",
+        "result",
+        "ring_strategy",
+        "sentiment",
+        "state",
+        "status",
+        "strategy",
+        "target_type",
+        "transfer_cli",
+        "two_factor_auth",
+        "type",
+    }
+)
+"""Fields whose values are codes, by name: the specification marks none, but tells of these that they are."""
+
+DOCUMENTED: Mapping[tuple[str, str], frozenset[str]] = {
+    ("cdrs", "type"): frozenset("OIM"),
+    ("cdrs", "disposition"): frozenset({"INITIAL", "RINGING", "CONNECTED", "ON_HOLD", "VM"}),
+    ("cdrs", "destination"): frozenset({"in", "out", "webcall", "callmeback"}),
+    ("users", "final_dst_type"): frozenset("UVRIQCH"),
+    ("users", "fm_final_dst_type"): frozenset("UVRIQCH"),
+    ("users", "two_factor_auth"): frozenset("DE"),
+    ("users", "fm_strategy"): frozenset("AHM"),
+    ("users", "monitor"): frozenset("NAIO"),
+}
+"""Codes that the specification lists. Of other fields those seen before the first walk was complete count as
+known."""
+
+_TYPES: Mapping[Type, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "timestamp": (str,),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+_WORDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_NUMBER = re.compile(r"[0-9]+")
+
+AGAIN_SECONDS = 3600.0
+"""`last_seen` is brought up to date that often."""
+MOST = 5000
+"""Shapes of records, and departures, remembered of one collection; then it is learnt anew."""
+LONGEST = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """`what`: 'field' – nobody documented `field`; 'type' – it came as `value`, which is not its documented
+    type; 'code' – it has the new code `value` (digits as #). Times are UTC text."""
+
+    collection: str
+    field: str
+    what: What
+    value: str
+    first_seen: str
+    last_seen: str
+
+
+def listed(connection: sqlite3.Connection, limit: int = 200) -> list[Departure]:
+    """What departs, the newest discovery first."""
+    rows = connection.execute(
+        "SELECT collection, field, what, value, first_seen, last_seen FROM _drift WHERE NOT expected "
+        "ORDER BY first_seen DESC, collection, field LIMIT ?",
+        (limit,),
+    )
+    return [Departure(*row) for row in rows]
+
+
+def follow(mirror: Database) -> None:
+    """From now on, look at every record that is stored new or changed."""
+    for of in RESOURCES:
+        if of.listed and len(of.fields) > 1:
+            mirror.hooks.setdefault(of.table, []).append(_Watch(of).hook())
+
+
+class _Watch:
+    """One collection's records, looked at on the writer's thread."""
+
+    def __init__(self, of: Resource) -> None:
+        self._of = of
+        self._fields = {field.name: field for field in of.fields}
+        self._coded = [name for name in self._fields if name in CODED]
+        self._shapes: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Found]] = {}
+        self._codes: dict[tuple[str, str | int], _Found] = {}
+        self._noted: dict[_Found, float] = {}
+
+    def hook(self) -> Hook:
+        def hook(tx: Transaction, outcome: Upserted) -> None:
+            found = set(self._departures(outcome.changed))
+            if found:
+                self._note(tx, found)
+
+        return hook
+
+    def _departures(self, documents: Iterable[Document]) -> Iterable[_Found]:
+        for document in documents:
+            values = document.values
+            shape = (tuple(values), tuple(map(type, values.values())))
+            # Most records look alike: looking at each field of each would slow a first walk down.
+            known = self._shapes.get(shape)
+            if known is None:
+                if len(self._shapes) >= MOST:
+                    self._shapes.clear()
+                known = self._shapes[shape] = list(self._shape(values))
+            yield from known
+            for name in self._coded:
+                code = values.get(name)
+                if code.__class__ is str or code.__class__ is int:
+                    one = self._codes.get((name, code))
+                    if one is None:
+                        one = self._code(name, code)
+                    if code != "":
+                        yield one
+
+    def _code(self, name: str, code: str | int) -> _Found:
+        if len(self._codes) >= MOST:
+            self._codes.clear()
+        found: _Found = (
+            name,
+            "code",
+            _NUMBER.sub("#", code)[:LONGEST] if isinstance(code, str) else str(code),
+        )
+        return self._codes.setdefault((name, code), found)
+
+    def _shape(self, values: Mapping[str, Any]) -> Iterable[_Found]:
+        for name, value in values.items():
+            field = self._fields.get(name)
+            if field is None:
+                yield name[:LONGEST], "field", _WORDS.get(type(value), "null")
+            elif value is not None and not _fits(field, value):
+                yield name, "type", _WORDS.get(type(value), "odd")
+
+    def _note(self, tx: Transaction, found: set[_Found]) -> None:
+        now = clock.monotonic()
+        due = [one for one in found if now - self._noted.get(one, -AGAIN_SECONDS) >= AGAIN_SECONDS]
+        if not due:
+            return
+        if len(self._noted) + len(due) > MOST:
+            self._noted.clear()
+        stamp = clock.stamp()
+        walked = tx.execute(
+            "SELECT complete_at FROM _walks WHERE collection = ?", (self._of.collection,)
+        ).fetchone()
+        first = walked is None or walked[0] is None
+        tx.executemany(
+            "INSERT INTO _drift VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "last_seen = excluded.last_seen",
+            [
+                (
+                    self._of.collection,
+                    name,
+                    what,
+                    value,
+                    stamp,
+                    stamp,
+                    self._expected(name, what, value, first),
+                )
+                for name, what, value in due
+            ],
+        )
+        self._noted.update(dict.fromkeys(due, now))
+
+    def _expected(self, name: str, what: What, value: str, first: bool) -> bool:
+        if what != "code":
+            return False
+        known = DOCUMENTED.get((self._of.collection, name))
+        return value in known if known is not None else first
+
+
+def _fits(field: Field, value: object) -> bool:
+    for told in {field.type, field.real_type}:
+        kinds = _TYPES.get(told)
+        if kinds is None or (isinstance(value, kinds) and (told == "boolean" or not isinstance(value, bool))):
+            return True
+    return False

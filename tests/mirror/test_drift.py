@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from integration.catalogue import resource
+from integration.documents import Document
+from integration.mirror import drift, walks
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import upsert
+
+CDRS = resource("cdrs")
+AT = "2026-11-02 09:15:00"
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    mirror = open_mirror(tmp_path / "mirror.db")
+    drift.follow(mirror)
+    yield mirror
+    mirror.close()
+
+
+def come(mirror, *records, of=CDRS, at=AT):
+    documents = [Document(json.dumps(record), record) for record in records]
+    mirror.write(lambda tx: upsert(tx, of, documents, source="sync", asked_at=at))
+
+
+def departures(mirror):
+    with mirror.read() as connection:
+        return {(found.field, found.what, found.value) for found in drift.listed(connection)}
+
+
+def test_records_as_documented_depart_from_nothing(mirror):
+    come(
+        mirror,
+        {"id": 1, "type": "O", "charge": 0.1, "rate": 1, "calldate": AT, "disposition": "CONNECTED"},
+        {"id": 2, "type": "I", "charge": None, "labels": [], "is_root": True, "src": ""},
+    )
+    assert departures(mirror) == set()
+
+
+def test_unknown_fields_other_types_and_new_codes_are_noted_once(mirror):
+    come(mirror, {"id": 1, "mood": "fine", "duration": "12", "type": "X"})
+    come(mirror, {"id": 2, "mood": "dull", "duration": "13", "type": "X"})
+    assert departures(mirror) == {
+        ("mood", "field", "string"),
+        ("duration", "type", "string"),
+        ("type", "code", "X"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [("7", "string"), (7.5, "number"), (True, "boolean"), ([7], "array"), ({"a": 1}, "object")],
+)
+def test_every_other_type_is_told(mirror, value, word):
+    come(mirror, {"id": 1, "duration": value})
+    assert departures(mirror) == {("duration", "type", word)}
+
+
+def test_null_is_no_departure(mirror):
+    come(mirror, {"id": 1, **{field.name: None for field in CDRS.fields if field.name != "id"}})
+    assert departures(mirror) == set()
+
+
+def test_codes_nobody_listed_are_learnt_until_the_first_walk_is_complete(mirror):
+    come(mirror, {"id": 1, "context": "RG-80001"}, {"id": 2, "context": "PSTN_CALL"})
+    assert departures(mirror) == set()
+    mirror.write(lambda tx: walks.finish(tx, "cdrs", 2, 2, AT))
+    come(mirror, {"id": 3, "context": "RG-80002"})
+    assert departures(mirror) == set(), "another group is no other code"
+    come(mirror, {"id": 4, "context": "MOON"})
+    assert departures(mirror) == {("context", "code", "MOON")}
+
+
+def test_first_and_last_sight_are_kept(mirror, monkeypatch):
+    come(mirror, {"id": 1, "mood": "fine"})
+    with mirror.read() as connection:
+        (before,) = drift.listed(connection)
+    monkeypatch.setattr(drift, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(drift.clock, "stamp", lambda *_: "2999-01-01 00:00:00")
+    come(mirror, {"id": 2, "mood": "dull"})
+    with mirror.read() as connection:
+        (after,) = drift.listed(connection)
+    assert after.first_seen == before.first_seen
+    assert after.last_seen == "2999-01-01 00:00:00"
+
+
+def test_where_a_code_is_documented_as_a_number_and_observed_as_text_neither_departs(mirror):
+    queues = resource("queues")
+    come(mirror, {"id": 1, "ring_strategy": "A"}, {"id": 2, "ring_strategy": 3}, of=queues)
+    assert ("ring_strategy", "type", "string") not in departures(mirror)
+    assert ("ring_strategy", "type", "integer") not in departures(mirror)
+
+
+def test_looking_costs_little(mirror):
+    """Records of one shape are looked at as one."""
+    watch = drift._Watch(CDRS)
+    record = {field.name: 1 if field.real_type == "integer" else None for field in CDRS.fields}
+    documents = [Document("{}", {**record, "id": number}) for number in range(1000)]
+    assert list(watch._departures(documents)) == []
+    assert len(watch._shapes) == 1
