@@ -17,6 +17,9 @@ from flask import Blueprint, request
 from integration import clock
 from integration.context import this_house
 from integration.dashboard import formats, shell
+from integration.dashboard.guard import current_person
+from integration.house import notes, views
+from integration.house.beside import Readable
 from integration.mirror import history, reports, search
 from integration.mirror.history import CallFilter, Cursor
 
@@ -43,6 +46,16 @@ OUTCOMES = {
     "open": "Going on",
 }
 WAYS = {"in": "Inbound", "out": "Outbound", "external": "In and out", "internal": "Internal"}
+COLUMNS = {
+    "line": "Line",
+    "with": "With",
+    "waited": "Waited",
+    "talked": "Talked",
+    "marks": "Recorded, voicemail",
+    "cost": "Cost",
+}
+"""Columns that a person may hide."""
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 HOURS_BACK = timedelta(days=731)
 """How far back hours of the day are looked for where the view has no beginning."""
 READ_SECONDS = 5.0
@@ -86,14 +99,26 @@ NAMES = (
     "group",
     "country",
     "charged",
+    "cost",
+    "label",
     "weekday",
     "hour",
     "clock",
 )
 
 
-def read(args: Mapping[str, str], *, zone: ZoneInfo, today: date, calling_code: str | None) -> View:
-    """The view that URL parameters ask for. What makes no sense is left out, not refused: links get old."""
+def read(
+    args: Mapping[str, str],
+    *,
+    zone: ZoneInfo,
+    today: date,
+    calling_code: str | None,
+    house: Readable | None = None,
+) -> View:
+    """The view that URL parameters ask for. What makes no sense is left out, not refused: links get old.
+
+    Labels and notes are looked up in `house`; without it the view has none.
+    """
     kept = {name: args[name].strip()[:200] for name in NAMES if args.get(name, "").strip()}
     first, last = read_day(kept.get("from")), read_day(kept.get("to"))
     if first is None:
@@ -141,9 +166,29 @@ def read(args: Mapping[str, str], *, zone: ZoneInfo, today: date, calling_code: 
         group=kept.get("group"),
         country=kept.get("country"),
         charged=kept.get("charged") == "1",
+        charge_at_least=_amount(kept.get("cost")),
         hours=spans,
     )
+    if house is not None:
+        asked = _with_notes(asked, kept, house)
     return View(kept, named, asked)
+
+
+def _with_notes(asked: CallFilter, kept: Mapping[str, str], house: Readable) -> CallFilter:
+    """Labels and notes are ours, and lie in another database than the calls."""
+    with house.read() as connection:
+        if "label" in kept:
+            asked = replace(asked, labelled=json.dumps(notes.legs_with_label(connection, kept["label"])))
+        if asked.wanted is not None and (legs := notes.legs_noted(connection, kept["q"])):
+            asked = replace(asked, noted=json.dumps(legs))
+    return asked
+
+
+def _amount(text: str | None) -> float | None:
+    try:
+        return max(0.0, float((text or "").replace(",", "."))) if text and len(text) < 12 else None
+    except ValueError:
+        return None
 
 
 def read_day(text: str | None) -> date | None:
@@ -198,6 +243,7 @@ def index() -> str:
         zone=zone,
         today=formats.today(),
         calling_code=calling_code(house.settings.dashboard.country),
+        house=house.house,
     )
     asked = replace(view.asked, only_user=shell.only_user())
     if asked.wanted is not None:
@@ -213,9 +259,18 @@ def index() -> str:
             elsewhere = history.count(connection, asked.without_range())
         anything = total or history.count(connection, CallFilter(only_user=asked.only_user), 1)
         people, numbers = history.people(connection), history.numbers(connection)
+    with house.house.read() as connection:
+        saved = views.saved(connection, current_person().id, "calls")
+        hidden = views.hidden(connection, current_person().id, "calls")
+        labels = notes.known_labels(connection)
     return shell.page(
         "calls",
         "calls.html",
+        saved=saved,
+        hidden=hidden,
+        labels=labels,
+        query=view.url().partition("?")[2],
+        me=current_person().id,
         q=view.args.get("q", ""),
         view=view,
         days=_by_day(page.rows),
@@ -228,6 +283,8 @@ def index() -> str:
         numbers=numbers,
         chips=_chips(view),
         export=_export(view),
+        COLUMNS=COLUMNS,
+        WEEKDAYS=WEEKDAYS,
         RANGES=RANGES,
         OUTCOMES=OUTCOMES,
         WAYS=WAYS,

@@ -21,6 +21,7 @@ from integration.dashboard import (
     shell,
     system,
     system_work,
+    views,
     wall,
 )
 
@@ -36,6 +37,7 @@ BLUEPRINTS = (
     reports.blueprint,
     account.blueprint,
     system.blueprint,
+    views.blueprint,
     system_work.blueprint,
     settings.blueprint,
     wall.blueprint,

@@ -18,7 +18,7 @@ from integration.context import House
 from integration.dashboard import calls, security
 from integration.dashboard.roles import only_calls_of
 from integration.errors import QueryError
-from integration.exports import csv, jsonl, xlsx
+from integration.exports import csv, jsonl, parquet, xlsx
 from integration.exports.presets import CALLS, PRESETS, Preset
 from integration.exports.selection import Selection, select, select_preset
 from integration.exports.sheet import Stream
@@ -36,6 +36,7 @@ NAME = "exports"
 TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
     "zip": "application/zip",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
@@ -50,12 +51,8 @@ def make_blueprint(house: House) -> Blueprint:
     of the facade."""
     blueprint = Blueprint(NAME, __name__)
     exports = Exports(house)
-    blueprint.add_url_rule(
-        "/exports/<path:name>.<any(csv,jsonl,xlsx,zip):form>",
-        "export",
-        exports.answer,
-        methods=["GET", "HEAD"],
-    )
+    rule = f"/exports/<path:name>.<any({','.join(TYPES)}):form>"
+    blueprint.add_url_rule(rule, "export", exports.answer, methods=["GET", "HEAD"])
     return blueprint
 
 
@@ -163,8 +160,9 @@ class Exports:
             return Archive(self._house.mirror.read, selection, self._house.settings.storage.data_dir)
         if form == "jsonl":
             return jsonl.stream(self._house.mirror.read, selection)
-        if form == "xlsx":
-            stream = xlsx.stream(self._house.mirror.read, selection)
+        if form in ("xlsx", "parquet"):
+            write = xlsx.stream if form == "xlsx" else parquet.stream
+            stream = write(self._house.mirror.read, selection)
             if request.method != "HEAD":
                 stream.begin()
             return stream

@@ -31,6 +31,7 @@ from integration.house import (
     seen,
     sessions,
     setup_links,
+    views,
     wallboards,
 )
 
@@ -49,6 +50,7 @@ OWNERS: tuple[ModuleType, ...] = (
     wallboards,
     phones,
     seen,
+    views,
 )
 
 Migration = Callable[[sqlite3.Connection], None]

@@ -87,3 +87,29 @@ def labels_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[st
 def known_labels(connection: sqlite3.Connection) -> list[str]:
     """Every label in use, in alphabetical order."""
     return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]
+
+
+MOST_LEGS = 5000
+"""Notes that a search looks through at most, the newest first."""
+
+
+def legs_with_label(connection: sqlite3.Connection, label: str) -> list[int]:
+    """Legs that carry this label."""
+    return [row[0] for row in connection.execute("SELECT leg_id FROM labels WHERE label = ?", (label,))]
+
+
+def legs_noted(connection: sqlite3.Connection, query: str) -> list[int]:
+    """Legs with a note or a label that has every word of `query`."""
+    words = [
+        "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        for word in query.split()[:10]
+    ]
+    if not words:
+        return []
+    text = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in words)
+    rows = connection.execute(
+        "SELECT leg_id FROM (SELECT leg_id, text, at FROM notes"
+        f" UNION ALL SELECT leg_id, label, at FROM labels) WHERE {text} ORDER BY at DESC LIMIT ?",
+        (*words, MOST_LEGS),
+    )
+    return sorted({row[0] for row in rows})

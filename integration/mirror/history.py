@@ -55,6 +55,12 @@ class Cursor:
         return cls(started.replace("T", " "), int(number), way)
 
 
+_OF_LEGS = (
+    "c.id IN (SELECT value FROM json_each(?) UNION"
+    " SELECT call_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?)))"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class CallFilter:
     """What history shows. Times are text UTC, `until` exclusive; durations seconds of talk."""
@@ -77,6 +83,11 @@ class CallFilter:
     country: str | None = None
     """Calling code of the outside number: '44'."""
     charged: bool = False
+    charge_at_least: float | None = None
+    labelled: str | None = None
+    """JSON: ids of legs that carry the label asked for."""
+    noted: str | None = None
+    """JSON: ids of legs whose notes or labels have what `wanted` looks for."""
     hours: str | None = None
     """JSON: spans of UTC text [[since, until), …], of which the call began in one (`reports.hours`)."""
     only_user: int | None = None
@@ -130,6 +141,10 @@ class CallFilter:
             add("substr(c.party_e164, 1, ?) = ?", len(self.country) + 1, f"+{self.country}")
         if self.charged:
             add("c.charge > 0")
+        if self.charge_at_least is not None:
+            add("c.charge >= ?", self.charge_at_least)
+        if self.labelled is not None:
+            add(_OF_LEGS, self.labelled, self.labelled)
         if self.hours is not None:
             add(
                 "c.id IN (SELECT h.id FROM json_each(?) AS s JOIN _calls AS h"
@@ -213,14 +228,22 @@ def _matching(
     conditions, values = asked.where()
     if asked.wanted is None:
         return conditions, values
+    found: list[Any] = []
     if ordered and _common(connection, asked.wanted):
         text = "(SELECT s.text FROM _calls_search s WHERE s.rowid = c.id)"
+        groups = []
         for group in asked.wanted.groups:
-            conditions.append("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")")
-            values += group
+            groups.append("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")")
+            found += group
+        condition = " AND ".join(groups)
     else:
-        conditions.append("c.id IN (SELECT rowid FROM _calls_search WHERE _calls_search MATCH ?)")
-        values.append(asked.wanted.match)
+        condition = "c.id IN (SELECT rowid FROM _calls_search WHERE _calls_search MATCH ?)"
+        found.append(asked.wanted.match)
+    if asked.noted is not None:
+        condition = f"({condition} OR {_OF_LEGS})"
+        found += [asked.noted, asked.noted]
+    conditions.append(condition)
+    values += found
     return conditions, values
 
 

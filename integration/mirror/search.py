@@ -1,8 +1,9 @@
-"""Finding calls by any fragment of a number or a name.
+"""Finding calls by any fragment of a number, a name, or what was said.
 
 `_calls_search` is an FTS5 trigram index over the numbers of a call (digits only, as received and E.164)
-and a folded copy of its names. Triggers note in `_calls_search_due` which calls changed, so that no writer
-can forget one; `index` takes them over. The triggers can't write the index themselves: under
+and a folded copy of its names and of the transcripts of its recordings and voice messages. Triggers note
+in `_calls_search_due` which calls changed, so that no writer can forget one; `index` takes them over. The
+triggers can't write the index themselves: under
 `trusted_schema=OFF` SQLite 3.40 refuses FTS5 (and functions of ours) in triggers, and a first load is
 faster with the index after the rows (design.md §4).
 """
@@ -33,6 +34,24 @@ _INDEXED = ("id", *_NUMBERS, *_NAMES)
 _OLD = ", ".join(f"OLD.{name}" for name in _INDEXED)
 _NEW = ", ".join(f"NEW.{name}" for name in _INDEXED)
 
+
+def _told_by(table: str, legs: tuple[str, ...], texts: tuple[str, ...]) -> str:
+    """Triggers: what was said in a call arrives after the call. They stand inside upserts, whose conflict
+    clause would take the place of an OR IGNORE of theirs."""
+    due = (
+        "INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN"
+        f" ({', '.join(f'NEW.{leg}' for leg in legs)}) AND call_id NOT IN (SELECT id FROM _calls_search_due);"
+    )
+    said = " OR ".join(f"NEW.{text} IS NOT NULL" for text in texts)
+    other = " OR ".join(f"NEW.{text} IS NOT OLD.{text}" for text in texts)
+    return (
+        f"CREATE TRIGGER IF NOT EXISTS _{table}_search_insert AFTER INSERT ON {table}"
+        f" WHEN {said} BEGIN {due} END;\n"
+        f"CREATE TRIGGER IF NOT EXISTS _{table}_search_update AFTER UPDATE OF {', '.join(texts)} ON {table}"
+        f" WHEN {other} BEGIN {due} END;"
+    )
+
+
 TABLES = f"""
 CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'trigram');
 -- serves index(): calls whose text changed since
@@ -48,7 +67,18 @@ END;
 CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN
   INSERT OR IGNORE INTO _calls_search_due VALUES (OLD.id);
 END;
+{_told_by("monitors", ("live_id",), ("transcript", "summary"))}
+{_told_by("voicemessages", ("live_id", "parent_live_id"), ("transcript",))}
 """
+
+_SAID = """CASE WHEN c.recordings > 0 OR c.voicemails > 0 THEN (
+  SELECT group_concat(said, char(10)) FROM (
+    SELECT coalesce(m.transcript, '') || ' ' || coalesce(m.summary, '') AS said
+      FROM _legs l JOIN monitors m ON m.live_id = l.leg_id WHERE l.call_id = c.id
+    UNION SELECT v.transcript FROM _legs l JOIN voicemessages v ON v.live_id = l.leg_id WHERE l.call_id = c.id
+    UNION SELECT v.transcript FROM _legs l JOIN voicemessages v ON v.parent_live_id = l.leg_id
+     WHERE l.call_id = c.id)) END"""
+"""What was said in a call, for the few that have it."""
 
 MARK = "\x1f"
 
@@ -59,7 +89,9 @@ CHUNK = 10_000
 def index(tx: Transaction, limit: int = CHUNK) -> int:
     """Bring up to `limit` changed calls into the index; returns how many it did (0: nothing is due)."""
     due = tx.execute(
-        "SELECT d.id AS due, c.* FROM _calls_search_due d LEFT JOIN _calls c ON c.id = d.id LIMIT ?", (limit,)
+        f"SELECT d.id AS due, c.*, {_SAID} AS said"
+        " FROM _calls_search_due d LEFT JOIN _calls c ON c.id = d.id LIMIT ?",
+        (limit,),
     ).fetchall()
     if not due:
         return 0
@@ -90,7 +122,9 @@ def _text(row: sqlite3.Row) -> str:
     """
     parts = [str(row[name] or "").replace("+", "") for name in _NUMBERS]
     parts += [fold(str(row[name] or "")) for name in _NAMES]
-    return "\n".join(" ".join(f"{MARK}{MARK}{word}" for word in part.split()) for part in parts)
+    lines = [" ".join(f"{MARK}{MARK}{word}" for word in part.split()) for part in parts]
+    # Without marks: nobody looks for a single letter in a conversation, and they would be most of its index.
+    return "\n".join([*lines, fold(row["said"])] if row["said"] else lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class Site:
 
     def put(self, table: str, **values: Any) -> None:
         """A row of a collection table, or of ours."""
-        if not table.startswith("_"):
+        if not table.startswith("_") and table != "media":
             now = clock.stamp()
             values = {"_doc": "{}", "_first_seen": now, "_last_seen": now, "_source": "sync", **values}
         names = ", ".join(f'"{name}"' for name in values)

@@ -1,0 +1,162 @@
+"""Saved views, columns, and what of a call a search finds."""
+
+from __future__ import annotations
+
+from integration import clock
+from integration.house import callbacks, notes
+from tests.dashboard.reading import call_ids, text
+
+
+def ago(seconds: float) -> str:
+    return clock.stamp(clock.unix() - seconds)
+
+
+def test_a_view_is_kept_pinned_and_found_by_its_name(site, client):
+    site.call(1, ago(60))
+    client.post("/calls/views", name="  Monday  calls ", query="outcome=missed&evil=1", pinned="1")
+    page = client.get("/calls").text
+    assert '<a class="chip" href="/calls?outcome=missed"' in page
+    assert "Monday calls" in page
+    assert "evil" not in page
+
+
+def test_views_are_ones_own_unless_shared(site, client):
+    client.post("/calls/views", name="Mine", query="q=abc")
+    client.post("/calls/views", name="Ours", query="q=def", shared="1")
+    other = site.client("viewer")
+    page = text(other.get("/calls"))
+    assert "Ours" in page
+    assert "Mine" not in page
+    assert other.post("/calls/views/2/remove").status_code == 404
+    other.post("/calls/views", name="Everybody look", query="q=x", shared="1")
+    assert "Everybody look" not in text(client.get("/calls"))
+    client.post("/calls/views/1/remove")
+    assert "Mine" not in text(client.get("/calls"))
+
+
+def test_a_view_needs_a_name_and_replaces_one_of_the_same(site, client):
+    assert client.post("/calls/views", name=" ", query="").status_code == 400
+    client.post("/calls/views", name="One", query="q=first")
+    client.post("/calls/views", name="One", query="q=second")
+    page = client.get("/calls").text
+    assert "q=first" not in page
+    assert "q=second" in page
+
+
+def test_a_person_hides_columns_for_themselves(site, client):
+    site.call(1, ago(60), charge=1.25)
+    assert "1.25" in text(client.get("/calls"))
+    client.post("/calls/columns", column="line")
+    page = client.get("/calls")
+    assert "1.25" not in text(page)
+    assert "Waited" not in page.text.split("<thead>")[1].split("</thead>")[0]
+    assert "1.25" in text(site.client("viewer").get("/calls"))
+
+
+def test_calls_are_found_by_note_and_label(site, client):
+    for number in (1, 2, 3):
+        site.call(number, ago(60 * number))
+    site.leg(22, call_id=2)
+    site.house.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
+    site.house.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
+    assert call_ids(client.get("/calls?q=blue+kettle")) == [1]
+    assert call_ids(client.get("/calls?q=compl")) == [2]
+    assert call_ids(client.get("/calls?label=Complaint")) == [2]
+    assert call_ids(client.get("/calls?label=Compl")) == []
+    assert "1 call" in text(client.get("/calls?q=kettle"))
+
+
+def test_calls_are_found_by_what_was_said_even_if_it_is_told_later(site, client):
+    site.call(1, ago(60), recordings=1)
+    site.call(2, ago(90), voicemails=1)
+    site.leg(1)
+    site.leg(20, call_id=2)
+    assert call_ids(client.get("/calls?q=umbrella")) == []
+    site.put("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
+    site.put("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
+    assert call_ids(client.get("/calls?q=Umbrella")) == [1, 2]
+    site.mirror.write(lambda tx: tx.execute("UPDATE monitors SET summary = 'A teapot' WHERE id = 900"))
+    assert call_ids(client.get("/calls?q=teapot")) == [1]
+
+
+def test_calls_are_filtered_by_cost_and_hour(site, client):
+    site.call(1, ago(60), charge=0.5)
+    site.call(2, ago(90), charge=2.5)
+    assert call_ids(client.get("/calls?cost=1")) == [2]
+    assert call_ids(client.get("/calls?cost=0,5")) == [1, 2]
+    assert call_ids(client.get("/calls?cost=nonsense")) == [1, 2]
+
+
+def test_the_export_of_a_view_knows_its_label(site, client):
+    site.call(1, ago(60))
+    site.house.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
+    assert "label%3DOrder" in client.get("/calls?label=Order").text
+
+
+def test_the_destination_of_an_outbound_call_is_nobodys_name(site, client):
+    site.call(1, ago(60), direction="out", context="PSTN_CALL", party_name="United Kingdom Mobile")
+    page = client.get("/calls").text
+    assert 'data-open>07700 900101</a> <span class="faint small">United Kingdom Mobile</span>' in page
+    site.put("_contact_numbers", e164="+447700900101", contact_id=1, name="Nora Lind")
+    assert "data-open>United Kingdom Mobile</a>" in client.get("/calls").text  # what a contact is called
+
+
+def test_unread_messages_are_counted_for_each_person_until_they_read_them(site, client):
+    other = site.client("agent")
+    sms = {"from": "447700900101", "to": "1", "message": "Hello?", "type": "I"}
+    site.put("sms", id=1, created_at=clock.stamp(clock.unix() + 5), **sms)
+    count = 'data-count="messages">1<'
+    assert count in client.get("/").text
+    assert "Mark as read" in text(client.get("/messages?with=447700900101"))
+    client.post("/messages/read", **{"with": "447700900101", "to": clock.stamp(clock.unix() + 5)})
+    assert count not in client.get("/").text
+    assert count in other.get("/").text
+
+
+def test_the_badge_of_missed_counts_ones_own_where_agents_see_their_own(own_calls_only):
+    site = own_calls_only
+    site.call(7, ago(600), outcome="missed", user_id=1, change_no=1)
+    site.call(8, ago(600), outcome="missed", user_id=2, party="1", party_e164="+447700900102", change_no=2)
+    site.mirror.write(lambda tx: tx.announce("call", 8, {}))
+    callbacks.follow(site.house, site.mirror)
+    badge = 'data-count="missed">{}<'
+    assert badge.format(1) in site.client("agent", platform_user_id=1).get("/").text
+    assert badge.format(2) in site.client("supervisor").get("/").text
+
+
+def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(site, client):
+    site.put("users", id=5, first_name="Ann", last_name="Example", ext="1001")
+    site.put("monitors", id=900, live_id=1, timestamp=ago(60), caller="447700900101", transcript="The kettle")
+    site.put("monitors", id=901, live_id=2, timestamp=ago(90), caller="447700900102", user_id=5)
+    site.put("media", kind="recording", record_id=900, state="have", size=1000, tries=1, updated_at=ago(1))
+    site.put("voicemessages", id=800, origtime=ago(30), caller="447700900103", is_new=1, extension_id=1001)
+    page = client.get("/recordings")
+    assert [number in page.text for number in ("900.mp3", "901.mp3")] == [True, True]
+    found = client.get("/recordings?find=KETTLE").text
+    assert "<mark>kettle</mark>" in found
+    assert "901.mp3" not in found
+    assert "901.mp3" not in client.get("/recordings?state=have").text
+    heard = text(client.get("/voicemail?new=1"))
+    assert "New" in heard
+    assert "Ann Example" in heard
+    assert site.client("viewer").get("/recordings").status_code == 403
+    assert 'href="/voicemail"' not in site.client("viewer").get("/").text
+
+
+def test_a_contacts_card_tells_everything_in_one_line(site, client):
+    site.put("contacts", id=3, first_name="Nora", last_name="Lind", mobile="447700900101")
+    site.put("_contact_numbers", e164="+447700900101", contact_id=3, name="Nora Lind")
+    site.call(1, ago(300), user_name="Ann Example")
+    site.leg(1)
+    site.call(2, ago(200), outcome="voicemail", voicemails=1)
+    site.leg(2)
+    site.put("voicemessages", id=800, live_id=2, transcript="Ring me")
+    sms = {"from": "447700900101", "to": "1", "message": "On my way", "type": "I"}
+    site.put("sms", id=1, created_at=ago(100), **sms)
+    site.house.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
+    told = text(client.get("/contacts/3"))
+    order = [told.index(words) for words in ("Likes tea", "On my way", "“Ring me”", "Ann Example")]
+    assert order == sorted(order)
+    assert "Nora Lind" in text(client.get("/contacts?find=0101"))
+    assert client.get("/contacts/of/447700900101").url.endswith("/contacts/3")
+    assert client.get("/contacts/99").status_code == 404
