@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from integration.simulator.control import CALL_KEYS
 from tests.simulator.conftest import START, Client
@@ -20,7 +17,6 @@ TEXT = PAGE.read_text("utf-8")
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```\n\n```(?:json|text)\n(.*?)^```$", TEXT, re.M | re.S)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the examples are written with curl")
 def test_every_shell_example_prints_what_the_page_says(begin, tmp_path):
     client = begin(seed=1, cdrs=200, start_at=START)
     simulator = client.simulator
