@@ -1,0 +1,34 @@
+"""docs/sync.md tells the plan as it is, and the plan keeps within the budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from integration.settings import load
+from integration.sync.cost import requests_a_day, table
+from integration.sync.plan import PLAN
+
+PAGE = Path(__file__).parents[2] / "docs" / "sync.md"
+SETTINGS = load(
+    None,
+    {
+        "SWITCHROOM_PLATFORM__BASE_URL": "https://platform.example.com/v1.2",
+        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
+        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+    },
+)
+
+
+def test_the_page_has_the_table_that_the_plan_gives():
+    """After a change of the plan: paste what `table` returns."""
+    assert table(SETTINGS) in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_quiet_office_costs_a_small_part_of_the_budget():
+    budget = SETTINGS.sync.max_requests_per_minute * 1440
+    cost = sum(requests_a_day(policy, SETTINGS) for policy in PLAN.values())
+    assert 0 < cost < budget / 10
+
+
+def test_every_collection_costs_something():
+    assert all(requests_a_day(policy, SETTINGS) > 0 for policy in PLAN.values())
