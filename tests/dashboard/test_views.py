@@ -128,7 +128,7 @@ def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(site
     site.put("users", id=5, first_name="Ann", last_name="Example", ext="1001")
     site.put("monitors", id=900, live_id=1, timestamp=ago(60), caller="447700900101", transcript="The kettle")
     site.put("monitors", id=901, live_id=2, timestamp=ago(90), caller="447700900102", user_id=5)
-    site.put("media", kind="recording", record_id=900, state="have", size=1000, tries=1, updated_at=ago(1))
+    site.put("media", kind="recording", record_id=900, path="x", state="have", size=1000, updated_at=ago(1))
     site.put("voicemessages", id=800, origtime=ago(30), caller="447700900103", is_new=1, extension_id=1001)
     page = client.get("/recordings")
     assert [number in page.text for number in ("900.mp3", "901.mp3")] == [True, True]
