@@ -13,17 +13,10 @@ import orjson
 import integration
 from integration import clock
 from integration.documents import Document, PageDocuments, read_item, read_page
-from integration.errors import (
-    ConfigurationError,
-    CredentialsRefused,
-    PlatformBroken,
-    PlatformError,
-    PlatformRefused,
-    PlatformThrottled,
-    PlatformUnreachable,
-)
+from integration.errors import ConfigurationError, PlatformBroken, PlatformThrottled, PlatformUnreachable
 from integration.platform_api import files, paging
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
+from integration.platform_api.failures import failure
 from integration.platform_api.login import Account, ApiKey, Login, Secret
 from integration.platform_api.retry import persist, retry_after
 from integration.platform_api.transport import JSON_LIMIT, Answer, Body, Transport
@@ -172,7 +165,7 @@ class Platform:
         total = seconds or max(self._seconds, files.seconds_for(size))
         with self._exchange("GET", path, None, who, None, total, {"Accept-Encoding": "identity"}) as body:
             if body.status != 200:
-                raise self._error(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
+                raise failure(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
             return files.store(body, into, size=size, limit=limit, check=check)
 
     def keep_alive(self) -> bool:
@@ -215,7 +208,7 @@ class Platform:
         with self._transport.exchange("POST", path, _headers(content), content, self._seconds) as reply:
             answer = _answer(reply)
         if answer.status >= 400:
-            raise self._error(path, answer.status, answer.headers, answer.body)
+            raise failure(path, answer.status, answer.headers, answer.body)
         return answer
 
     def _persist(self, once: Callable[[], T], who: Who, tries: int | None) -> T:
@@ -244,7 +237,7 @@ class Platform:
         elif caller is None and answer.status != 401:
             self._praise()
         if check and failed:
-            raise self._error(target, answer.status, answer.headers, answer.body)
+            raise failure(target, answer.status, answer.headers, answer.body)
         return answer
 
     @contextmanager
@@ -308,27 +301,6 @@ class Platform:
         self._away_since = None
         self.account.accepted()
 
-    @staticmethod
-    def _error(target: str, status: int, headers: Mapping[str, str], body: bytes) -> PlatformError:
-        path = target.partition("?")[0]
-        message, errors = _said(body)
-        about = f"{path}: {message}" if message else f"{path}: status {status}"
-        if status == 429:
-            return PlatformThrottled(
-                about, status=status, errors=errors, retry_after=retry_after(headers.get("Retry-After"))
-            )
-        if status == 401:
-            return CredentialsRefused(about, status=status, errors=errors)
-        if status >= 500 or status == 408:
-            return PlatformBroken(
-                about, status=status, errors=errors, retry_after=retry_after(headers.get("Retry-After"))
-            )
-        if 300 <= status < 400:
-            about = (
-                f"{path}: the platform redirects elsewhere, which is not followed; check platform.base_url"
-            )
-        return PlatformRefused(about, status=status, errors=errors)
-
 
 def _caller(credentials: Secret | tuple[str, str, str] | None) -> Secret | None:
     if credentials is None or isinstance(credentials, Secret):
@@ -356,19 +328,3 @@ def _answer(body: Body) -> Answer:
 
 def _read_body(body: Body, limit: int) -> bytes:
     return b"".join(body.chunks(limit))
-
-
-def _said(body: bytes) -> tuple[str, list[Any]]:
-    """`message` and `errors` of an error body (specification, Errors; observed.md §5), where it has them."""
-    try:
-        parsed = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return "", []
-    if not isinstance(parsed, dict):
-        return "", []
-    errors = parsed.get("errors")
-    errors = errors if isinstance(errors, list) else []
-    message = parsed.get("message")
-    first = errors[0].get("message") if errors and isinstance(errors[0], dict) else None
-    parts = [part for part in (message, first) if isinstance(part, str) and part]
-    return " – ".join(dict.fromkeys(parts))[:300], errors
