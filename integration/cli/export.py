@@ -16,7 +16,7 @@ from integration import settings as settings_module
 from integration.catalogue import UnknownResource, resource
 from integration.cli import config_option, guarded
 from integration.errors import QueryError, StorageError
-from integration.exports import csv, jsonl, xlsx
+from integration.exports import csv, jsonl, parquet, xlsx
 from integration.exports.presets import PRESETS
 from integration.exports.selection import Selection, select, select_preset
 from integration.exports.zip import Archive
@@ -40,12 +40,18 @@ from integration.settings import Settings
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "xlsx", "jsonl", "zip"]),
+    type=click.Choice(["csv", "xlsx", "parquet", "jsonl", "zip"]),
     default="csv",
     show_default=True,
     help="Form of the file.",
 )
 @click.option("--bom", is_flag=True, help="Begin the CSV with a byte order mark, for Excel.")
+@click.option(
+    "--partition-by",
+    "by_month",
+    type=click.Choice(["month"]),
+    help="Parquet: write a folder with a part for each month (UTC) instead of one file.",
+)
 @click.option(
     "--out", metavar="FILE", default="-", help="Where to write; '-' is standard output, the default."
 )
@@ -60,11 +66,14 @@ def command(
     tz: str | None,
     form: str,
     bom: bool,
+    by_month: str | None,
     out: str,
     config: Path | None,
 ) -> None:
     """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses; or a
     ready-made export: call-history, missed, recordings, voicemail, messages."""
+    if by_month and form != "parquet":
+        raise click.UsageError("--partition-by is for --format parquet")
     given = {"from": since, "to": until, "filter": conditions, "columns": columns, "tz": tz}
     try:
         settings = settings_module.load(config, os.environ)
@@ -76,6 +85,15 @@ def command(
                 chunks = jsonl.stream(lambda: nullcontext(connection), selection)
             elif form == "zip":
                 chunks = Archive(lambda: nullcontext(connection), selection, settings.storage.data_dir)
+            elif form == "parquet" and by_month:
+                if out == "-":
+                    raise click.UsageError("--partition-by needs --out FOLDER")
+                months = parquet.write_months(lambda: nullcontext(connection), selection, Path(out))
+                for month, count in sorted(months.items()):
+                    print(f"{month}  {count} rows", file=sys.stderr)
+                return
+            elif form == "parquet":
+                chunks = parquet.stream(lambda: nullcontext(connection), selection)
             elif form == "xlsx":
                 chunks = xlsx.stream(lambda: nullcontext(connection), selection)
             else:

@@ -1,0 +1,82 @@
+"""Parquet read back by pyarrow and DuckDB: types, drifted values, months."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet
+import pytest
+
+from integration.errors import QueryError
+from integration.exports import parquet
+from integration.exports.selection import select
+from tests.dashboard.site import running
+from tests.exports.test_call_history import exporting
+from tests.facade.tables import collection_at
+from tests.facade.test_query import CALLS
+
+
+def read_back(tmp_path: Path, records: list[dict[str, Any]], args: dict[str, str]) -> pyarrow.Table:
+    table = collection_at(":memory:", CALLS, records)
+    out = tmp_path / "calls.parquet"
+    out.write_bytes(b"".join(parquet.stream(lambda: nullcontext(table), select(CALLS, args))))
+    return pyarrow.parquet.read_table(out)
+
+
+def test_every_column_has_its_type_whatever_a_month_holds(tmp_path: Path) -> None:
+    record = {"id": 1, "duration": 7, "calldate": "2026-07-01 09:15:30", "src": "+442079460001", "charge": 1}
+    full = read_back(tmp_path, [record], {})
+    empty = read_back(tmp_path, [], {})
+    assert full.schema == empty.schema
+    (row,) = full.to_pylist()
+    assert row["calldate"] == datetime(2026, 7, 1, 9, 15, 30, tzinfo=UTC)
+    assert (row["src"], row["duration"], row["charge"]) == ("+442079460001", 7, 1.0)
+
+
+def test_what_drifted_stands_aside_and_is_not_lost(tmp_path: Path) -> None:
+    records = [{"id": 1, "duration": "soon", "calldate": "0000-00-00 00:00:00", "src": 5}, {"id": 2}]
+    first, second = read_back(tmp_path, records, {"columns": "id,duration,calldate,src"}).to_pylist()
+    assert first["_unfit"] == '{"duration":"soon","calldate":"0000-00-00 00:00:00"}'
+    assert (first["duration"], first["calldate"], first["src"]) == (None, None, "5")
+    assert second["_unfit"] is None
+
+
+def test_months_make_one_data_set_that_may_be_written_again(tmp_path: Path) -> None:
+    stamps = ["2026-06-30 23:59:59", "2026-07-01 00:00:00", "2026-07-31 23:59:59", None, "soon"]
+    records = [{"id": number, "calldate": stamp} for number, stamp in enumerate(stamps, 1)]
+    table = collection_at(":memory:", CALLS, records)
+    for _ in range(2):
+        done = parquet.write_months(lambda: nullcontext(table), select(CALLS, {}), tmp_path / "set")
+        assert done == {"2026-06": 1, "2026-07": 2, "undated": 2}
+    found = duckdb.sql(
+        f"SELECT month, list(id ORDER BY id) FROM read_parquet('{tmp_path}/set/*/*.parquet',"
+        " hive_partitioning = true) GROUP BY month ORDER BY month"
+    ).fetchall()
+    assert found == [("2026-06", [1]), ("2026-07", [2, 3]), ("undated", [4, 5])]
+    july = select(CALLS, {"from": "2026-07-01", "to": "2026-08-01"})
+    table.execute("DELETE FROM cdrs WHERE id = 3")
+    assert parquet.write_months(lambda: nullcontext(table), july, tmp_path / "set") == {"2026-07": 1}
+    assert len(list((tmp_path / "set").rglob("*"))) == 6
+
+
+def test_calls_come_over_http(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as site:
+        site.call(1, "2026-07-01 09:15:30", talk_seconds=61)
+        answer = exporting(site).get("/exports/call-history.parquet")
+    (tmp_path / "calls.parquet").write_bytes(answer.data)
+    (row,) = pyarrow.parquet.read_table(tmp_path / "calls.parquet").to_pylist()
+    assert row["started_local"] == "2026-07-01 10:15:30+01:00"
+    assert (row["talk_seconds"], row["party_e164"]) == (61, "+447700900101")
+
+
+def test_without_its_package_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = collection_at(":memory:", CALLS, [])
+    with pytest.raises(QueryError, match=r"switchroom\[parquet\]"):
+        parquet.stream(lambda: nullcontext(table), select(CALLS, {}))
