@@ -1,0 +1,65 @@
+"""The examples of docs/exports.md, run as they stand there, and its list of columns."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration.exports.presets import PRESETS
+from tests.facade.conftest import Room, room, sample, settings
+
+__all__ = ["room", "settings"]
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "exports.md").read_text()
+CDR = sample("response-cdrs-list-200")["data"][0]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_examples_of_the_manual_run(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room.put(
+        "cdrs",
+        *({**CDR, "id": number, "calldate": f"2026-0{month}-15 10:00:00", "duration": 60, "charge": 0.25}
+          for number, month in enumerate((6, 7, 7), 1)),
+    )  # fmt: skip
+    (tmp_path / "data").symlink_to(tmp_path)
+    (command,) = (line for block in blocks("sh") for line in block.splitlines() if "switchroom" in line)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "app.py"), *shlex.split(command)[1:]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={
+            "PATH": os.environ["PATH"],
+            "SWITCHROOM_PLATFORM__BASE_URL": "http://127.0.0.1:9/v1.2",
+            "SWITCHROOM_PLATFORM__USER_ID": "1",
+            "SWITCHROOM_PLATFORM__API_KEY": "a" * 40,
+            "SWITCHROOM_STORAGE__DATA_DIR": str(tmp_path),
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2026-07  2 rows" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(block, names)  # the examples are the project's own
+    assert names["busiest"] == [("2026-06", 1, 0.25), ("2026-07", 2, 0.5)]
+    assert names["minutes"].to_dict() == {"2026-06": 1.0, "2026-07": 2.0}
+    assert names["newest"][0][0] == "2026-07-15 10:00:00"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_manual_lists_the_default_columns_in_their_order(name: str) -> None:
+    line = re.search(rf"- \*\*`{name}`\*\*[^\n]*\n([^\n]*)", PAGE)
+    assert line is not None
+    assert tuple(re.findall(r"`([^`]+)`", line[1])) == PRESETS[name].columns
