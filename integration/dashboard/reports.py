@@ -95,11 +95,11 @@ def period(args: Mapping[str, str], today: date) -> Period:
 
 @blueprint.app_template_filter()
 def ceiling(most: float) -> float:
-    """The end of an axis: the next of 2, 4, 10, 20, 40, 100 …, at least 2."""
-    top = 2.0
-    while top < most:
-        top *= 2.5 if f"{top:.0f}"[0] == "4" else 2.0
-    return int(top)
+    """The end of an axis, whose half is a whole number too: the next of 2, 4, 6, 8, 10, 20, 40, 60 …"""
+    size = 1
+    while 10 * size < most:
+        size *= 10
+    return next(step * size for step in (2, 4, 6, 8, 10) if step * size >= most)
 
 
 @blueprint.get("/reports")

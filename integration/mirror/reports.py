@@ -202,9 +202,9 @@ def calling_code(digits: str | None) -> str | None:
 @cache
 def country_name(code: str | None) -> str:
     """'GB +44'. The names of phonenumbers come with 40 MB of places, for which a report is not worth it."""
-    regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ())
-    named = [region for region in regions if region != "001"][:2]
-    return f"{'/'.join(named)} +{code}".strip()
+    regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
+    name = {"US": "North America", "001": ""}.get(regions[0], regions[0])
+    return f"{name} +{code}".strip()
 
 
 def _figures(row: Iterable[float | None]) -> Figures:

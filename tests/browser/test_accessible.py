@@ -1,0 +1,142 @@
+"""Every page as axe-core judges it, light and dark. It comes with a test dependency; none of it is ours."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from integration import clock
+from integration.house import audit, callbacks, journal, wallboards
+
+PAGES = (
+    "/",
+    "/missed",
+    "/missed?state=closed",
+    "/calls",
+    "/calls?q=nobody",
+    "/calls/1",
+    "/messages",
+    "/messages?with=447700900101",
+    "/voicemail",
+    "/recordings",
+    "/contacts",
+    "/contacts/new",
+    "/account",
+    "/account/users",
+    "/account/users/1",
+    "/reports?range=week",
+    "/system",
+    "/system/events/1",
+    "/system/journal",
+    "/settings",
+    "/settings/people/1",
+    "/settings/audit",
+)
+EMPTY = (
+    "/",
+    "/missed",
+    "/calls",
+    "/messages",
+    "/voicemail",
+    "/recordings",
+    "/contacts",
+    "/reports",
+    "/account",
+)
+
+
+def ago(seconds: float) -> str:
+    return clock.stamp(clock.unix() - seconds)
+
+
+@pytest.fixture
+def full(site):
+    """Something on every page."""
+    outcomes = ("answered", "missed", "voicemail", "abandoned", "internal")
+    for number in range(1, 21):
+        outcome = outcomes[number % 5]
+        site.call(
+            number,
+            ago(3000 * number),
+            outcome=outcome,
+            direction="internal" if outcome == "internal" else "in",
+            party_name=f"Caller {number}",
+            group_kind="queue",
+            group_id=5,
+            group_name="Support",
+            user_id=1,
+            user_name="Ann Example",
+            recordings=int(number == 1),
+            charge=0.1,
+            change_no=number,
+        )
+    site.house.write(
+        lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
+    )
+    while callbacks.follow(site.house, site.mirror):
+        pass
+    for number, state in enumerate(("ringing", "dialling", "talking", "on_hold"), 40):
+        site.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)
+    site.call(44, ago(600), state="talking", outcome=None, unconfirmed=1)
+    site.leg(1)
+    site.put("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello", timestamp=ago(3000))
+    site.put("users", id=1, first_name="Ann", last_name="Example", ext="1001")
+    site.put("queues", id=5, name="Support", number="2001")
+    site.put("ddis", id=1, e164="442079460002", name="Main")
+    site.put("voicemessages", id=3, live_id=3, caller="447700900101", origtime=1, duration=9, transcript="Hi")
+    site.put("contacts", id=1, first_name="Greta", last_name="Lindqvist", tel="447700900101")
+    site.put("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
+    site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
+    site.inbox.database.write(
+        lambda tx: tx.execute(
+            "INSERT INTO inbox (event_id, received_at, event_name, body, status, error, body_hash)"
+            " VALUES ('1', ?, 'call.odd', x'7b7d', 'failed', 'boom', x'00')",
+            (ago(60),),
+        )
+    )
+    journal.begin(site.house, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
+    audit.record(site.house, "ann@example.com", "login", result="refused")
+    wallboards.add(site.house, "Front desk")
+
+
+def complaints(page) -> list[str]:
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        f"{one['id']}: {node['target'][0]} {node['html'][:160]} {node['failureSummary'][:200]}"
+        for one in found
+        for node in one["nodes"][:4]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing_to_complain_of(browse, full, page, path, scheme):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    assert complaints(browse(path)) == []
+
+
+@pytest.mark.parametrize("path", EMPTY)
+def test_empty_pages_are_accessible_too(browse, page, path):
+    assert complaints(browse(path)) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_opened_parts_are_accessible_too(browse, full, page, scheme):
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    browse("/calls")
+    page.locator("#call-1 .place").click()
+    page.locator("#drawer h2").wait_for()
+    assert complaints(page) == []
+    page.keyboard.press("Escape")
+    page.get_by_text("Filter", exact=False).first.click()
+    assert complaints(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert complaints(page) == []
+
+
+def test_the_wallboard_login_and_setup_are_accessible(site, full, page):
+    token = wallboards.add(site.house, "Hall")
+    for path in (f"/wall/{token}", "/login"):
+        page.goto(site.url + path)
+        assert complaints(page) == []

@@ -1,0 +1,218 @@
+"""Forty ways to run a script, arriving by webhook and by REST: none runs, on any page, at any live update.
+
+A browser that refuses one by policy says so on its console, and that counts as a failure too: what is from
+outside has to be text, not a script that was caught.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from integration import clock
+from integration.catalogue import resource
+from integration.documents import read_page
+from integration.inbox.apply import Applier
+from integration.inbox.receive import make_receiver
+from integration.mirror.upsert import upsert
+from tests.browser.test_accessible import PAGES
+
+CALL = "window.pwned&&pwned(1)"
+PAYLOADS = (
+    f"<script>{CALL}</script>",
+    f"<ScRiPt>{CALL}</sCrIpT>",
+    f"</script><script>{CALL}</script>",
+    f"</title><script>{CALL}</script>",
+    f"</textarea><script>{CALL}</script>",
+    f"</style><script>{CALL}</script>",
+    f"--><script>{CALL}</script>",
+    f"]]><script>{CALL}</script>",
+    f"<img src=x onerror={CALL}>",
+    f"<img src=x onerror='{CALL}'>",
+    f'"><img src=x onerror={CALL}>',
+    f"'><img src=x onerror={CALL}>",
+    f'" onmouseover="{CALL}" x="',
+    f"' onfocus='{CALL}' autofocus x='",
+    f"` onclick={CALL} x=`",
+    f'" autofocus onfocus={CALL} tabindex=1 x="',
+    f"<svg onload={CALL}>",
+    f"<svg/onload={CALL}>",
+    f"<svg><script>{CALL}</script></svg>",
+    f"<svg><animate onbegin={CALL} attributeName=x dur=1s>",
+    f"<body onload={CALL}>",
+    f"<details open ontoggle={CALL}>",
+    f"<video><source onerror={CALL}></video>",
+    f"<audio src=x onerror={CALL}>",
+    f"<input autofocus onfocus={CALL}>",
+    f"<select autofocus onfocus={CALL}></select>",
+    f"<marquee onstart={CALL}>x</marquee>",
+    f"<iframe srcdoc='<script>parent.{CALL}</script>'></iframe>",
+    f"<iframe src=javascript:{CALL}></iframe>",
+    f"<object data=javascript:{CALL}></object>",
+    f"<embed src=javascript:{CALL}>",
+    f"<a href=javascript:{CALL} id=evil>x</a>",
+    f"javascript:{CALL}",
+    f"java\tscript:{CALL}",
+    f"data:text/html,<script>{CALL}</script>",
+    f"{{{{constructor.constructor('{CALL}')()}}}}",
+    f"${{{CALL}}}",
+    f"\\u003cscript\\u003e{CALL}\\u003c/script\\u003e",
+    f"&lt;script&gt;{CALL}&lt;/script&gt;&#60;img src=x onerror={CALL}&#62;",
+    f"<math><mi xlink:href=javascript:{CALL}>x</mi><style><img src=x onerror={CALL}></style>",
+)
+FIRST = 5000
+
+
+def webhook(number: int, name: str, payload: str) -> dict[str, object]:
+    """A call event every text field of which is hostile."""
+    now = clock.stamp(clock.unix() - 5)
+    return {
+        "id": f"t.{number}.{name}", "event_time": now, "event_name": f"call.{name}", "call_id": FIRST + number,
+        "state": {"ringing": "RINGING", "hangup": "HANGUP"}[name], "connected_at": None, "start_time": now,
+        "context": "LOCAL_USER" if number % 2 else payload, "destination": "in", "duration": 0,
+        "t_cause": payload, "src": payload if number % 3 == 0 else f"44770090{number:04}", "src_id": "0",
+        "src_name": payload, "src_hash": payload, "dst": payload if number % 4 == 0 else "442079460002",
+        "dst_id": "10002", "dst_name": payload, "terminated_by": payload,
+    }  # fmt: skip
+
+
+class Outside:
+    """The platform's two doors into this installation: the receiver, and what REST lists."""
+
+    def __init__(self, site) -> None:
+        self.site = site
+        self.receiver = make_receiver(site.inbox, site.settings.webhooks, ["s" * 43]).test_client()
+        self.applier = Applier(site.inbox, site.mirror, site.calls, lambda: None)
+
+    def sends(self, event: dict[str, object]) -> None:
+        assert self.receiver.post("/webhooks/" + "s" * 43, json=event).status_code == 200
+        with self.site.inbox.database.read() as connection:
+            seqs = [row[0] for row in connection.execute("SELECT seq FROM inbox ORDER BY seq DESC LIMIT 1")]
+        self.applier.again(seqs)
+
+    def lists(self, collection: str, *records: dict[str, object]) -> None:
+        page = read_page(json.dumps({"data": records, "total": len(records)}).encode())
+        self.site.mirror.write(
+            lambda tx: upsert(tx, resource(collection), page.documents, source="sync", asked_at=clock.stamp())
+        )
+
+
+@pytest.fixture
+def outside(site):
+    """Everything hostile is here already, once each."""
+    outside = Outside(site)
+    now = clock.stamp(clock.unix() - 60)
+    for number, evil in enumerate(PAYLOADS, 1):
+        outside.lists(
+            "users",
+            {"id": number, "first_name": evil, "last_name": evil, "ext": f"{1000 + number}", "email": evil},
+        )
+        outside.lists(
+            "contacts",
+            {
+                "id": number,
+                "first_name": evil,
+                "last_name": evil,
+                "company": evil,
+                "tel": f"44770090{number:04}",
+                "notes": evil,
+                "email": evil,
+            },
+        )
+        outside.lists("queues", {"id": number, "name": evil, "number": evil})
+        outside.lists("ringgroups", {"id": number, "name": evil, "number": evil})
+        outside.lists("ddis", {"id": number, "e164": f"4420794600{number:02}", "name": evil, "uri": evil})
+        outside.lists(
+            "calllabels", {"id": number, "name": evil, "label": evil, "action_url": evil, "colour": evil}
+        )
+        outside.lists("cdrs", {"id": number, "live_id": number, "calldate": now, "duration": 9, "billsec": 5,
+                               "src": evil if number % 5 == 0 else f"44770090{number:04}", "src_name": evil, "clid": evil,
+                               "dst": "442079460002", "dst_name": evil, "disposition": evil, "destination": "in",
+                               "context": evil, "t_cause": evil, "info": evil, "labels": [{"name": evil, "action_url": evil}],
+                               "metadata": {evil: evil}, "user_id": number, "type": evil})  # fmt: skip
+        outside.lists("monitors", {"id": number, "live_id": number, "duration": 9, "size": 9, "user_id": number, "caller": evil,
+                                   "called": evil, "summary": evil, "transcript": evil, "sentiment": evil, "timestamp": now,
+                                   "dst_name": evil, "transcript_speakers": evil})  # fmt: skip
+        outside.lists("voicemessages", {"id": number, "live_id": number, "caller": evil, "callerid": evil, "dialled": evil,
+                                        "transcript": evil, "folder": evil, "origtime": 1, "duration": 9})  # fmt: skip
+        outside.lists(
+            "sms",
+            {
+                "id": number,
+                "created_at": now,
+                "from": f"44770090{number:04}",
+                "to": "442079460002",
+                "message": evil,
+                "type": "I",
+                "result": evil,
+            },
+        )
+        outside.sends({"id": f"t.sms.{number}", "event_time": now, "event_name": "sms.received", "customer_id": 1,
+                       "user_id": None, "from_no": evil, "to_no": evil, "text": evil})  # fmt: skip
+        outside.sends(webhook(number, "ringing", evil))
+        outside.sends({"id": evil, "event_name": evil, "call_id": evil})
+    return outside
+
+
+@pytest.fixture
+def ran(page):
+    """What ran, told by the page itself, or by a dialogue."""
+    told: list[str] = []
+    page.context.expose_binding("pwned", lambda source, *_: told.append(source["page"].url))
+    page.on("dialog", lambda dialog: (told.append(dialog.message), dialog.dismiss()))
+    yield told
+    assert told == []
+
+
+def provoke(page) -> None:
+    """Do what a script may wait for: move over, focus and open everything there is."""
+    page.evaluate(
+        """() => { for (const el of document.querySelectorAll('main *')) {
+            for (const name of ['mouseover', 'focus', 'toggle', 'error', 'load']) el.dispatchEvent(new Event(name));
+            if (el.matches('details')) el.open = true; } }"""
+    )
+
+
+DEEP = ("/calls/1", "/calls/5003", "/account/contacts", "/account/contacts/3", "/account/calllabels", "/account/cdrs",
+        "/account/cdrs/2", "/account/monitors/2", "/messages?with=447700900003", "/contacts/3",
+        "/contacts/of/447700900003", "/calls/3/beside", "/system/events/3")  # fmt: skip
+
+
+def test_nothing_from_outside_runs_on_any_page(browse, outside, page, ran, problems):
+    assert len(PAYLOADS) == 40
+    # Each page would hold one of the few streams this server has; the next test is about streams.
+    page.route(
+        "**/live/stream**",
+        lambda route: route.fulfill(body="retry: 600000\n\n", content_type="text/event-stream"),
+    )
+    for path in (*PAGES, *DEEP):
+        browse(path)
+        provoke(page)
+        assert page.locator("#evil, main img, main iframe, main script, main svg [onbegin]").count() == 0, (
+            path
+        )
+        leading = page.evaluate(
+            "[...document.links].map(a => a.protocol).filter(p => !/^(https?|tel|mailto):$/.test(p))"
+        )
+        assert leading == [], path
+        assert ran == [], path
+        assert [said for said in problems if "404" not in said] == [], path
+        problems.clear()
+
+
+def test_nothing_from_outside_runs_as_it_comes_in_live(browse, outside, page, ran):
+    browse("/")
+    expect(page.locator(f"#call-{FIRST + 1}")).to_be_visible()
+    for number, evil in enumerate(PAYLOADS, 1):
+        outside.sends(webhook(100 + number, "ringing", evil))
+    expect(page.locator(f"#call-{FIRST + 100 + len(PAYLOADS)}")).to_be_visible()
+    provoke(page)
+    page.locator(f"#call-{FIRST + 101} .state").click()
+    expect(page.locator("#drawer h2")).to_be_visible()
+    for number in (101, 109, 111, 113):
+        outside.sends(webhook(number, "hangup", PAYLOADS[number - 101]))
+    expect(page.locator(f"#group-ended #call-{FIRST + 113}")).to_be_visible()
+    provoke(page)
+    assert page.locator("#evil, #main img, #drawer img, #main iframe").count() == 0
