@@ -1,0 +1,76 @@
+"""The examples of docs/facade.md, run as they stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import ROOT, Product, Simulator, wait_for
+
+TEXT = (ROOT / "docs" / "facade.md").read_text("utf-8")
+SHELL = [text for text in re.findall(r"^```sh\n(.*?)\n```$", TEXT, re.M | re.S) if "curl" in text]
+PYTHON = re.findall(r"^```python\n(.*?)\n```$", TEXT, re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    simulator = Simulator("--seed", "5", "--no-traffic")
+    product = None
+    try:
+        product = Product(
+            tmp_path_factory.mktemp("data"),
+            base_url=simulator.url.replace("/v1.2", "/v1.2/voipstudio"),
+            user_id=simulator.user_id,
+            api_key=simulator.api_key,
+            sync__max_requests_per_minute="100000",
+            recordings__download="false",
+        )
+        read, write = (
+            product.command("key", "add", scope, "--scope", scope).stdout.strip()
+            for scope in ("read", "write")
+        )
+        token = {"X-Auth-Token": read.partition(":")[2]}
+
+        def complete() -> bool:
+            answers = [product.client.ask("GET", f"/v1.2/{name}", None, token) for name in ("cdrs", "users")]
+            return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in answers)
+
+        wait_for(complete, "the mirror", 60)
+        base = f"{product.url}/v1.2/voipstudio"
+        yield {**os.environ, "BASE": base, "KEY": read, "WRITE_KEY": write}
+    finally:
+        if product is not None:
+            product.stop()
+        simulator.stop()
+
+
+def run(command: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("text", SHELL, ids=range(len(SHELL)))
+def test_the_shell_examples_answer_with_records(text: str, environment: dict[str, str]) -> None:
+    body = json.loads(run(["sh", "-euc", text], environment))
+    assert body["total"] > 0
+    assert body["data"]
+
+
+@pytest.mark.parametrize("text", PYTHON, ids=range(len(PYTHON)))
+def test_the_python_examples_run(text: str, environment: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "example.py"
+    program.write_text(text)
+    assert run([sys.executable, str(program)], environment).strip()
+
+
+def test_there_are_examples() -> None:
+    assert (len(SHELL), len(PYTHON)) == (3, 3)
+    assert "import pandas" in PYTHON[-1]
