@@ -18,17 +18,16 @@ def inline() -> bool:
 def done(message: str, to: str) -> Response:
     """It was done: `message` for a script, else on to the page `to`."""
     if inline():
-        return jsonify({"message": message})
+        return jsonify({"done": True, "message": message})
     return redirect(to, 303)
 
 
 def refused(said: Said) -> Response:
     """It was not done, or nobody knows: why, in words."""
-    status = said.status if said.status and 400 <= said.status < 500 else 502
     if inline():
-        response = jsonify({**error_body(said.message), "fields": said.fields})
-        response.status_code = status
-        return response
+        # Told in words on the page, not by a status, which browsers put on the console as a fault.
+        return jsonify({**error_body(said.message), "done": False, "fields": said.fields})
+    status = said.status if said.status and 400 <= said.status < 500 else 502
     return errors.answer(status, said.message, "Not done" if said.status else "No answer")
 
 

@@ -22,8 +22,8 @@ async function send(event) {
     const answer = await fetch(form.action, { method: "POST", body: new FormData(form, event.submitter), headers: { Accept: "application/json" } });
     const said = await answer.json();
     if (said.location) return location.assign(said.location);
-    toast(said.message, !answer.ok);
-    if (answer.ok) {
+    toast(said.message, !said.done);
+    if (said.done) {
       form.reset();
       if (form.once) form.once.value = `${Date.now()}${Math.random()}`;
       form.closest("details")?.removeAttribute("open");

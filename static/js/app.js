@@ -4,6 +4,7 @@ import { start as drawer } from "./drawer.js";
 import { start as players } from "./player.js";
 import { start as live } from "./live.js";
 import { start as act } from "./act.js";
+import { start as bell } from "./bell.js";
 
 for (const button of document.querySelectorAll("[data-action][hidden], [data-copy][hidden]")) button.hidden = false;
 
@@ -21,6 +22,7 @@ timers();
 keys();
 drawer();
 act();
+bell();
 players(document);
 document.querySelector("#talk > :last-child")?.scrollIntoView({ block: "end" });
 if (document.body.dataset.change) live();

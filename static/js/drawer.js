@@ -6,7 +6,7 @@ let current = null, came = null;
 
 export const shown = () => current;
 
-export async function open(id) {
+export async function open(id, unasked) {
   if (!id || !drawer) return;
   if (!current) came = document.activeElement;
   current = String(id);
@@ -14,7 +14,9 @@ export async function open(id) {
   try { answer = await fetch(`/calls/${encodeURIComponent(id)}/beside`); } catch { return location.assign(`/calls/${id}`); }
   if (current !== String(id)) return;
   if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
-  drawer.innerHTML = await answer.text();
+  const html = await answer.text();
+  if (unasked && busy()) return;
+  drawer.innerHTML = html;
   for (const button of drawer.querySelectorAll("[hidden][data-copy]")) button.hidden = false;
   drawer.hidden = false;
   mark(id);
@@ -30,7 +32,7 @@ export function close() {
 
 // What somebody is about to say or confirm is not taken from under their hands.
 const busy = () => drawer.querySelector("details[open]") || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
-export const again = (id) => { if (current === String(id) && !busy()) open(id); };
+export const again = (id) => { if (current === String(id) && !busy()) open(id, true); };
 
 function mark(id) {
   for (const row of document.querySelectorAll("tr.row[aria-selected]")) row.removeAttribute("aria-selected");

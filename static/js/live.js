@@ -2,6 +2,7 @@
 // others. Where streams fail (a proxy that buffers, too many open), the page asks again every few seconds.
 import { again } from "./drawer.js";
 import { seen } from "./act.js";
+import { ring } from "./bell.js";
 import { sync, tick } from "./timers.js";
 
 const EVENTS = ["call", "call_gone", "sms", "callback", "reload"];
@@ -140,6 +141,7 @@ function read() {
     for (const name of EVENTS) source.addEventListener(name, (event) => {
       const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
       tell(message);
+      ring(message.data);
       take(message.name, message.data, message.id);
     });
     source.onerror = () => {

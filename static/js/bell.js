@@ -1,0 +1,35 @@
+// A sound and a notice on the desktop when a call rings, for who asked for them. The tab that reads the stream rings.
+const get = (name) => { try { return localStorage.getItem(name) === "1"; } catch { return false; } };
+let rung = null;
+
+function sound() {
+  const context = new AudioContext();
+  const gain = new GainNode(context, { gain: 0.08 });
+  gain.connect(context.destination);
+  for (const [at, frequency] of [[0, 660], [0.18, 880]]) {
+    const tone = new OscillatorNode(context, { frequency });
+    tone.connect(gain);
+    tone.start(context.currentTime + at);
+    tone.stop(context.currentTime + at + 0.14);
+  }
+  setTimeout(() => context.close(), 1000);
+}
+
+export function ring(data) {
+  if (!data.say || rung === data.id) return;
+  rung = data.id;
+  if (get("bell-sound")) sound();
+  if (get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => { focus(); location.assign("/"); };
+}
+
+export function start() {
+  for (const box of document.querySelectorAll("[data-bell]")) {
+    const name = `bell-${box.dataset.bell}`;
+    box.checked = get(name);
+    box.addEventListener("change", async () => {
+      if (box.checked && box.dataset.bell === "notice" && (!("Notification" in window) || await Notification.requestPermission() !== "granted")) box.checked = false;
+      if (box.checked && box.dataset.bell === "sound") sound();
+      try { localStorage.setItem(name, box.checked ? "1" : "0"); } catch { /* private mode */ }
+    });
+  }
+}

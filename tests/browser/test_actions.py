@@ -1,0 +1,158 @@
+"""Deeds in a real browser, at the whole product with a simulated platform: they show where one is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from integration import clock
+from integration.house import callbacks
+from tests.browser.conftest import log_in, watch
+
+
+@pytest.fixture
+def talking(whole, logged_in):
+    """A call that talks, shown on the live page; its root's id."""
+    logged_in.goto(whole.product.url + "/live")
+    made = whole.script("plain_answered", talk_seconds=600, until="connected")
+    expect(logged_in.locator(f"#call-{made['root_call_id']}")).to_contain_text("Talking")
+    return made["root_call_id"]
+
+
+def open_drawer(page, call) -> None:
+    page.locator(f"#call-{call} a.name").click()
+    expect(page.locator("#drawer h2")).to_be_visible()
+
+
+def test_hanging_up_asks_with_name_and_seconds_and_the_call_leaves_the_list(whole, logged_in, talking):
+    page = logged_in
+    open_drawer(page, talking)
+    page.locator("#drawer summary", has_text="Hang up").click()
+    question = page.locator("#drawer form[action$='/hangup'] p")
+    expect(question).to_have_text(re.compile(r"End the call with .+, talking for \d+:\d\d\?"))
+    question.locator("xpath=..").get_by_role("button", name="Hang up").click()
+    expect(page.locator("#toast")).to_have_text("The platform was told to hang up.")
+    expect(page.locator(f"#group-ended #call-{talking}")).to_be_visible()
+
+
+def test_what_is_being_written_is_not_taken_away_by_a_change(whole, logged_in, talking):
+    page = logged_in
+    open_drawer(page, talking)
+    page.locator("#drawer summary", has_text="Transfer").click()
+    page.get_by_label("or a number").fill("0770090")
+    whole.script("plain_answered", talk_seconds=600, until="ringing")
+    expect(page.locator("#group-ringing tr.row").first).to_be_visible()
+    expect(page.get_by_label("or a number")).to_have_value("0770090")
+
+
+def test_a_refused_transfer_is_said_in_words_and_the_form_stays(whole, logged_in, talking):
+    page = logged_in
+    open_drawer(page, talking)
+    page.locator("#drawer summary", has_text="Transfer").click()
+    page.get_by_role("button", name="Pass the call on").click()
+    toast = page.locator("#toast")
+    expect(toast).to_have_text("Choose a person or write a number to pass the call on to.")
+    expect(toast).to_have_class(re.compile("bad"))
+    page.get_by_label("or a number").fill("07700 900199")
+    page.get_by_role("button", name="Pass the call on").click()
+    expect(toast).to_have_text("Passed on to 07700 900199.")
+
+
+def test_a_note_and_a_label_are_written_in_the_drawer(whole, logged_in, talking):
+    page = logged_in
+    open_drawer(page, talking)
+    page.get_by_label("New note").fill("Asks for the invoice")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
+    page.get_by_label("New label").fill("Order")
+    page.get_by_role("button", name="Label", exact=True).click()
+    expect(page.locator("#drawer .tag")).to_have_text("Order")
+
+
+def test_click_to_call_rings_the_phone_that_was_chosen(whole, logged_in):
+    page = logged_in
+    page.goto(whole.product.url + "/dial?to=07700900177")
+    people = whole.simulator.control("GET", "account")["people"]
+    someone = next(person for person in people if person["online"])
+    page.get_by_label("Phone that rings first").select_option(str(someone["id"]))
+    page.get_by_role("button", name="Call", exact=True).click()
+    page.wait_for_url(lambda url: url.rstrip("/") == whole.product.url)
+    row = page.locator("tr.row", has_text="07700 900177")
+    expect(row.first).to_be_visible()
+
+
+def test_a_message_is_sent_from_its_thread_without_leaving_it(whole, logged_in):
+    page = logged_in
+    page.goto(whole.product.url + "/messages?with=447700900178")
+    page.get_by_label("Prepared message").select_option(index=1)
+    expect(page.get_by_label("Message", exact=True)).not_to_have_value("")
+    page.get_by_label("Message", exact=True).fill("Your keys are here.")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#toast")).to_have_text("Sent to 07700 900178.")
+    expect(page.locator("#talk")).to_contain_text("Your keys are here.")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+
+
+# --- without the platform ------------------------------------------------------------------------------
+
+
+def test_a_call_back_done_by_hand_leaves_every_open_page(browse, site, page, problems):
+    site.call(7, clock.stamp(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
+    site.mirror.write(lambda tx: tx.announce("call", 7, {}))
+    callbacks.follow(site.house, site.mirror)
+    browse("/missed")
+    expect(page.locator("main")).to_contain_text("Greta Lindqvist")
+    other = page.context.new_page()
+    watch(other, problems)
+    other.goto(site.url + "/calls")
+    expect(other.locator("[data-count=missed]")).to_have_text("1")
+    site.client("agent").post("/missed/1/close")
+    expect(page.locator("main")).to_contain_text("Nobody waits for a call back")
+    expect(other.locator("[data-count=missed]")).to_have_text("")
+
+
+def test_deeds_work_without_scripts(site, browser):
+    site.call(1, clock.stamp(clock.unix() - 60))
+    context = browser.new_context(java_script_enabled=False)
+    log_in(site, context)
+    page = context.new_page()
+    page.goto(site.url + "/calls")
+    page.get_by_text("Views and columns").click()
+    page.get_by_label("Keep this view as").fill("All of them")
+    page.get_by_role("button", name="Keep").click()
+    expect(page.locator("nav.chips").first).to_contain_text("All of them")
+    page.goto(site.url + "/calls/1")
+    page.get_by_label("New label").fill("Order")
+    page.locator("#labelled ~ .chips").get_by_role("button", name="Add").click()
+    expect(page.locator(".title .tag")).to_have_text("Order")
+    context.close()
+
+
+def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse, site, page):
+    page.context.grant_permissions(["notifications"], origin=site.url)
+    page.add_init_script(
+        "window.told = []; window.Notification = class { static permission = 'granted';"
+        " static requestPermission = async () => 'granted'; constructor(text) { told.push(text); } };"
+        " const Real = AudioContext; window.AudioContext = class extends Real {"
+        " constructor() { super(); told.push('sound'); } };"
+    )
+    browse("/")
+
+    def ring(leg: int) -> None:
+        site.event("call.initial", leg, clock.stamp(), state="INITIAL")
+        site.event("call.ringing", leg, clock.stamp(), state="RINGING")
+
+    ring(41)
+    expect(page.locator("#call-41")).to_contain_text("Ringing")
+    assert page.evaluate("told") == []
+    page.keyboard.press("?")
+    page.get_by_label("Notice on the desktop").check()
+    page.get_by_label("Sound when").check()
+    page.keyboard.press("Escape")
+    page.evaluate("told.length = 0")
+    ring(42)
+    expect(page.locator("#call-42")).to_contain_text("Ringing")
+    assert sorted(page.evaluate("told")) == ["Call ringing from 07700 900101", "sound"]
+    expect(page).to_have_title(re.compile(r"^\(2\)"))
