@@ -48,10 +48,8 @@ would keep webhooks out."""
 KILL_SECONDS = 9
 """The net under a worker that does not stop: it bounds itself to less (`worker.py`)."""
 
-STEADY_SECONDS = 10.0
-"""A worker that lived this long is replaced at once; of one that did not, the next waits longer."""
-
 LONGEST_PAUSE = 10.0
+"""Between workers that die before they are ready; one that was ready is replaced at once."""
 
 LOW_DISK = 2 * 1024**3
 
@@ -142,6 +140,7 @@ class _Supervisor(MPServer):
         self._status_read, self._status_write = os.pipe()
         self._heard = threading.Condition()
         self._was_ready = False
+        self._ready: set[int] = set()
         self._refusals: dict[int, tuple[list[str], int]] = {}
         self._stop_sent = False
 
@@ -219,7 +218,7 @@ class _Supervisor(MPServer):
             os.write(self._stop_write, b"x")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace a dead worker, at once if it lived for a while, until a stop is asked for."""
+        """Replace a dead worker, at once if it had been ready, until a stop is asked for."""
         pause = 0.0
         while True:
             self.main_loop_interrupt.wait()
@@ -232,7 +231,8 @@ class _Supervisor(MPServer):
             dead = self.wrks[0]
             self._raise_refusal(dead)
             lived = clock.monotonic() - dead.birth
-            pause = 0.0 if lived > STEADY_SECONDS else min(LONGEST_PAUSE, pause * 2 or 0.1)
+            pause = 0.0 if dead.inner.pid in self._ready else min(LONGEST_PAUSE, pause * 2 or 0.1)
+            self._ready.discard(dead.inner.pid)
             log.error(
                 "the worker (process %s) ended with status %s after %.1f s; starting another%s",
                 dead.inner.pid,
@@ -273,6 +273,7 @@ class _Supervisor(MPServer):
                 with self._heard:
                     if message.get("ready"):
                         first, self._was_ready = not self._was_ready, True
+                        self._ready.add(message["pid"])
                         self._say(f"Listening on {self._url}" if first else "The worker is back")
                     else:
                         self._refusals[message["pid"]] = (message["refused"], message["exit"])
