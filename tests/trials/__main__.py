@@ -3,6 +3,9 @@
     crash   kill -9 of worker, supervisor and both under load; a planted bug must be found
     schemathesis
             requests made from the facade's OpenAPI document, none answered by a fault of ours
+    token   the platform's token dies at random requests; a wrong password
+    away    outages of the platform, each kind; then all is caught up
+    paging  records come and go during complete walks
 
 A name alone with its own options runs that trial in full: `python -m tests.trials crash --kills 500`.
 """
@@ -11,14 +14,24 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import contract, crash
+from tests.trials import contract, crash, platform
 
-TRIALS = {"crash": crash.main, "schemathesis": contract.main}
+TRIALS = {
+    "crash": crash.main,
+    "schemathesis": contract.main,
+    "token": platform.token,
+    "away": platform.away,
+    "paging": platform.paging,
+}
 SHORT = (
     ("crash", ["--kills", "8"]),
     ("crash", ["--kills", "4", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
+    ("token", []),
+    ("away", []),
+    ("paging", []),
+    ("paging", ["--seed-bug"]),
 )
 
 

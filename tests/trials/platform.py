@@ -1,0 +1,348 @@
+"""Promises P11, P12, P14: the platform fails in every way it may, and the mirror ends equal to it.
+
+    token    P11  the token dies at random requests: equal, one login for each, a wrong password tried thrice
+    away     P12  an outage of each kind: at most a request a minute and collection, then all caught up
+    paging   P14  records come and go during complete walks: nothing that stays is missed, nothing doubled
+
+The clockwork runs over real HTTP against the simulator. Time is moved, not waited for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from integration import clock
+from integration.errors import PlatformError
+from integration.health import Health
+from integration.mirror import walks, wiring
+from integration.mirror.calls.store import CallStore
+from integration.mirror.schema import open_mirror
+from integration.platform_api import retry
+from integration.platform_api.client import Platform
+from integration.settings import load
+from integration.simulator import embed
+from integration.sync import deletions, schedule, walking
+from integration.sync.parts import Gear
+from integration.sync.plan import PLAN, Policy
+from integration.sync.reconcile import look_back
+from integration.sync.schedule import Clockwork
+from integration.sync.storing import Tally
+from integration.sync.walking import walk
+
+OUTAGES = ("status=503", "html", "status=429/30", "status=500", "malformed=json", "malformed=headers")
+SKIPPED = {"calls", "me"}
+
+
+class House:
+    """A mirror and its clockwork over a simulated platform."""
+
+    def __init__(self, folder: Path, simulator: embed.Simulator, **settings: str) -> None:
+        self.simulator = simulator
+        admin = simulator.admin
+        environment = {
+            "SWITCHROOM_PLATFORM__BASE_URL": simulator.url,
+            "SWITCHROOM_PLATFORM__TIMEOUT": "1",
+            "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
+            "SWITCHROOM_SYNC__RECENT_INTERVAL": "1",
+            "SWITCHROOM_SYNC__LIVE_INTERVAL": "60",
+            "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
+            "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
+            **settings,
+        }
+        if "SWITCHROOM_PLATFORM__EMAIL" not in settings:
+            environment["SWITCHROOM_PLATFORM__USER_ID"] = str(admin.id)
+            environment["SWITCHROOM_PLATFORM__API_KEY"] = admin.api_key
+        self.settings = load(None, environment)
+        self.mirror = open_mirror(folder / "mirror.db")
+        self.calls = CallStore()
+        wiring.connect(self.mirror, self.calls)
+        self.health = Health()
+        self.platform = Platform(self.settings.platform, requests_per_minute=60_000)
+        self.parts = Gear(self.settings, self.mirror, self.platform, self.health, self.calls)
+
+    def close(self) -> None:
+        self.platform.close()
+        self.mirror.close()
+
+    def here(self, collection: str) -> set[str]:
+        key = PLAN[collection].resource.key
+        table = PLAN[collection].resource.table
+        with self.mirror.read() as connection:
+            rows = connection.execute(f'SELECT "{key}" FROM "{table}" WHERE _missing_since IS NULL')
+            return {str(row[0]) for row in rows}
+
+    def there(self, collection: str) -> set[str]:
+        with self.simulator.world.lock:
+            records = list(self.simulator.world.collections[collection].records.values())
+        return {str(record[PLAN[collection].resource.key]) for record in records}
+
+    def differing(self) -> list[str]:
+        """Collections with keys that are not as the platform has them."""
+        keyed = [name for name, policy in PLAN.items() if policy.resource.key and name not in SKIPPED]
+        return self.differing_in(keyed)
+
+    def differing_in(self, collections: Sequence[str]) -> list[str]:
+        return [name for name in collections if self.here(name) != self.there(name)]
+
+    def complete(self) -> bool:
+        with self.mirror.read() as connection:
+            return all(walks.state_of(connection, n).complete_at for n, p in PLAN.items() if p.kind != "live")
+
+    def faults(self, spec: str) -> None:
+        self.simulator.machine.faults.clear()
+        self.simulator.machine.faults.add(spec)
+
+    def asked(self) -> Counter[str]:
+        return Counter(entry["path"] for entry in list(self.simulator.machine.log))
+
+
+@contextmanager
+def _simulated(options: argparse.Namespace) -> Iterator[embed.Simulator]:
+    simulator = embed.start(seed=options.seed, cdrs=options.cdrs)
+    try:
+        yield simulator
+    finally:
+        simulator.stop()
+
+
+@contextmanager
+def _house(folder: Path, simulator: embed.Simulator, **settings: str) -> Iterator[House]:
+    folder.mkdir(exist_ok=True)
+    made = House(folder, simulator, **settings)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def _both(options: argparse.Namespace, **settings: str) -> Iterator[House]:
+    with (
+        _simulated(options) as simulator,
+        tempfile.TemporaryDirectory() as folder,
+        _house(Path(folder), simulator, **settings) as made,
+    ):
+        yield made
+
+
+def _options(name: str, arguments: list[str], cdrs: int) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m tests.trials {name}")
+    parser.add_argument("--cdrs", type=int, default=cdrs, help="calls at the platform")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="that each outage lasts; the product reckons 20 times as long",
+    )
+    parser.add_argument("--long", action="store_true", help="every kind of outage, ten times as long")
+    parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
+    return parser.parse_args(arguments)
+
+
+def until(condition: Callable[[], Any], seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(0.05)
+    return True
+
+
+class Report:
+    """What was promised and did not hold."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.broken: list[str] = []
+
+    def check(self, held: bool, promise: str) -> None:
+        if not held:
+            self.broken.append(promise)
+            print(f"{self.name}: BROKEN: {promise}")
+
+    def end(self, about: str) -> int:
+        print(f"{self.name}: {'failed' if self.broken else 'passed'}; {about}")
+        return 1 if self.broken else 0
+
+
+# --- P11 ---------------------------------------------------------------------------------------------
+
+
+def token(arguments: list[str]) -> int:
+    options = _options("token", arguments, cdrs=300)
+    report = Report("token")
+    with _simulated(options) as simulator, tempfile.TemporaryDirectory() as folder:
+        simulator.machine.faults.add("expire-token:0.1")
+        with _house(
+            Path(folder, "right"), simulator, **_by_password(simulator, simulator.admin.password)
+        ) as made:
+            for policy in PLAN.values():
+                if policy.kind != "live":
+                    _patiently(made, policy)
+            logins, died = made.asked()["/login"], int(str(simulator.machine.faults.listed()[0]["happened"]))
+            report.check(made.differing() == [], f"the mirror equals the platform, not {made.differing()}")
+            report.check(logins <= died + 1, f"one login for each of {died} expired tokens, not {logins}")
+        simulator.machine.faults.clear()
+        simulator.machine.log.clear()
+        with _house(Path(folder, "wrong"), simulator, **_by_password(simulator, "not the password")) as made:
+            _patiently(made, PLAN["me"])
+            tries = made.asked()["/login"]
+            report.check(1 <= tries <= 3, f"a wrong password is tried at most three times, not {tries}")
+            report.check(bool(made.platform.trouble), "and people are told")
+    return report.end(f"{died} tokens died, {logins} logins; a wrong password was tried {tries} times")
+
+
+def _patiently(made: House, policy: Policy) -> None:
+    for _ in range(20):
+        with suppress(PlatformError):
+            walk(made.parts, policy)
+            return
+
+
+def _by_password(simulator: embed.Simulator, password: str) -> dict[str, str]:
+    return {
+        "SWITCHROOM_PLATFORM__EMAIL": simulator.admin.email,
+        "SWITCHROOM_PLATFORM__PASSWORD": password,
+    }
+
+
+# --- P12 ---------------------------------------------------------------------------------------------
+
+
+def away(arguments: list[str]) -> int:
+    options = _options("away", arguments, cdrs=150)
+    report, told = Report("away"), []
+    seconds = options.seconds * (10 if options.long else 1)
+    for fault in OUTAGES if options.long else OUTAGES[:2]:
+        with _both(options, SWITCHROOM_PLATFORM__TIMEOUT="120") as made, _minutes_as_seconds():
+            clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+            if options.seed_bug:
+                clockwork._backoff.resting = lambda _collection: False  # type: ignore[method-assign]
+            clockwork.start()
+            try:
+                report.check(until(made.complete), f"{fault}: a first walk of everything")
+                made.faults(fault)
+                made.simulator.machine.log.clear()
+                begun = time.monotonic()
+                _more(made, 30)
+                threading.Event().wait(seconds)
+                minutes = (time.monotonic() - begun) * SPEED / 60
+                worst, count = (made.asked().most_common(1) or [("", 0)])[0]
+                report.check(
+                    count <= minutes + 4, f"{fault}: {count} requests to {worst} in {minutes:.0f} min"
+                )
+                _more(made, 30)
+                made.faults("")
+                back = time.monotonic()
+                caught = until(lambda: made.differing() == [], 30)
+                took = (time.monotonic() - back) * SPEED / 60
+                report.check(
+                    caught and took <= 10, f"{fault}: {took:.1f} min after {made.differing()} differ"
+                )
+                told.append(f"{fault}: {count} requests in {minutes:.0f} min, {took:.1f} min to catch up")
+            finally:
+                clockwork.stop()
+    found = bool(report.broken)
+    return report.end("; ".join(told)) if not options.seed_bug else int(not found)
+
+
+SPEED = 20.0
+"""Seconds of the product in one of the trial."""
+
+
+@contextmanager
+def _minutes_as_seconds() -> Iterator[None]:
+    """The product's clocks run SPEED times as fast, all but the scheduler's own."""
+    unix, monotonic = clock.unix, clock.monotonic
+    wall, still = unix(), monotonic()
+    first = retry.FIRST_GAP
+    clock.unix = lambda: wall + (unix() - wall) * SPEED
+    clock.monotonic = lambda: still + (monotonic() - still) * SPEED
+    check, retry.FIRST_GAP = schedule.WALK_CHECK_SECONDS, 0.01
+    schedule.WALK_CHECK_SECONDS = 0.3
+    try:
+        yield
+    finally:
+        clock.unix, clock.monotonic = unix, monotonic
+        schedule.WALK_CHECK_SECONDS, retry.FIRST_GAP = check, first
+
+
+# --- P14 ---------------------------------------------------------------------------------------------
+
+
+def paging(arguments: list[str]) -> int:
+    options = _options("paging", arguments, cdrs=25_000 if "--long" in arguments else 1500)
+    report, rng, changed = Report("paging"), random.Random(options.seed), Counter[str]()
+    before = walking.page_limit
+    walking.page_limit = lambda _failures: 1999 if options.long else 211
+    cdrs = PLAN["cdrs"]
+    try:
+        with _both(options) as made, _moved() as later:
+            records = made.simulator.world.collections["cdrs"].records
+
+            def change(_done: int, _total: int | None) -> None:
+                with made.simulator.world.lock:
+                    for number in rng.sample(sorted(records), 3):
+                        del records[number]
+                _more(made, 2)
+                changed.update(deleted=3, added=2)
+
+            for by_pages_only in (False, False, True):
+                later(5)
+                with suppress(PlatformError):
+                    walk(made.parts, cdrs, Tally(show=change), afresh=True, by_pages_only=by_pages_only)
+                look_back(made.parts, cdrs)
+                gone = made.there("cdrs") - made.here("cdrs")
+                report.check(not gone, f"nothing that stays is missed, not {len(gone)} records")
+            later(5)
+            if options.seed_bug:
+                deletions.settle = lambda *_arguments: None
+            deletions.accepted(made.parts, cdrs)
+            walk(made.parts, cdrs, afresh=True)
+            report.check(made.differing_in(["cdrs"]) == [], "then the two are the same set")
+            with made.mirror.read() as connection:
+                twice = connection.execute("SELECT count(*) - count(DISTINCT id) FROM cdrs").fetchone()[0]
+            report.check(twice == 0, "nothing is here twice")
+    finally:
+        walking.page_limit = before
+    found = bool(report.broken)
+    about = f"{changed['added']} added and {changed['deleted']} deleted during walks of {options.cdrs}"
+    return report.end(about) if not options.seed_bug else int(not found)
+
+
+@contextmanager
+def _moved() -> Iterator[Callable[[float], None]]:
+    """`later(5)`: five seconds pass."""
+    unix, moved = clock.unix, 0.0
+
+    def later(seconds: float) -> None:
+        nonlocal moved
+        moved += seconds
+
+    clock.unix = lambda: unix() + moved
+    try:
+        yield later
+    finally:
+        clock.unix = unix
+
+
+def _more(made: House, count: int) -> None:
+    """More CDRs at the platform, dated now."""
+    cdrs = made.simulator.world.collections["cdrs"]
+    with made.simulator.world.lock:
+        pattern = dict(list(cdrs.records.values())[-1])
+        for _ in range(count):
+            number, leg = made.simulator.world.new_id("cdrs"), made.simulator.world.new_id("calls")
+            cdrs.add(
+                {**pattern, "id": number, "live_id": leg, "root_live_id": leg, "calldate": clock.stamp()}
+            )
