@@ -7,7 +7,7 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from flask import Blueprint
+from flask import Blueprint, Response, make_response
 
 from integration import clock
 from integration.context import this_house
@@ -21,6 +21,8 @@ blueprint = Blueprint("system", __name__)
 SILENT_SECONDS = 3600
 """If records show calls in this time and no webhook came, webhooks are not set up, or broken."""
 DATABASES = ("inbox.db", "mirror.db", "house.db")
+FOLLOW_SECONDS = 2
+"""Between two looks at a job that is running."""
 LOW_BYTES = 2_000_000_000
 """Kept free by the archive (interface.md §2, recordings.max_gb)."""
 
@@ -56,7 +58,7 @@ def _archive(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 @blueprint.get("/system")
-def index() -> str:
+def index() -> Response:
     house = this_house()
     received = overview(house.inbox)
     hour_ago = clock.stamp(clock.unix() - SILENT_SECONDS)
@@ -69,7 +71,7 @@ def index() -> str:
         departures = drift.listed(connection)
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
     quiet = received.last_received_at is None or received.last_received_at < hour_ago
-    return shell.page(
+    page = shell.page(
         "system",
         "system.html",
         received=received,
@@ -87,3 +89,8 @@ def index() -> str:
         destination=system_work.destination(house),
         jobs=these_jobs().last,
     )
+    response = make_response(page)
+    if any(job.state == "running" for job in these_jobs().last.values()):
+        # Without a script, too: the page follows what a button began.
+        response.headers["Refresh"] = str(FOLLOW_SECONDS)
+    return response

@@ -1,0 +1,54 @@
+"""The wallboard on its screen: it renews itself, says when nobody answers, and comes back by itself."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from integration import clock
+from integration.house import wallboards
+from tests.browser.conftest import watch
+
+OWN_PAGES = ("/reports?range=week", "/settings", "/settings/people/1", "/settings/audit", "/system/journal")
+
+
+def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(site, page, problems):
+    watch(page, problems)
+    token = wallboards.add(site.house, "Front desk")
+    page.clock.install()
+    page.goto(f"{site.url}/wall/{token}")
+    expect(page.locator("#wall")).to_contain_text("Talking")
+    site.call(1, clock.stamp(), state="talking", outcome=None)
+    page.clock.run_for(6000)
+    expect(page.locator("dt:has-text('Talking') + dd")).to_have_text("1")
+    assert problems == []
+
+    page.route("**/wall/**", lambda route: route.abort())
+    page.clock.run_for(6000)
+    expect(page.get_by_text("No connection since")).to_be_visible()
+    expect(page.locator("#wall")).to_contain_text("Talking")  # the last figures stay
+
+    page.unroute("**/wall/**")
+    site.call(2, clock.stamp(), state="talking", outcome=None)
+    page.clock.run_for(6000)
+    expect(page.locator("dt:has-text('Talking') + dd")).to_have_text("2")
+    expect(page.get_by_text("No connection since")).to_be_hidden()
+
+
+@pytest.mark.parametrize("path", OWN_PAGES)
+def test_none_of_these_pages_is_wider_than_a_phone(browse, site, page, path):
+    for number in range(1, 40):
+        site.call(
+            number, clock.stamp(clock.unix() - 5000 * number), group_kind="queue", group_id=1, user_id=1
+        )
+    page.set_viewport_size({"width": 390, "height": 844})
+    browse(path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_figure_of_the_report_opens_its_rows(browse, site, page):
+    site.call(1, clock.stamp(clock.unix() - 60), outcome="missed", party_name="Greta Lindqvist")
+    browse("/reports?range=week")
+    page.locator("section[aria-labelledby='totals'] dt:text-is('Missed') + dd a").click()
+    expect(page.locator("#call-1")).to_contain_text("Greta Lindqvist")
+    expect(page.locator("#total")).to_have_text("1 call")
