@@ -1,6 +1,7 @@
 """Benchmarks, each beside a peer or a bare loop in the same run: `python -m tests.benchmarks [NAME …]`.
 
 exports    CSV of all CDRs beside sqlite3 -csv, first byte, memory
+facade     pages, filters and groups of all CDRs beside a bare SELECT
 webhooks   durable webhooks per second and their latency
 """
 
@@ -8,17 +9,18 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import exports, webhooks
+from tests.benchmarks import exports, facade, webhooks
 
 BENCHMARKS = {
     "exports": lambda options: exports.main(options.rows),
+    "facade": lambda options: facade.main(options.rows),
     "webhooks": lambda options: webhooks.main(options.requests),
 }
 
 parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
 parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
 parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
-parser.add_argument("--rows", type=int, default=200_000, help="of exports")
+parser.add_argument("--rows", type=int, default=200_000, help="of exports and facade")
 options = parser.parse_args()
 if unknown := set(options.names) - set(BENCHMARKS):
     parser.error(f"no benchmark is called {min(unknown)}")
