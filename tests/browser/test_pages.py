@@ -25,7 +25,22 @@ def ring(site, leg: int, **values) -> None:
     site.event("call.ringing", leg, clock.stamp(), state="RINGING", **values)
 
 
-PAGES = ("/", "/missed", "/calls", "/calls/1", "/messages", "/messages?with=447700900101", "/system")
+PAGES = (
+    "/",
+    "/missed",
+    "/calls",
+    "/calls/1",
+    "/messages",
+    "/messages?with=447700900101",
+    "/system",
+    "/voicemail",
+    "/recordings",
+    "/contacts",
+    "/contacts/new",
+    "/contacts/of/447700900101",
+    "/dial",
+    "/messages?new=1",
+)
 
 
 @pytest.fixture
