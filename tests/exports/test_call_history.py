@@ -262,3 +262,11 @@ def test_agents_who_see_their_own_calls_export_their_own(tmp_path):
         client = exporting(site)
         client.set_cookie("session", sessions.begin(site.house, person.id))
         assert [row["id"] for row in rows(client.get("/exports/call-history.csv").data)] == ["1"]
+
+
+def test_the_page_offers_a_file_for_excel_of_the_same_calls(site):
+    site.call(1, "2026-07-01 09:15:00")
+    site.call(2, "2026-07-09 09:15:00")
+    page = site.client().get("/calls?from=2026-07-01&to=2026-07-01").text
+    answer = exporting(site).get(unescape(re.search(r'href="(/exports/call-history\.xlsx[^"]*)"', page)[1]))
+    assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")
