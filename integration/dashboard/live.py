@@ -16,7 +16,7 @@ from integration.dashboard.roles import only_calls_of
 from integration.database import Change
 from integration.house import callbacks, notes
 from integration.house.people import Person
-from integration.mirror import contacts, history, live, messages, one_call
+from integration.mirror import contacts, history, live, messages, one_call, phones
 
 blueprint = Blueprint("live", __name__)
 
@@ -80,6 +80,7 @@ def beside(number: int) -> str:
         texts = messages.thread(connection, key, limit=3) if key and only is None else []
         acts = actions.acts(connection, call)
         contact = contacts.of_number(connection, call["party_e164"])
+        proposed = phones.call_labels(connection)
         legs = [call["id"], *(leg["leg_id"] for leg in one_call.legs(connection, call["id"]))]
     with house.house.read() as connection:
         missed = callbacks.open_for(connection, call["party_e164"] or call["party"])
@@ -97,7 +98,7 @@ def beside(number: int) -> str:
         contact=contact,
         labels=labels,
         notes=written,
-        known_labels=known,
+        known_labels=sorted({*known, *proposed}, key=str.casefold),
     )
 
 

@@ -57,6 +57,15 @@ def places(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
     ]
 
 
+def call_labels(connection: sqlite3.Connection) -> list[str]:
+    """Names of the platform's call labels. Their fields are not shown in the specification, so that they are
+    read from what was received."""
+    rows = connection.execute(
+        "SELECT DISTINCT _doc ->> '$.name' AS name FROM calllabels WHERE _missing_since IS NULL"
+    )
+    return [row["name"] for row in rows if row["name"]]
+
+
 @dataclass(frozen=True, slots=True)
 class LiveLeg:
     """A leg that goes on. `recorded` is the platform's letter: 'A' records, 'P' is paused, None unknown."""

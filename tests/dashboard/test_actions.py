@@ -298,3 +298,13 @@ def test_a_contact_is_made_of_a_number(acting):
     made = client.post("/contacts", first_name="Nora", tel="07700 900777")
     assert "Nora" in text(made)
     assert "Nora" in text(client.get("/contacts/of/447700900777"))
+
+
+def test_the_platforms_labels_are_proposed(acting, simulator, someone):
+    found = acting.parts.platform.page("calllabels").documents
+    acting.mirror.write(
+        lambda tx: upsert(tx, resource("calllabels"), found, source="sync", asked_at=clock.stamp())
+    )
+    leg = talk(simulator, acting, someone)
+    page = acting.client("agent").get(f"/calls/{leg}/beside").text
+    assert f'<option value="{found[0].values["name"]}">' in page
