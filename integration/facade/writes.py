@@ -26,8 +26,8 @@ from integration.facade.asking import COLLECTIONS, Asked
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.followup import follow_up
 from integration.house import journal
-from integration.mirror import accepted, records, written
-from integration.mirror.upsert import delete_rows, upsert
+from integration.mirror import accepted, records, walks, written
+from integration.mirror.upsert import delete_rows, replace_all, upsert
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.transport import Answer
 
@@ -164,7 +164,10 @@ def _result(said: Answer) -> str:
 def _note(asked: Asked, said: Answer, body: bytes | None, asked_at: str) -> None:
     """Bring the mirror to what the write made."""
     target = _resource(asked)
-    if target is None or target.key is None:
+    if target is None:
+        return
+    if target.key is None:
+        asked.house.mirror.write(lambda tx: walks.doubt(tx, target.collection))
         return
     if asked.method == "DELETE":
         _note_deleted(asked, target, said, asked_at)
@@ -210,9 +213,19 @@ def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -
         follow_up(asked.house)
 
 
+def _reread_all(asked: Asked, target: Resource, asked_at: str) -> None:
+    """Records without a key can't be told apart: the collection is read anew, where one page holds it."""
+    page = read_page(asked.house.platform.get(f"/{target.collection}", {"limit": 5000}, who=PEOPLE).body)
+    if page.total is not None and page.total <= len(page.documents):
+        found = page.documents
+        asked.house.mirror.write(lambda tx: replace_all(tx, target, found, source="write", asked_at=asked_at))
+
+
 def _reread(asked: Asked, target: Resource, keys: Sequence[int], asked_at: str) -> None:
     """What a bulk PATCH changed, read again: its answer shows no records."""
     if not keys:
+        if asked.method == "POST":
+            asked.house.mirror.write(lambda tx: walks.doubt(tx, target.collection))
         return
     condition = [{"property": target.key, "operator": "in", "value": list(keys)}]
     said = asked.house.platform.get(

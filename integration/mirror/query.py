@@ -145,7 +145,7 @@ class Query:
         """SQL and its values. Keys are found, sorted and skipped first; only this page's records are read."""
         binder = self.binder(connection)
         table = f'"{self.resource.table}"'
-        key = f'"{self.resource.key}"' if self.resource.key else "rowid"
+        key = f'"{self.resource.key}"' if self.resource.key else "_n"
         by_key = self.sort is None or self.sort == self.resource.key
         if by_key:
             order = f"{key} DESC" if self.sort is not None and self.descending else key

@@ -70,6 +70,7 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
             "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
             "SWITCHROOM_SERVER__PORT": str(port),
             "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "100000",
+            "SWITCHROOM_SYNC__RECENT_INTERVAL": "2",
             "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
             "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
             **more,

@@ -24,7 +24,8 @@ COLLECTIONS = [
     operation
     for operation in OPERATIONS
     if operation.answer == "collection"
-    and operation.path != "/calls"
+    # Live calls and their media sessions change by themselves.
+    and operation.path not in ("/calls", "/mediasessions")
     and EXPOSURE[operation.name] is Exposure.MIRROR
 ]
 
