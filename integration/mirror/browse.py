@@ -110,7 +110,7 @@ def page(
     resource = question.resource
     binder = question.binder(connection)
     where = f"{question.where(binder)} AND {anywhere.found(binder, groups, question.hidden, items=items)}"
-    key = f'"{resource.key}"' if resource.key else "rowid"
+    key = f'"{resource.key}"' if resource.key else "_n"
     order = f"{key} DESC" if question.sort == resource.key and question.descending else key
     if question.sort is not None and question.sort != resource.key:
         direction = "DESC" if question.descending else "ASC"

@@ -190,6 +190,22 @@ def fail(tx: Transaction, collection: str, error: str) -> None:
     tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
 
 
+def polled(tx: Transaction, collection: str, total: int) -> None:
+    """All of what goes on was listed. That is an age, no completeness: what a webhook told since is less than
+    a whole record."""
+    _set(tx, collection, total=total, **_good())
+
+
+def doubt(tx: Transaction, collection: str) -> None:
+    """A write of ours changed it, nobody knows how: it is not complete until it is read again, nor are those
+    beside it, such as 'calltracking/campaigns' beside 'calltracking/ddis'."""
+    first, beside, _ = collection.partition("/")
+    tx.execute(
+        "UPDATE _walks SET complete_at = NULL WHERE collection = ? OR (? AND collection LIKE ?)",
+        (collection, bool(beside), f"{first}/%"),
+    )
+
+
 def reread(tx: Transaction, collection: str) -> None:
     """What is recent in it was read again."""
     _set(tx, collection, reread_at=clock.stamp())

@@ -52,7 +52,7 @@ def poll(parts: Parts) -> int:
     found, gone = _ask_for(parts, missing[:MOST_ASKED])
 
     def job(tx: Transaction) -> None:
-        walks.finish(tx, "calls", None, len(listed))
+        walks.polled(tx, "calls", len(listed))
         documents = [*listed, *found]
         upsert(tx, calls, documents, source="sync", asked_at=asked_at)
         parts.calls.poll(tx, documents, asked_at)

@@ -136,7 +136,7 @@ def test_a_quiet_account_is_polled_as_often_as_a_list(rig, later):
     """A call that no webhook told, and no record yet, is seen within five minutes, too."""
     assert live.needed(rig.parts)
     live.poll(rig.parts)
-    assert rig.state("calls").complete_at is not None
+    assert rig.state("calls").last_success_at is not None
     assert not live.needed(rig.parts)
     later(241)
     assert live.needed(rig.parts)
