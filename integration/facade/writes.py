@@ -27,7 +27,7 @@ from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.followup import follow_up
 from integration.house import journal
 from integration.mirror import accepted, records, walks, written
-from integration.mirror.upsert import delete_rows, replace_all, upsert
+from integration.mirror.upsert import delete_rows, upsert
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.transport import Answer
 
@@ -211,14 +211,6 @@ def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -
     if said.status == 202:
         # Most are done by now, and who deletes looks next whether it worked.
         follow_up(asked.house)
-
-
-def _reread_all(asked: Asked, target: Resource, asked_at: str) -> None:
-    """Records without a key can't be told apart: the collection is read anew, where one page holds it."""
-    page = read_page(asked.house.platform.get(f"/{target.collection}", {"limit": 5000}, who=PEOPLE).body)
-    if page.total is not None and page.total <= len(page.documents):
-        found = page.documents
-        asked.house.mirror.write(lambda tx: replace_all(tx, target, found, source="write", asked_at=asked_at))
 
 
 def _reread(asked: Asked, target: Resource, keys: Sequence[int], asked_at: str) -> None:
