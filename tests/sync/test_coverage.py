@@ -80,6 +80,7 @@ def test_a_gap_that_stays_shows_with_its_cause(rig, later):
     gap = days(rig, "cdrs")[day]
     assert gap.ours == gap.total + 1
     assert "complete walk" in gap.cause
+    assert gap.proved_at is None
     assert [found.day for found in line(rig, "cdrs").gaps] == [day, ledger.WHOLE]
     later(60)
     walk(rig.parts, CDRS)

@@ -196,6 +196,15 @@ def test_what_cannot_be_asked_for_is_left_for_the_next_walk(walked, later):
     assert walk(rig.parts, CDRS).missing == 2
 
 
+def test_a_record_we_may_not_see_is_no_deleted_one(walked):
+    """403 is "access denied to an existing resource"."""
+    rig = walked(CDRS)
+    delete(rig, "cdrs", *middle(rig, "cdrs", 2))
+    rig.faults("status=403@/cdrs/7*")
+    assert walk(rig.parts, CDRS).missing == 0
+    assert missing(rig, "cdrs") == []
+
+
 def test_undoing_brings_back_and_later_walks_leave_it_alone(walked, later):
     rig = walked(CONTACTS)
     gone = middle(rig, "contacts", 3)
