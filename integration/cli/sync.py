@@ -9,8 +9,19 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 from integration.cli import config_option
 from integration.processes.commands import carry_out
@@ -68,6 +79,13 @@ def _undo(settings: Settings, collections: list[str]) -> None:
         click.echo(f"{name}: {count:,} records are shown again")
 
 
+class _Rate(ProgressColumn):
+    """Records a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
 class _Shown:
     """Progress bars on standard error where that is a terminal; a line for each change of hands anywhere."""
 
@@ -77,7 +95,9 @@ class _Shown:
             TextColumn("{task.description:16}"),
             BarColumn(),
             MofNCompleteColumn(),
+            _Rate(),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
         )

@@ -153,12 +153,3 @@ def bring_back(tx: Transaction, of: Resource) -> list[Key]:
     )
     tx.execute("DELETE FROM _deletions WHERE collection = ? AND state = 'suspected'", (of.collection,))
     return back
-
-
-def told(connection: sqlite3.Connection, of: Resource) -> dict[tuple[str, str], int]:
-    """(state, how) → how many, of one collection."""
-    rows = connection.execute(
-        "SELECT state, how, count(*) FROM _deletions WHERE collection = ? GROUP BY state, how",
-        (of.collection,),
-    )
-    return {(row[0], row[1]): row[2] for row in rows}
