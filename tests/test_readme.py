@@ -41,5 +41,11 @@ def test_the_needed_python_is_the_one_the_package_asks_for():
 
 def test_ci_runs_the_readmes_own_test_line_and_the_checks_and_the_trials():
     script = (ROOT / ".ci" / "run").read_text()
-    for needed in ("tests/readme.py Test", "tests.checks", "tests.trials --short", "chromium"):
+    for needed in (
+        "tests/readme.py Test",
+        "-m exhaustive",
+        "tests.checks",
+        "tests.trials --short",
+        "chromium",
+    ):
         assert needed in script

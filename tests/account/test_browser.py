@@ -9,6 +9,8 @@ from tests.account.filling import AT
 from tests.account.test_everything import XSS
 from tests.browser.conftest import log_in, watch
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture
 def office(fill):

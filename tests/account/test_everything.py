@@ -15,6 +15,8 @@ from tests.account.filling import LISTED, Filling, complete_record, path_of
 from tests.dashboard.reading import text
 from tests.dashboard.site import running
 
+pytestmark = pytest.mark.exhaustive
+
 every = pytest.mark.parametrize("of", LISTED, ids=lambda of: of.collection)
 
 XSS = (

@@ -12,6 +12,8 @@ import pytest
 from tests.account.filling import AT
 from tests.dashboard.reading import link, text
 
+pytestmark = pytest.mark.exhaustive
+
 CALLER = "447700900101"
 
 

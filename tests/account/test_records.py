@@ -11,6 +11,8 @@ import pytest
 from tests.account.filling import AT
 from tests.dashboard.reading import text
 
+pytestmark = pytest.mark.exhaustive
+
 
 def field(page, name: str) -> str:
     """The words of one field's value."""

@@ -10,6 +10,8 @@ from tests.account.filling import AT, LISTED, Filling, complete_record, path_of
 from tests.account.test_lists import keys, names
 from tests.dashboard.reading import text
 
+pytestmark = pytest.mark.exhaustive
+
 OPEN_TO_AGENTS = {
     "users", "contacts", "usergroups", "pickupgroups", "ddis", "queues", "ringgroups", "queuegroups", "cdrs",
     "calls", "monitors", "voicemessages", "sms", "faxes", "calllabels", "sms/cannedresponses",

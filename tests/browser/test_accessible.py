@@ -8,6 +8,8 @@ from axe_playwright_python.sync_playwright import Axe
 from integration import clock
 from integration.house import audit, callbacks, journal, wallboards
 
+pytestmark = pytest.mark.exhaustive
+
 PAGES = (
     "/",
     "/missed",

@@ -19,6 +19,8 @@ from integration.inbox.receive import make_receiver
 from integration.mirror.upsert import upsert
 from tests.browser.test_accessible import PAGES
 
+pytestmark = pytest.mark.exhaustive
+
 CALL = "window.pwned&&pwned(1)"
 PAYLOADS = (
     f"<script>{CALL}</script>",

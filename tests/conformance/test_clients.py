@@ -15,6 +15,8 @@ import pytest
 
 from tests.harness import Product, Simulator, wait_for
 
+pytestmark = pytest.mark.exhaustive
+
 NODE = {
     "accept": "*/*",
     "accept-language": "*",

@@ -14,6 +14,8 @@ import pytest
 
 from tests.harness import ROOT, Product, Simulator, wait_for
 
+pytestmark = pytest.mark.exhaustive
+
 TEXT = (ROOT / "docs" / "facade.md").read_text("utf-8")
 SHELL = [text for text in re.findall(r"^```sh\n(.*?)\n```$", TEXT, re.M | re.S) if "curl" in text]
 PYTHON = re.findall(r"^```python\n(.*?)\n```$", TEXT, re.M | re.S)

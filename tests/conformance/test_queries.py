@@ -19,6 +19,8 @@ from integration.facade.exposure import EXPOSURE, Exposure
 from tests.conformance.conftest import Pair
 from tests.harness import wait_for
 
+pytestmark = pytest.mark.exhaustive
+
 CASES = int(os.environ.get("CONFORMANCE_CASES", "25"))
 COLLECTIONS = [
     operation

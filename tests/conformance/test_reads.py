@@ -13,6 +13,8 @@ from tests.harness import wait_for
 from tests.simulator.conftest import Client
 from tests.simulator.test_operations import prepared
 
+pytestmark = pytest.mark.exhaustive
+
 READS = {operation.name: operation for operation in OPERATIONS if operation.method == "GET"}
 BY_NAME = pytest.mark.parametrize("name", READS)
 

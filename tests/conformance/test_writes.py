@@ -15,6 +15,8 @@ from tests.harness import wait_for
 from tests.simulator.conftest import Client
 from tests.simulator.test_operations import prepared
 
+pytestmark = pytest.mark.exhaustive
+
 # Logging out would end the credentials of both. A record is deleted before what it belongs to.
 LAST = ("DELETE /users/{id}", "DELETE /customers/{id}")
 

@@ -15,6 +15,8 @@ from integration.simulator import embed
 from tests.simulator.bodies import BAD, GOOD
 from tests.simulator.conftest import START, Client
 
+pytestmark = pytest.mark.exhaustive
+
 EVERY = {operation.name: operation for operation in OPERATIONS}
 BY_NAME = pytest.mark.parametrize("name", EVERY)
 # Collections that a seeded world leaves empty: only live calls fill this one.
