@@ -11,6 +11,8 @@ from integration import clock
 from integration.house import callbacks
 from tests.browser.conftest import log_in, watch
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture
 def talking(whole, logged_in):

@@ -16,6 +16,8 @@ from integration.mirror import reports
 from tests.dashboard.reading import text
 from tests.dashboard.site import OURS, running
 
+pytestmark = pytest.mark.exhaustive
+
 OUTCOMES = ("answered", "answered", "answered", "missed", "voicemail", "abandoned", None)
 
 

@@ -71,6 +71,7 @@ def example(rule: Rule) -> str:
     return re.sub(r"<(path:)?\w+>", "cdrs", path)
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_shown_to_strangers(app: Flask) -> None:
     rules = [rule for rule in app.url_map.iter_rules() if str(rule) not in NO_LOGIN]
     assert len(rules) > 15

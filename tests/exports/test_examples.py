@@ -14,6 +14,8 @@ import pytest
 from integration.exports.presets import PRESETS
 from tests.facade.conftest import Room, room, sample, settings
 
+pytestmark = pytest.mark.exhaustive
+
 __all__ = ["room", "settings"]
 
 ROOT = Path(__file__).parents[2]

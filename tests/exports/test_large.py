@@ -9,6 +9,8 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import nullcontext
 
+import pytest
+
 from integration.exports import csv
 from integration.exports.selection import select
 from tests.exports.test_csv import guarded
@@ -35,6 +37,7 @@ ODD = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_every_cell_of_200_000_records_is_there_once_and_memory_stays_flat() -> None:
     chance = random.Random(7)
     table = collection_at(":memory:", CALLS)

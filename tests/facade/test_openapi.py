@@ -42,6 +42,7 @@ def test_every_operation_is_in_the_document_and_the_reverse(api: dict[str, Any])
     assert len(OPERATIONS) == 165
 
 
+@pytest.mark.exhaustive
 def test_every_route_answers_what_the_document_names_and_nothing_else_is_allowed(
     api: dict[str, Any], room: Room
 ) -> None:

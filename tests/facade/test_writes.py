@@ -250,6 +250,7 @@ def later(room: Room) -> None:
     room.mirror.write(lambda tx: tx.execute("UPDATE _accepted SET due_at = 0"))
 
 
+@pytest.mark.exhaustive
 def test_an_accepted_deletion_waits_while_the_platform_is_away_and_is_given_up_in_the_end(
     room: Room, writer: dict[str, str]
 ) -> None:

@@ -69,6 +69,7 @@ def test_every_unknown_name_is_told_at_once():
     assert "nonsense" in nonsense
 
 
+@pytest.mark.exhaustive
 def test_what_fails_is_told_and_the_rest_is_done(rig, sync):
     rig.faults("status=403@/sms,wrong-mp3=html@/voicemessages/*.mp3")
     result = sync()
