@@ -10,7 +10,6 @@ import re
 import time
 from datetime import UTC, datetime
 
-
 STAMP = "%Y-%m-%d %H:%M:%S"
 
 
