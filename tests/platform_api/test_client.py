@@ -20,6 +20,7 @@ from integration.errors import (
 from integration.platform_api import transport
 from integration.platform_api.budget import PEOPLE
 from integration.simulator import embed
+from tests.harness import wait_for
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -305,8 +306,7 @@ def test_closing_cuts_what_is_under_way(server, make):
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(platform.get, "/cdrs")
         assert begun.wait(5)
-        while not platform._transport._open:
-            time.sleep(0.001)
+        wait_for(lambda: platform._transport._open, "the open connection")
         platform.close()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
             asked.result(5)
