@@ -3,8 +3,8 @@
 inbox.db, mirror.db and house.db are each a `Database`. Its writer alone writes *and* checkpoints: SQLite
 before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection
 (design.md §4). Jobs that queue up while a transaction is being synced share the next one (group commit);
-each runs in a savepoint of its own, so that one that fails takes nothing else with it. A caller gets its
-result only after COMMIT, and changes are announced only then.
+each runs in a savepoint, so that one that fails takes nothing else with it. A caller gets its result only
+after COMMIT, and changes are announced only then.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ from integration import clock
 from integration.errors import StorageBroken, StorageBusy, StorageError, StorageFull
 
 log = logging.getLogger(__name__)
+S = TypeVar("S")
 T = TypeVar("T")
 
 BUSY_SECONDS = 3.0
@@ -88,8 +91,18 @@ class Transaction:
 
 @dataclass(slots=True)
 class _Job:
-    work: Callable[[Transaction], Any]
+    work: Callable[[Transaction, list[Any]], Sequence[Any]]
+    """Does the items of neighbouring jobs that name it, all at once; a result for each, in order."""
+    item: Any
     future: Future[Any]
+
+
+_work_of = attrgetter("work")
+
+
+def _one(tx: Transaction, works: list[Callable[[Transaction], Any]]) -> Sequence[Any]:
+    (work,) = works
+    return (work(tx),)
 
 
 class Database:
@@ -137,11 +150,23 @@ class Database:
 
         Raises: nothing; a closed or broken database fails the future with StorageError.
         """
-        future: Future[T] = Future()
+        return self._queue(_one, work)
+
+    def gather(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
+        """Queue `item` for `work`, which is called once for all that queued up side by side for it.
+
+        `work(transaction, items)` returns a result for each item, in order. Its statements should be few,
+        not few per item: each gives up the interpreter and has to win it back from every waiting request.
+        If it raises, each item is tried alone. The future is as that of `submit`.
+        """
+        return self._queue(work, item)
+
+    def _queue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Future[Any]:
+        future: Future[Any] = Future()
         if self._closed.is_set() or self._broken is not None:
             future.set_exception(self._broken_error())
         else:
-            self._jobs.put(_Job(work, future))
+            self._jobs.put(_Job(work, item, future))
         return future
 
     def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
@@ -271,12 +296,12 @@ class Database:
 
     def _commit(self, jobs: list[_Job]) -> None:
         """Run `jobs` in one transaction and answer each after COMMIT."""
-        results: list[tuple[_Job, Any, BaseException | None]] = []
+        outcomes: list[tuple[Any, BaseException | None]] = []
         transaction = Transaction(self._writer, self.hooks)
         try:
             self._writer.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                results.append((job, *self._try(job, transaction)))
+            for work, alike in groupby(jobs, key=_work_of):
+                outcomes += self._try(work, [job.item for job in alike], transaction)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
@@ -291,18 +316,31 @@ class Database:
         if transaction.changes and self.on_commit is not None:
             listener, changes = self.on_commit, transaction.changes
             self._tell(lambda: listener(changes))
-        for job, result, problem in results:
+        for job, (result, problem) in zip(jobs, outcomes, strict=True):
             if problem is None:
                 job.future.set_result(result)
             else:
                 job.future.set_exception(problem)
 
-    def _try(self, job: _Job, transaction: Transaction) -> tuple[Any, BaseException | None]:
-        """One job inside its savepoint. Errors of the job are its own; errors of the disk are everyone's."""
+    def _try(
+        self,
+        work: Callable[[Transaction, list[Any]], Sequence[Any]],
+        items: list[Any],
+        transaction: Transaction,
+    ) -> list[tuple[Any, BaseException | None]]:
+        """The items inside a savepoint; if that fails, each in one of its own.
+
+        Errors of the work are its own; errors of the disk are everyone's.
+        """
+        if work is _one and len(items) > 1:
+            return [outcome for item in items for outcome in self._try(work, [item], transaction)]
         self._writer.execute("SAVEPOINT job")
         changes, after = len(transaction.changes), dict(transaction._after)
         try:
-            result = job.work(transaction)
+            results = work(transaction, items)
+            outcomes: list[tuple[Any, BaseException | None]] = [
+                (result, None) for _, result in zip(items, results, strict=True)
+            ]
         except BaseException as problem:
             if isinstance(problem, sqlite3.Error):
                 translated = translate(problem, self.path)
@@ -312,9 +350,11 @@ class Database:
             self._writer.execute("RELEASE job")
             del transaction.changes[changes:]
             transaction._after = after
-            return None, problem
+            if len(items) == 1:
+                return [(None, problem)]
+            return [outcome for item in items for outcome in self._try(work, [item], transaction)]
         self._writer.execute("RELEASE job")
-        return result, None
+        return outcomes
 
     def _tell(self, action: Callable[[], None]) -> None:
         try:

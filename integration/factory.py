@@ -28,7 +28,7 @@ from integration.house import callbacks, setup_links
 from integration.house import commands as house_commands
 from integration.house.database import open_house
 from integration.inbox.apply import Applier
-from integration.inbox.receive import make_receiver
+from integration.inbox.receive import PREFIX, Receiver
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
@@ -169,13 +169,13 @@ def build(settings: Settings) -> Product:
 
 def with_receiver(parts: House, site: Flask) -> WSGIApplication:
     """The product's application: webhooks to the receiver, everything else to `site`."""
-    receiver = make_receiver(parts.inbox, parts.settings.webhooks, HookSecrets(parts.settings))
-    receiver.wsgi_app = security.TrustedProxies(  # type: ignore[method-assign]
-        receiver.wsgi_app, parts.settings.server.trusted_proxies
+    receiver = security.TrustedProxies(
+        Receiver(parts.inbox, parts.settings.webhooks, HookSecrets(parts.settings)),
+        parts.settings.server.trusted_proxies,
     )
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen = receiver if environ["PATH_INFO"].startswith("/webhooks/") else site
+        chosen = receiver if environ["PATH_INFO"].startswith(PREFIX) else site
         return chosen(environ, start_response)
 
     return application

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
+from integration import clock
 from integration.errors import ConfigurationError, SwitchroomError
 from integration.settings import Settings
 
@@ -37,14 +38,20 @@ def webhook_secrets(settings: Settings) -> list[str]:
     return kept.split()
 
 
+LOOK_SECONDS = 1.0
+"""How often the file is looked at: not for each webhook, since a system call gives up the interpreter and has
+to win it back from every other request."""
+
+
 class HookSecrets(Sequence[str]):
-    """The secrets the receiver accepts now: the file is read again when it was replaced."""
+    """The secrets the receiver accepts now: the file is read again within LOOK_SECONDS of its replacement."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._path = settings.storage.data_dir / SECRET_FILE
         self._secrets = webhook_secrets(settings)
         self._stamp = self._look()
+        self._looked = clock.monotonic()
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -60,6 +67,10 @@ class HookSecrets(Sequence[str]):
         return iter(self._now())
 
     def _now(self) -> list[str]:
+        now = clock.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return self._secrets
+        self._looked = now
         stamp = self._look()
         if self._settings.webhooks.secret is None and stamp not in (None, self._stamp):
             self._secrets, self._stamp = webhook_secrets(self._settings), stamp

@@ -6,16 +6,23 @@ import base64
 import binascii
 import hmac
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING
 
 import orjson
-from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Request, Response
+from werkzeug.wsgi import get_input_stream
 
 from integration.errors import StorageError, error_body
 from integration.inbox.store import Inbox
 from integration.settings import Webhooks
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+PREFIX = "/webhooks/"
 
 BODY_LIMIT = 256 * 1024
 """Bytes, inclusive (interface.md §6, Inbox)."""
@@ -24,52 +31,67 @@ DURABLE_SECONDS = 4.5
 """How long a sender waits for the commit before it is told to try again."""
 
 
-def make_receiver(inbox: Inbox, settings: Webhooks, secrets: Sequence[str]) -> Flask:
-    """The receiver as an application of its own: `GET, HEAD, POST /webhooks/<secret>`.
+class Receiver:
+    """The WSGI application for `GET, HEAD, POST /webhooks/<secret>`.
 
-    Beside the dashboard's application and not within it: of what that does for every request (login,
-    proof of intent, security headers) a webhook needs nothing, and it would double the cost of one.
+    On Werkzeug, which Flask itself stands on, and not a Flask application: it has one route and no session,
+    and Flask's contexts, routing and signals cost twice what receiving does (`tests.benchmarks webhooks`).
     """
-    app = Flask("switchroom-receiver", static_folder=None)
-    networks = settings.allow_from
 
-    def refusal(secret: str) -> Response | None:
-        """Why this request goes no further, decided before its body is read; None to go on."""
-        if not known_secret(secret, secrets) or (networks and not _allowed(request.remote_addr, networks)):
-            return _error(404, "Not found")
-        if settings.username is not None and not _basic_ok(settings.username, settings.password or ""):
-            answer = _error(401, "Credentials are needed")
-            answer.headers["WWW-Authenticate"] = 'Basic realm="webhooks"'
-            return answer
-        return None
+    def __init__(self, inbox: Inbox, settings: Webhooks, secrets: Sequence[str]) -> None:
+        self._inbox = inbox
+        self._settings = settings
+        self._secrets = secrets
 
-    @app.get("/webhooks/<secret>")
-    def probe(secret: str) -> Response:
-        return refusal(secret) or _said("ready")
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            answer = self._answer(Request(environ))
+        except HTTPException as error:
+            # What Werkzeug finds by itself: a body that ends early.
+            answer = _error(error.code or 500, error.name)
+        body = [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.get_data()]
+        start_response(answer.status, answer.get_wsgi_headers(environ).to_wsgi_list())
+        # A list goes out at once; any other iterable is streamed, with hand-overs between threads.
+        return body
 
-    @app.post("/webhooks/<secret>")
-    def receive(secret: str) -> Response:
-        if refused := refusal(secret):
+    def _answer(self, request: Request) -> Response:
+        refused = self._refusal(request)
+        if refused is not None:
             return refused
-        body = _body()
+        if request.method != "POST":
+            return _said("ready")
+        body = _body(request)
         if body is None:
             return _error(413, f"The body is larger than {BODY_LIMIT} bytes")
         if body.strip() in (b"", b"{}"):
             return _said("probe")
         try:
-            receipt = inbox.receive(body).result(DURABLE_SECONDS)
+            receipt = self._inbox.receive(body).result(DURABLE_SECONDS)
         except (StorageError, FutureTimeout):
             answer = _error(503, "The event could not be stored; send it again")
             answer.headers["Retry-After"] = "5"
             return answer
         return _said(receipt.status)
 
-    @app.errorhandler(HTTPException)
-    def refused(error: HTTPException) -> Response:
-        """What Flask refuses by itself, in the same shape: 404, 405, a body that ends early."""
-        return _error(error.code or 500, error.name)
-
-    return app
+    def _refusal(self, request: Request) -> Response | None:
+        """Why this request goes no further, decided before its body is read; None to go on."""
+        if request.method not in ("GET", "HEAD", "POST"):
+            answer = _error(405, "Method Not Allowed")
+            answer.headers["Allow"] = "GET, HEAD, POST"
+            return answer
+        settings, networks = self._settings, self._settings.allow_from
+        secret = request.path.removeprefix(PREFIX)
+        if not known_secret(secret, self._secrets) or (
+            networks and not _allowed(request.remote_addr, networks)
+        ):
+            return _error(404, "Not found")
+        if settings.username is not None:
+            given = request.headers.get("Authorization", "")
+            if not _basic_ok(given, settings.username, settings.password or ""):
+                answer = _error(401, "Credentials are needed")
+                answer.headers["WWW-Authenticate"] = 'Basic realm="webhooks"'
+                return answer
+        return None
 
 
 def known_secret(given: str, secrets: Sequence[str]) -> bool:
@@ -80,13 +102,12 @@ def known_secret(given: str, secrets: Sequence[str]) -> bool:
     return found
 
 
-def _body() -> bytes | None:
+def _body(request: Request) -> bytes | None:
     """The request's body; None when it is larger than BODY_LIMIT. Reads at most one byte beyond."""
     length = request.content_length
     if length is not None and length > BODY_LIMIT:
         return None
-    request.max_content_length = None
-    body = request.stream.read(BODY_LIMIT + 1)
+    body = get_input_stream(request.environ).read(BODY_LIMIT + 1)
     return None if len(body) > BODY_LIMIT else body
 
 
@@ -100,8 +121,8 @@ def _allowed(address: str | None, networks: Sequence[ipaddress.IPv4Network | ipa
     return any(peer in network for network in networks)
 
 
-def _basic_ok(username: str, password: str) -> bool:
-    kind, _, encoded = request.headers.get("Authorization", "").partition(" ")
+def _basic_ok(authorization: str, username: str, password: str) -> bool:
+    kind, _, encoded = authorization.partition(" ")
     try:
         given = base64.b64decode(encoded, validate=True) if kind.lower() == "basic" else b""
     except binascii.Error:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
+
+import orjson
 
 from integration import clock
 from integration.database import Database, Transaction
@@ -41,22 +44,23 @@ CREATE INDEX IF NOT EXISTS inbox_troubled ON inbox (status) WHERE status <> 'don
 """
 
 
-# One statement, since each gives up the interpreter and has to win it back. The same body again is counted;
-# another body under the same id is a row of its own, flagged.
-STORE = """
-INSERT INTO inbox (event_id, received_at, event_name, call_id, body, status, body_hash, flagged)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, EXISTS (SELECT 1 FROM inbox WHERE event_id = ?1))
-ON CONFLICT (event_id, body_hash) DO UPDATE SET deliveries = deliveries + 1
-RETURNING seq, deliveries
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What the sender is told: `stored`, `duplicate` or `unreadable` (interface.md §3)."""
 
     status: Literal["stored", "duplicate", "unreadable"]
-    seq: int
+
+
+class _Arrival(NamedTuple):
+    """A webhook to be stored: the columns of its row that are known before it is looked up."""
+
+    event_id: str
+    received_at: str
+    event_name: str | None
+    call_id: Any
+    body: bytes
+    status: Status
+    body_hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +95,44 @@ class Inbox:
         digest = hashlib.sha256(body).digest()
         received_at = clock.stamp()
 
-        row = (
-            envelope.event_id or f"sha256:{digest.hex()}",
-            received_at,
-            envelope.event_name,
-            envelope.call_id,
-            body,
-            "new" if envelope.readable else "unreadable",
-            digest,
+        return self.database.gather(
+            self._store,
+            _Arrival(
+                envelope.event_id or f"sha256:{digest.hex()}",
+                received_at,
+                envelope.event_name,
+                envelope.call_id,
+                body,
+                "new" if envelope.readable else "unreadable",
+                digest,
+            ),
         )
 
-        def store(tx: Transaction) -> Receipt:
-            seq, deliveries = tx.execute(STORE, row).fetchone()
-            if deliveries > 1:
-                return Receipt("duplicate", seq)
+    def _store(self, tx: Transaction, arrivals: list[_Arrival]) -> list[Receipt]:
+        """In at most three statements. The same body again is counted; another body under the same id is a
+        row of its own, flagged."""
+        known = _known(tx, {arrival.event_id for arrival in arrivals})
+        new: list[Any] = []
+        again: list[tuple[str, bytes]] = []
+        receipts: list[Receipt] = []
+        for arrival in arrivals:
+            hashes = known.setdefault(arrival.event_id, set())
+            if arrival.body_hash in hashes:
+                again.append((arrival.event_id, arrival.body_hash))
+                receipts.append(Receipt("duplicate"))
+                continue
+            new += (*arrival, int(bool(hashes)))
+            hashes.add(arrival.body_hash)
+            receipts.append(Receipt("unreadable" if arrival.status == "unreadable" else "stored"))
+        if new:
+            tx.execute(_insert(len(receipts) - len(again)), new)
             if self.on_stored is not None:
                 tx.after_commit(self.on_stored)
-            return Receipt("stored" if envelope.readable else "unreadable", seq)
-
-        return self.database.submit(store)
+        if again:
+            tx.executemany(
+                "UPDATE inbox SET deliveries = deliveries + 1 WHERE event_id = ? AND body_hash = ?", again
+            )
+        return receipts
 
     def unapplied(self, mirror_path: Path) -> list[int]:
         """Every seq that mirror.db does not say was applied, whatever its status here, oldest first.
@@ -165,3 +188,24 @@ class Inbox:
 def _prepare(connection: sqlite3.Connection) -> None:
     migrate(connection, {}, "inbox.db")
     run_script(connection, TABLES)
+
+
+def _known(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
+    """The hashes of the bodies that are stored under each of these ids."""
+    # As one row, since each row would give up the interpreter: see `Database.gather`.
+    (found,) = tx.execute(
+        "SELECT json_group_array(json_array(event_id, hex(body_hash))) FROM inbox"  # noqa: S608
+        f" WHERE event_id IN ({','.join('?' * len(event_ids))})",
+        tuple(event_ids),
+    ).fetchone()
+    known: dict[str, set[bytes]] = {}
+    for event_id, digest in orjson.loads(found):
+        known.setdefault(event_id, set()).add(bytes.fromhex(digest))
+    return known
+
+
+@cache
+def _insert(rows: int) -> str:
+    """One statement for so many rows of `_Arrival` and whether it is flagged."""
+    columns = ",".join((*_Arrival._fields, "flagged"))
+    return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * rows)}"  # noqa: S608

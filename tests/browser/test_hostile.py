@@ -10,12 +10,13 @@ import json
 
 import pytest
 from playwright.sync_api import expect
+from werkzeug.test import Client
 
 from integration import clock
 from integration.catalogue import resource
 from integration.documents import read_page
 from integration.inbox.apply import Applier
-from integration.inbox.receive import make_receiver
+from integration.inbox.receive import Receiver
 from integration.mirror.upsert import upsert
 from tests.browser.test_accessible import PAGES
 
@@ -85,7 +86,7 @@ class Outside:
 
     def __init__(self, site) -> None:
         self.site = site
-        self.receiver = make_receiver(site.inbox, site.settings.webhooks, ["s" * 43]).test_client()
+        self.receiver = Client(Receiver(site.inbox, site.settings.webhooks, ["s" * 43]))
         self.applier = Applier(site.inbox, site.mirror, site.calls, lambda: None)
 
     def sends(self, event: dict[str, object]) -> None:

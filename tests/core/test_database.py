@@ -54,6 +54,28 @@ def test_one_failing_job_takes_no_other_of_its_group_with_it(db):
     assert notes(db.path) == ["a", "b"]
 
 
+def test_items_that_queue_up_side_by_side_are_done_together_and_one_at_fault_is_told_alone(db):
+    calls = []
+
+    def together(tx: Transaction, texts: list[str | None]) -> list[str]:
+        calls.append(texts)
+        tx.executemany("INSERT INTO notes VALUES (?)", [(text,) for text in texts])
+        return [f"kept {text}" for text in texts]
+
+    hold = threading.Event()
+    db.submit(lambda tx: hold.wait(10))
+    before = [db.gather(together, text) for text in ("a", "b")]
+    db.submit(add("between"))
+    after = [db.gather(together, text) for text in ("c", None, "d")]
+    hold.set()
+    assert [future.result(10) for future in before] == ["kept a", "kept b"]
+    assert [after[0].result(10), after[2].result(10)] == ["kept c", "kept d"]
+    with pytest.raises(sqlite3.IntegrityError):
+        after[1].result(10)
+    assert calls == [["a", "b"], ["c", None, "d"], ["c"], [None], ["d"]]
+    assert notes(db.path) == ["a", "b", "between", "c", "d"]
+
+
 def test_many_writers_share_commits(db):
     transactions = set()
 

@@ -14,7 +14,8 @@ import pytest
 from werkzeug.serving import make_server
 
 from integration.database import translate
-from integration.inbox.receive import BODY_LIMIT, make_receiver
+from integration.inbox.receive import BODY_LIMIT
+from integration.inbox.receive import Receiver as Application
 from integration.inbox.store import Inbox
 from integration.settings import Webhooks
 
@@ -25,7 +26,7 @@ SAMPLES = sorted((Path(__file__).parents[1] / "fixtures" / "platform").glob("web
 class Receiver:
     def __init__(self, folder: Path, settings: Webhooks, secrets=(SECRET,)):
         self.inbox = Inbox(folder / "inbox.db")
-        app = make_receiver(self.inbox, settings, list(secrets))
+        app = Application(self.inbox, settings, list(secrets))
         self.server = make_server("127.0.0.1", 0, app, threaded=True)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
