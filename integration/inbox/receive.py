@@ -66,12 +66,12 @@ class Receiver:
         if body.strip() in (b"", b"{}"):
             return _said("probe")
         try:
-            receipt = self._inbox.receive(body).result(DURABLE_SECONDS)
+            stored = self._inbox.receive(body).result(DURABLE_SECONDS)
         except (StorageError, FutureTimeout):
             answer = _error(503, "The event could not be stored; send it again")
             answer.headers["Retry-After"] = "5"
             return answer
-        return _said(receipt.status)
+        return _said(stored)
 
     def _refusal(self, request: Request) -> Response | None:
         """Why this request goes no further, decided before its body is read; None to go on."""

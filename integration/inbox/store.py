@@ -20,6 +20,9 @@ from integration.mirror.migrations import migrate, run_script
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 
+Acknowledgement = Literal["stored", "duplicate", "unreadable"]
+"""What the sender is told (interface.md §3)."""
+
 GROUP = 512
 """Most webhooks that one commit makes durable."""
 
@@ -42,13 +45,6 @@ CREATE TABLE IF NOT EXISTS inbox (
 -- serves the System page and `replay --failed`
 CREATE INDEX IF NOT EXISTS inbox_troubled ON inbox (status) WHERE status <> 'done';
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What the sender is told: `stored`, `duplicate` or `unreadable` (interface.md §3)."""
-
-    status: Literal["stored", "duplicate", "unreadable"]
 
 
 class _Arrival(NamedTuple):
@@ -88,7 +84,7 @@ class Inbox:
         self.received = 0
         """Webhooks taken in since the start; a measure of how busy the receiver is, not an exact count."""
 
-    def receive(self, body: bytes) -> Future[Receipt]:
+    def receive(self, body: bytes) -> Future[Acknowledgement]:
         """Queue `body` for the next commit; the future is done once it is durable."""
         self.received += 1
         envelope = read_envelope(body)
@@ -108,31 +104,31 @@ class Inbox:
             ),
         )
 
-    def _store(self, tx: Transaction, arrivals: list[_Arrival]) -> list[Receipt]:
+    def _store(self, tx: Transaction, arrivals: list[_Arrival]) -> list[Acknowledgement]:
         """In at most three statements. The same body again is counted; another body under the same id is a
         row of its own, flagged."""
         known = _known(tx, {arrival.event_id for arrival in arrivals})
         new: list[Any] = []
         again: list[tuple[str, bytes]] = []
-        receipts: list[Receipt] = []
+        answers: list[Acknowledgement] = []
         for arrival in arrivals:
             hashes = known.setdefault(arrival.event_id, set())
             if arrival.body_hash in hashes:
                 again.append((arrival.event_id, arrival.body_hash))
-                receipts.append(Receipt("duplicate"))
+                answers.append("duplicate")
                 continue
             new += (*arrival, int(bool(hashes)))
             hashes.add(arrival.body_hash)
-            receipts.append(Receipt("unreadable" if arrival.status == "unreadable" else "stored"))
+            answers.append("unreadable" if arrival.status == "unreadable" else "stored")
         if new:
-            tx.execute(_insert(len(receipts) - len(again)), new)
+            tx.execute(_insert(len(answers) - len(again)), new)
             if self.on_stored is not None:
                 tx.after_commit(self.on_stored)
         if again:
             tx.executemany(
                 "UPDATE inbox SET deliveries = deliveries + 1 WHERE event_id = ? AND body_hash = ?", again
             )
-        return receipts
+        return answers
 
     def unapplied(self, mirror_path: Path) -> list[int]:
         """Every seq that mirror.db does not say was applied, whatever its status here, oldest first.

@@ -41,8 +41,8 @@ class Home:
     def receive(self, number: int) -> None:
         """Store so many webhooks, durably, and apply none."""
         inbox = Inbox(self.data_dir / "inbox.db")
-        for receipt in [inbox.receive(webhook(n)) for n in range(number)]:
-            receipt.result(10)
+        for answer in [inbox.receive(webhook(n)) for n in range(number)]:
+            answer.result(10)
         inbox.close()
 
     def record(self, number: int, content: bytes, kind: str = "recording") -> Path:
