@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from integration import clock
+from integration import clock, migrations
 from integration.database import Database, Transaction
 from integration.inbox.interpret import read_envelope
-from integration.mirror.migrations import migrate, run_script
+from integration.migrations import run_script
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 
@@ -182,8 +182,7 @@ class Inbox:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    migrate(connection, {}, "inbox.db")
-    run_script(connection, TABLES)
+    migrations.prepare(connection, "inbox.db", {}, lambda fresh: run_script(fresh, TABLES))
 
 
 def _known(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:

@@ -2,21 +2,22 @@
 
 Collection tables are STRICT with columns of type ANY, which keeps every value as it came: with inference or
 INTEGER affinity `+442079460001` becomes a number and loses its plus (design.md §4). sqlite-utils can open
-and query all of them; it has no word for ANY, so the tables are created by plain SQL.
+and query all of them; it has no word for ANY, and asks the whole schema anew for each table, so the tables are
+created by plain SQL.
 """
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sqlite_utils import Database as SqliteUtils
-
+from integration import migrations
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.database import Change, Database
+from integration.migrations import Step, run_script
 from integration.mirror import (
     accepted,
     answers,
@@ -33,7 +34,6 @@ from integration.mirror import (
     walks,
 )
 from integration.mirror.calls import tables as calls
-from integration.mirror.migrations import MIRROR_STEPS, migrate, run_script
 
 CORE = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -67,6 +67,9 @@ OWN_TABLES = (
     shortcuts.TABLES,
 )
 
+MIGRATIONS: Mapping[str, Step] = {"walks tell more": walks.add_columns}
+"""In order, by name. mirror.db can be rebuilt, so a step may also just empty a derived table."""
+
 BOOKKEEPING = (
     "_doc TEXT NOT NULL, _item TEXT, _first_seen TEXT NOT NULL, _last_seen TEXT NOT NULL, "
     "_source TEXT NOT NULL, _missing_since TEXT"
@@ -94,19 +97,17 @@ def open_mirror(
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Create what is missing, in one transaction, after the recorded steps."""
-    migrate(connection, MIRROR_STEPS, "mirror.db")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for resource in mirrored():
-            _create(connection, resource)
-        for script in OWN_TABLES:
-            run_script(connection, script)
-        connection.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+    """Bring the schema to this version's form. Raises NewerDatabase."""
+    migrations.prepare(connection, "mirror.db", MIGRATIONS, _create_all)
+
+
+def _create_all(connection: sqlite3.Connection) -> None:
+    present = _columns(connection)
+    for resource in mirrored():
+        _create(connection, resource, present.get(resource.table))
+    for script in OWN_TABLES:
+        run_script(connection, script)
+    connection.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
 
 def epoch(connection: sqlite3.Connection) -> str:
@@ -114,17 +115,25 @@ def epoch(connection: sqlite3.Connection) -> str:
     return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
 
 
-def _create(connection: sqlite3.Connection, resource: Resource) -> None:
+def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """The columns of every table that there is."""
+    found: dict[str, set[str]] = {}
+    for table, column in connection.execute(
+        "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+    ):
+        found.setdefault(table, set()).add(column)
+    return found
+
+
+def _create(connection: sqlite3.Connection, resource: Resource, present: set[str] | None) -> None:
     """The table of `resource`; a field that the catalogue has learnt since becomes a new column."""
-    table = SqliteUtils(connection)[resource.table]
-    if not table.exists():
+    if present is None:
         columns = [_key_column(resource)]
         columns += [f"{quote(field.name)} ANY" for field in resource.fields if field.name != resource.key]
         connection.execute(
             f"CREATE TABLE {quote(resource.table)} ({', '.join(columns)}, {BOOKKEEPING}) STRICT"
         )
         return
-    present = {column.name for column in table.columns}
     for field in resource.fields:
         if field.name not in present:
             connection.execute(f"ALTER TABLE {quote(resource.table)} ADD COLUMN {quote(field.name)} ANY")

@@ -51,54 +51,6 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
         open_house(tmp_path / "nowhere" / "house.db")
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    return connection
-
-
-def test_an_existing_database_gets_each_new_migration_once(tmp_path: Path) -> None:
-    connection = connect(tmp_path / "house.db")
-    database.prepare(connection)
-    ran = []
-
-    def paint(connection: sqlite3.Connection) -> None:
-        ran.append("paint")
-        connection.execute("ALTER TABLE people ADD COLUMN colour TEXT")
-
-    later = {**database.MIGRATIONS, "0002 colour": paint}
-    database.prepare(connection, later)
-    database.prepare(connection, later)
-    assert ran == ["paint"]
-    assert "colour" in connection.execute("SELECT * FROM people").description[-1]
-    connection.close()
-
-
-def test_a_migration_that_fails_leaves_the_old_form(tmp_path: Path) -> None:
-    connection = connect(tmp_path / "house.db")
-    database.prepare(connection)
-
-    def fail(connection: sqlite3.Connection) -> None:
-        connection.execute("ALTER TABLE people ADD COLUMN colour TEXT")
-        raise sqlite3.OperationalError("out of paint")
-
-    with pytest.raises(sqlite3.OperationalError, match="paint"):
-        database.prepare(connection, {**database.MIGRATIONS, "0002 colour": fail})
-    assert "colour" not in [row["name"] for row in connection.execute("PRAGMA table_info(people)")]
-    database.prepare(connection)
-    connection.close()
-
-
-def test_a_fresh_database_counts_as_migrated(tmp_path: Path) -> None:
-    connection = connect(tmp_path / "house.db")
-
-    def never(connection: sqlite3.Connection) -> None:
-        raise AssertionError("the tables of a fresh database have their last form already")
-
-    database.prepare(connection, {**database.MIGRATIONS, "0002 never": never})
-    connection.close()
-
-
 def test_every_module_with_tables_is_an_owner() -> None:
     folder = Path(database.__file__).parent
     with_tables = {path.stem for path in folder.glob("*.py") if "\nTABLES" in path.read_text()}

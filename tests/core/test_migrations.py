@@ -1,0 +1,95 @@
+"""Older files come to today's form, whole or not at all."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from integration.errors import NewerDatabase
+from integration.migrations import prepare, run_script
+
+TABLES = "CREATE TABLE IF NOT EXISTS doors (id INTEGER PRIMARY KEY, colour TEXT);\n"
+
+
+def create(connection):
+    run_script(connection, TABLES)
+
+
+@pytest.fixture
+def connection(tmp_path):
+    opened = sqlite3.connect(tmp_path / "any.db", isolation_level=None)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def older(connection):
+    """A file of before there were colours."""
+    prepare(connection, "any.db", {}, lambda c: c.execute("CREATE TABLE doors (id INTEGER PRIMARY KEY)"))
+    return connection
+
+
+def columns(connection):
+    return [row[1] for row in connection.execute("PRAGMA table_info(doors)")]
+
+
+def paint(connection):
+    connection.execute("ALTER TABLE doors ADD COLUMN colour TEXT")
+
+
+def test_an_older_file_gets_each_new_step_once(older):
+    prepare(older, "any.db", {"colour": paint}, create)
+    prepare(older, "any.db", {"colour": paint}, create)
+    assert columns(older) == ["id", "colour"]
+
+
+def test_a_new_file_has_its_last_form_already(connection):
+    def never(_):
+        raise AssertionError("a new file needs no step")
+
+    prepare(connection, "any.db", {"never": never}, create)
+    prepare(connection, "any.db", {"never": never}, create)
+    assert columns(connection) == ["id", "colour"]
+
+
+def test_a_step_that_fails_leaves_the_old_form_and_is_tried_again(older):
+    def broken(connection):
+        paint(connection)
+        raise ValueError("half done")
+
+    with pytest.raises(ValueError, match="half done"):
+        prepare(older, "any.db", {"colour": broken}, create)
+    assert columns(older) == ["id"]
+    prepare(older, "any.db", {"colour": paint}, create)
+    assert columns(older) == ["id", "colour"]
+
+
+def test_a_creation_that_fails_leaves_an_empty_file(connection):
+    def broken(connection):
+        create(connection)
+        raise ValueError("half done")
+
+    with pytest.raises(ValueError, match="half done"):
+        prepare(connection, "any.db", {}, broken)
+    assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
+
+
+def test_a_newer_file_is_refused_by_name(older):
+    older.execute("INSERT INTO _migrations VALUES ('of the future', '2099')")
+    with pytest.raises(NewerDatabase, match=r"any\.db .*'of the future'"):
+        prepare(older, "any.db", {}, create)
+
+
+def test_a_record_of_the_first_versions_counts(connection):
+    connection.execute("CREATE TABLE _migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT")
+    create(connection)
+    connection.execute("INSERT INTO _migrations VALUES ('colour', '2026')")
+    later = {"colour": paint, "size": lambda c: c.execute("ALTER TABLE doors ADD COLUMN size TEXT")}
+    prepare(connection, "any.db", later, create)
+    assert columns(connection) == ["id", "colour", "size"]
+
+
+def test_a_script_that_lacks_its_end_is_refused(connection):
+    with pytest.raises(ValueError, match="unfinished"):
+        run_script(connection, "CREATE TABLE half (id INTEGER")
