@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING
 
 import orjson
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import get_input_stream
 
@@ -47,7 +47,6 @@ class Receiver:
         try:
             answer = self._answer(Request(environ))
         except HTTPException as error:
-            # What Werkzeug finds by itself: a body that ends early.
             answer = _error(error.code or 500, error.name)
         body = [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.get_data()]
         start_response(answer.status, answer.get_wsgi_headers(environ).to_wsgi_list())
@@ -103,11 +102,16 @@ def known_secret(given: str, secrets: Sequence[str]) -> bool:
 
 
 def _body(request: Request) -> bytes | None:
-    """The request's body; None when it is larger than BODY_LIMIT. Reads at most one byte beyond."""
+    """The request's body; None when it is larger than BODY_LIMIT. Reads at most one byte beyond.
+
+    Raises ClientDisconnected for one that ends early: Granian hands it over as if it were whole.
+    """
     length = request.content_length
     if length is not None and length > BODY_LIMIT:
         return None
     body = get_input_stream(request.environ).read(BODY_LIMIT + 1)
+    if length is not None and len(body) < length:
+        raise ClientDisconnected
     return None if len(body) > BODY_LIMIT else body
 
 

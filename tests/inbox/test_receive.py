@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from werkzeug.serving import make_server
+from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from integration.database import translate
 from integration.inbox.receive import BODY_LIMIT
@@ -26,8 +27,8 @@ SAMPLES = sorted((Path(__file__).parents[1] / "fixtures" / "platform").glob("web
 class Receiver:
     def __init__(self, folder: Path, settings: Webhooks, secrets=(SECRET,)):
         self.inbox = Inbox(folder / "inbox.db")
-        app = Application(self.inbox, settings, list(secrets))
-        self.server = make_server("127.0.0.1", 0, app, threaded=True)
+        self.application = Application(self.inbox, settings, list(secrets))
+        self.server = make_server("127.0.0.1", 0, self.application, threaded=True)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 
@@ -167,6 +168,14 @@ def test_the_limit_is_inclusive(receiver):
 def test_a_chunked_body_over_the_limit_is_refused(receiver):
     chunks = iter([b"x" * 65536] * 5)
     assert receiver.ask(body=chunks, headers=[("Transfer-Encoding", "chunked")])[0] == 413
+    assert receiver.rows() == []
+
+
+def test_a_body_that_ends_early_is_refused_and_not_stored(receiver):
+    """As the server hands it over when the sender went away: no more comes, and it looks whole."""
+    builder = EnvironBuilder(f"/webhooks/{SECRET}", method="POST", data=b'{"id":"1"')
+    environ = builder.get_environ() | {"CONTENT_LENGTH": "500", "wsgi.input_terminated": True}
+    assert run_wsgi_app(receiver.application, environ)[1].startswith("400")
     assert receiver.rows() == []
 
 
