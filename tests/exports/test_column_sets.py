@@ -1,0 +1,70 @@
+"""Saved column sets: a person's own, everybody's, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.database import Database
+from integration.house import column_sets, people
+from integration.house.database import open_house
+from integration.house.refused import Refused
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Database]:
+    database = open_house(tmp_path / "house.db")
+    for name in ("ann", "bea"):
+        people.create(database, f"{name}@example.com", "supervisor")
+    yield database
+    database.close()
+
+
+ANN, BEA = 1, 2
+
+
+def found(house: Database, name: str, person: int | None) -> tuple[str, ...] | None:
+    with house.read() as connection:
+        there = column_sets.find(connection, "cdrs", name, person)
+    return None if there is None else there.columns
+
+
+def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(house: Database) -> None:
+    column_sets.save(house, ANN, "cdrs", " for  tax ", ("id", "charge"), shared=True)
+    column_sets.save(house, BEA, "cdrs", "for tax", ("charge",), shared=False)
+    column_sets.save(house, ANN, "cdrs", "mine", ("dst",), shared=False)
+    assert found(house, "for tax", ANN) == ("id", "charge")
+    assert found(house, "for tax", BEA) == ("charge",)
+    assert found(house, "for  tax", None) == ("id", "charge")
+    assert found(house, "mine", BEA) is None
+    assert found(house, "mine", None) is None
+    with house.read() as connection:
+        assert column_sets.find(connection, "sms", "for tax", ANN) is None
+        names = [(one.name, one.shared) for one in column_sets.known(connection, "cdrs", BEA)]
+    assert names == [("for tax", True), ("for tax", False)]
+
+
+def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(house: Database) -> None:
+    column_sets.save(house, ANN, "cdrs", "for tax", ("id",), shared=True)
+    with pytest.raises(Refused, match="Somebody else"):
+        column_sets.save(house, BEA, "cdrs", "for tax", ("id",), shared=True)
+    column_sets.save(house, ANN, "cdrs", "for tax", ("dst",), shared=True)
+    assert found(house, "for tax", BEA) == ("dst",)
+    for name, columns in (("", ("id",)), ("none", ())):
+        with pytest.raises(Refused):
+            column_sets.save(house, ANN, "cdrs", name, columns, shared=False)
+
+
+def test_what_others_use_outlives_whoever_made_it(house: Database) -> None:
+    column_sets.save(house, ANN, "cdrs", "for all", ("id",), shared=True)
+    column_sets.save(house, ANN, "cdrs", "mine", ("id",), shared=False)
+    people.create(house, "root@example.com", "admin")
+    people.remove(house, "ann@example.com")
+    assert found(house, "for all", BEA) == ("id",)
+    with house.read() as connection:
+        assert connection.execute("SELECT count(*) FROM column_sets").fetchone()[0] == 1
+        (kept,) = column_sets.known(connection, "cdrs", BEA)
+    assert not column_sets.remove(house, kept.id, BEA)
+    assert column_sets.remove(house, kept.id, BEA, anybodys=True)
