@@ -1,0 +1,121 @@
+"""What somebody asks to export, by its name and the parameters of its URL: one way for downloads, for files
+that are prepared in the background, and for schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import parse_qsl
+from zoneinfo import ZoneInfo
+
+from integration import clock
+from integration.catalogue import UnknownResource, resource
+from integration.catalogue.shapes import Resource
+from integration.context import House
+from integration.dashboard import calls
+from integration.errors import QueryError
+from integration.exports import csv, jsonl, parquet, xlsx
+from integration.exports.presets import CALLS, PRESETS, Preset
+from integration.exports.selection import Selection, select, select_preset
+from integration.exports.sheet import Stream
+from integration.exports.zip import Archive
+from integration.facade import narrowing
+from integration.house import setup_links
+from integration.mirror import search
+from integration.mirror.history import CallFilter
+from integration.mirror.masking import hidden_of
+
+TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+    "zip": "application/zip",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}
+"""Content types by form, which is also the ending of a file's name."""
+
+
+class NoSuchExport(QueryError):
+    """The name is no preset's and no collection's that can be exported."""
+
+
+def named(name: str) -> tuple[Resource, Preset | None]:
+    """The records that `name` stands for, a preset's or a collection's. Raises NoSuchExport."""
+    preset = PRESETS.get(name)
+    if preset is not None:
+        return preset.resource, preset
+    try:
+        found = resource(name)
+    except UnknownResource as error:
+        raise NoSuchExport(str(error)) from None
+    if not found.listed or found.table == "me":
+        raise NoSuchExport(f"{found.collection} is not a collection that can be exported")
+    return found, None
+
+
+def rights_of(chosen: Resource) -> str:
+    """The collection that somebody has to be allowed to read. Calls are made of CDRs."""
+    return "cdrs" if chosen is CALLS else chosen.collection
+
+
+def selection(house: House, name: str, args: Mapping[str, str], only: int | None = None) -> Selection:
+    """What `args` ask for (docs/exports.md, What to ask for), narrowed to the platform user `only`.
+
+    Raises QueryError, NoSuchExport.
+    """
+    chosen, preset = named(name)
+    hidden, settings = hidden_of(chosen), house.settings
+    if preset is None:
+        found = select(chosen, args, hidden)
+    else:
+        found = select_preset(
+            preset,
+            args,
+            timezone=settings.dashboard.timezone,
+            base=setup_links.base_url(settings),
+            hidden=hidden,
+        )
+        shown = _shown(house, args)
+        if preset.own_table:
+            return found.among(replace(shown or CallFilter(), only_user=only))
+        if shown is not None:
+            if found.resource.field("live_id") is None:
+                raise QueryError(f"view: {preset.name} belong to no calls")
+            found = found.among(shown)
+    if only is not None:
+        with house.mirror.read() as connection:
+            found = found.also(narrowing.own(connection, chosen, only))
+    return found
+
+
+def chunks(house: House, found: Selection, form: str, args: Mapping[str, str]) -> Stream | Archive:
+    """The file, its rows counted. Raises QueryError."""
+    read = house.mirror.read
+    if form == "zip":
+        return Archive(read, found, house.settings.storage.data_dir)
+    if form == "jsonl":
+        return jsonl.stream(read, found)
+    if form == "xlsx":
+        return xlsx.stream(read, found)
+    if form == "parquet":
+        return parquet.stream(read, found)
+    return csv.stream(read, found, bom=args.get("bom") in ("1", "true"))
+
+
+def _shown(house: House, args: Mapping[str, str]) -> CallFilter | None:
+    """The calls that the page Calls shows with the query string `view`; None without one."""
+    view = args.get("view")
+    if view is None:
+        return None
+    zone = ZoneInfo(house.settings.dashboard.timezone)
+    asked = calls.read(
+        dict(parse_qsl(view)),
+        zone=zone,
+        today=clock.now().astimezone(zone).date(),
+        calling_code=calls.calling_code(house.settings.dashboard.country),
+        house=house.house,
+    ).asked
+    if asked.wanted is not None:
+        search.catch_up(house.mirror)
+    return asked
