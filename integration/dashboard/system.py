@@ -13,7 +13,6 @@ from integration import clock
 from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
-from integration.inbox.overview import overview
 from integration.mirror import coverage, drift, live, media, walks
 
 blueprint = Blueprint("system", __name__)
@@ -60,7 +59,7 @@ def _archive(connection: sqlite3.Connection) -> dict[str, int]:
 @blueprint.get("/system")
 def index() -> Response:
     house = this_house()
-    received = overview(house.inbox)
+    received = house.inbox.overview()
     hour_ago = clock.stamp(clock.unix() - SILENT_SECONDS)
     with house.mirror.read() as connection:
         collections = walks.all_states(connection)

@@ -13,7 +13,6 @@ from integration.dashboard.guard import current_person, needs
 from integration.dashboard.jobs import Job, Tell, these_jobs
 from integration.errors import SwitchroomError
 from integration.house import audit, journal
-from integration.inbox import overview
 from integration.processes.channel import Progress
 from integration.upkeep import backup, doctor, manifest
 from integration.upkeep.commands import REPLAY
@@ -108,7 +107,7 @@ def backups(house: House) -> tuple[list[dict[str, Any]], str]:
 @needs("supervisor")
 def event(seq: int) -> str:
     """One webhook as it was received."""
-    row = overview.one(this_house().inbox, seq)
+    row = this_house().inbox.one(seq)
     if row is None:
         abort(404)
     return shell.page("system", "system_event.html", event=row, body=row["body"].decode("utf-8", "replace"))

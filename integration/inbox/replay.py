@@ -8,9 +8,6 @@ from typing import Protocol
 
 from integration.inbox.store import Inbox
 
-_ALL = "SELECT seq FROM inbox WHERE received_at >= ? AND seq > ? ORDER BY seq"
-_FAILED = "SELECT seq FROM inbox WHERE status = 'failed' AND received_at >= ? AND seq > ? ORDER BY seq"
-
 BATCH = 500
 """Webhooks between two reports of progress, and between two chances to end early."""
 
@@ -47,7 +44,7 @@ def replay(
     after this UTC text; `after`: only seqs above. `told` is called with done and total. Once `wanted` says
     no, it ends after the batch at hand. Raises StorageError.
     """
-    seqs = _select(inbox, failed, since, after)
+    seqs = inbox.chosen(failed=failed, since=since or "", after=after)
     applied = 0
     for begin in range(0, len(seqs), BATCH):
         told(begin, len(seqs))
@@ -56,10 +53,3 @@ def replay(
         applied += applier.again(seqs[begin : begin + BATCH])
     told(len(seqs), len(seqs))
     return Replayed(applied, len(seqs) - applied)
-
-
-def _select(inbox: Inbox, failed: bool, since: str | None, after: int) -> list[int]:
-    some = _FAILED if failed else _ALL
-    with inbox.database.read() as connection:
-        rows = connection.execute(some, (since or "", after)).fetchall()
-    return [int(row[0]) for row in rows]

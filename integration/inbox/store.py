@@ -26,6 +26,8 @@ Acknowledgement = Literal["stored", "duplicate", "unreadable"]
 GROUP = 512
 """Most webhooks that one commit makes durable."""
 
+TROUBLED_SHOWN = 20
+
 TABLES = """
 CREATE TABLE IF NOT EXISTS inbox (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -67,6 +69,18 @@ class Row:
     event_id: str
     received_at: str
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`last_received_at` is text UTC or None; `total` counts stored webhooks; `by_status` those that are not
+    done; `troubled` has the newest that failed, are unknown or unreadable: seq, event_name, received_at,
+    status, error."""
+
+    last_received_at: str | None
+    total: int
+    by_status: dict[str, int]
+    troubled: list[sqlite3.Row]
 
 
 class Inbox:
@@ -166,6 +180,46 @@ class Inbox:
                 if row is not None:
                     found.append(Row(int(row[0]), row[1], row[2], bytes(row[3])))
         return found
+
+    def chosen(self, *, failed: bool, since: str, after: int) -> list[int]:
+        """The numbers of rows received at or after `since` (UTC text) and above `after`, in order; with
+        `failed` only those that could not be applied."""
+        only = "status = 'failed' AND" if failed else ""
+        with self.database.read() as connection:
+            rows = connection.execute(
+                f"SELECT seq FROM inbox WHERE {only} received_at >= ? AND seq > ? ORDER BY seq",  # noqa: S608
+                (since, after),
+            ).fetchall()
+        return [int(row[0]) for row in rows]
+
+    def overview(self) -> Overview:
+        with self.database.read() as connection:
+            newest = connection.execute("SELECT received_at FROM inbox ORDER BY seq DESC LIMIT 1").fetchone()
+            return Overview(
+                newest["received_at"] if newest else None,
+                # Rows are never deleted from the middle, and counting a million takes longer than a page may.
+                connection.execute("SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM inbox").fetchone()[0],
+                dict(
+                    connection.execute(
+                        "SELECT status, count(*) FROM inbox WHERE status <> 'done' GROUP BY status"
+                    ).fetchall()
+                ),
+                connection.execute(
+                    "SELECT seq, event_name, received_at, status, error FROM inbox"
+                    " WHERE status <> 'done' AND status <> 'new' ORDER BY seq DESC LIMIT ?",
+                    (TROUBLED_SHOWN,),
+                ).fetchall(),
+            )
+
+    def one(self, seq: int) -> sqlite3.Row | None:
+        """A webhook with its body as received (bytes)."""
+        with self.database.read() as connection:
+            row: sqlite3.Row | None = connection.execute(
+                "SELECT seq, event_id, event_name, received_at, status, deliveries, error, applied_at,"
+                " flagged, body FROM inbox WHERE seq = ?",
+                (seq,),
+            ).fetchone()
+        return row
 
     def mark(self, results: Iterable[tuple[int, Status, str | None]]) -> None:
         """Copy what became of rows into `status`, for people; `_applied` in mirror.db is the truth."""
