@@ -5,11 +5,10 @@ from __future__ import annotations
 from flask import Blueprint, Response, jsonify, request
 
 from integration.context import House
-from integration.dashboard.security import FORWARDED, PEER
+from integration.dashboard.security import from_here
 from integration.house import attempts, keys
 from integration.house.attempts import TooManyAttempts
 from integration.metrics import CONTENT_TYPE, Metrics
-from integration.settings_values import is_loopback
 
 
 def make_blueprint(parts: House) -> Blueprint:
@@ -26,7 +25,7 @@ def make_blueprint(parts: House) -> Blueprint:
     def readyz() -> tuple[Response, int]:
         report = parts.health.report()
         status = 503 if report["status"] == "unready" else 200
-        if not _local():
+        if not from_here(request):
             # Whoever can reach us may know that something fails; what it says may name hosts and paths.
             report = {
                 "status": report["status"],
@@ -36,18 +35,13 @@ def make_blueprint(parts: House) -> Blueprint:
 
     @blueprint.get("/metrics")
     def show_metrics() -> Response:
-        if not _local():
+        if not from_here(request):
             refusal = _refusal(parts)
             if refusal is not None:
                 return refusal
         return Response(metrics.text(), content_type=CONTENT_TYPE)
 
     return blueprint
-
-
-def _local() -> bool:
-    """Whether this machine asks for itself: a proxy on it speaks for others, and says so by its headers."""
-    return is_loopback(request.environ[PEER]) and not request.environ[FORWARDED]
 
 
 def _refusal(parts: House) -> Response | None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from flask import Flask, Request, Response, request
 
 from integration.house import sessions
-from integration.settings_values import Network, contains
+from integration.settings_values import Network, contains, is_loopback
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -108,9 +108,14 @@ def browser_token(request: Request) -> str | None:
     return token if 32 <= len(token) <= 128 and token.isascii() else None
 
 
+def from_here(request: Request) -> bool:
+    """Whether this machine asks for itself: a proxy on it speaks for others, and says so by its headers."""
+    return is_loopback(request.environ[PEER]) and not request.environ[FORWARDED]
+
+
 def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:
     """Give the browser its token; one that is logged in keeps it over its restart."""
-    if logged_in and not request.is_secure and not _warned.is_set():
+    if logged_in and not request.is_secure and not from_here(request) and not _warned.is_set():
         _warned.set()
         log.warning(
             "a login over plain HTTP: password and session can be read on the way; "
