@@ -75,6 +75,16 @@ class Moved(Exception):
 Handler = Callable[[Arguments, Progress], Result]
 
 
+def handler_of(handlers: Mapping[str, Handler], command: str) -> Handler:
+    """Raises SwitchroomError for a command that this process does not have."""
+    try:
+        return handlers[command]
+    except KeyError:
+        raise SwitchroomError(
+            f"the process that writes does not know {command!r}; restart it if it is of another version"
+        ) from None
+
+
 class Channel:
     """The server's side. Opened only by the holder of the lock, so a socket found in its place is stale.
 
@@ -169,11 +179,6 @@ class Channel:
         if command == YIELD and self._yields:
             self.stopping.set()
             return {"result": {}}
-        handler = self._handlers.get(command)
-        if handler is None:
-            return _error(
-                [f"the running process does not know {command!r}; restart it if it is of another version"]
-            )
 
         def tell(facts: dict[str, Any]) -> None:
             try:
@@ -183,6 +188,7 @@ class Channel:
                 return
 
         try:
+            handler = handler_of(self._handlers, command)
             return {"result": handler(arguments, Progress(tell, lambda: self._wanted(connection)))}
         except Unfinished as unfinished:
             return {"moved": unfinished.arguments}

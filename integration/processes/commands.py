@@ -26,6 +26,7 @@ from integration.processes.channel import (
     Result,
     Unfinished,
     hand_over,
+    handler_of,
 )
 from integration.secrets import claim_data_dir
 from integration.settings import Settings
@@ -129,7 +130,7 @@ def _alone(
     with held, handlers() as known:
         channel = Channel(data_dir, known, yields=True)
         try:
-            handler: Handler = known[command]
+            handler = handler_of(known, command)
             return handler(arguments, Progress(on_progress, lambda: not channel.stopping.is_set()))
         finally:
             channel.close(_CLOSE_SECONDS)

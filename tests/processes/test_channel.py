@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from integration.errors import ConfigurationError, SwitchroomError
 from integration.processes.channel import SOCKET_FILE, Channel, Moved, Progress, Unfinished, hand_over
+from integration.processes.commands import carry_out_with
 from tests.processes.conftest import Running, wait_for
 from tests.processes.standin import StandIn, settings_for
 
@@ -57,6 +59,12 @@ def test_errors_arrive_as_what_they_are(channel: Channel, tmp_path: Path) -> Non
         hand_over(tmp_path, "stumble", {})
     with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
         hand_over(tmp_path, "unheard", {})
+
+
+def test_a_command_that_nobody_knows_is_refused_where_nothing_runs_too(tmp_path: Path) -> None:
+    with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
+        carry_out_with(tmp_path, "unheard", {}, lambda: nullcontext({}), lambda _: None, lambda _: None)
+    assert hand_over(tmp_path, "count", {"to": 1}) is None, "the way is free again"
 
 
 def test_the_socket_is_for_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
