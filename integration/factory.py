@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from flask import Flask
 
@@ -32,7 +33,7 @@ from integration.inbox.receive import PREFIX, Receiver
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.mirror import changes, live_calls, search, wiring
+from integration.mirror import changes, live_calls, search, summary, wiring
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.media import Kind
@@ -84,6 +85,7 @@ class Product:
         self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
         self._following = Loop("call-back list", self._follow, 30, self.health)
         self._indexing = Loop("search index", lambda: search.catch_up(mirror), 60, self.health)
+        self._summing = Loop("report sums", self._sum, 60, self.health)
         self._following_up = Loop(
             "accepted deletions", lambda: followup.follow_up(self.parts), followup.EVERY_SECONDS, self.health
         )
@@ -104,7 +106,7 @@ class Product:
     @property
     def _loops(self) -> tuple[Loop, ...]:
         loops = (self._applying, self._following, self._indexing, self._following_up)
-        return (*loops, self._ticking, self._pruning)
+        return (*loops, self._ticking, self._pruning, self._summing)
 
     def start(self) -> None:
         """Start what works on its own: applying webhooks, timers, followers, the clockwork."""
@@ -157,6 +159,12 @@ class Product:
             # The change that led here was announced before the list knew of it.
             mirror.write(lambda tx: tx.announce("callback", 0))
 
+    def _sum(self) -> None:
+        settings = self.parts.settings
+        zone = ZoneInfo(settings.dashboard.timezone)
+        if summary.catch_up(self.parts.mirror, zone, settings.calls.service_level_seconds):
+            self._summing.wake()
+
     def _tick(self) -> None:
         now = clock.unix()
         self.parts.mirror.write(lambda tx: self.parts.calls.tick(tx, now))
@@ -199,7 +207,7 @@ def make_site(parts: House) -> Flask:
     app.register_blueprint(make_stream(parts.hub, present, BLOCKING_THREADS // 2, viewer=watch.viewer))
     app.register_blueprint(export_routes.make_blueprint(parts))
     pages.register(app)
-    app.register_blueprint(make_facade(parts, parts.fetch_file))
+    app.register_blueprint(make_facade(parts, partial(recordings.open_file, parts)))
     return app
 
 

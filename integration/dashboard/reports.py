@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from urllib.parse import urlencode
@@ -15,8 +15,8 @@ from integration.context import this_house
 from integration.dashboard import formats, shell
 from integration.dashboard.calls import NAMES, read_day
 from integration.dashboard.guard import needs
-from integration.mirror import reports
-from integration.mirror.reports import Figures, Span
+from integration.mirror import reports, summary
+from integration.mirror.reports import Figures, Span, Sums
 
 blueprint = Blueprint("reports", __name__)
 
@@ -36,6 +36,12 @@ DAILY, WEEKLY = 62, 400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEATS = 5
 """Shades of the heat map, beside none."""
+SHARES: Mapping[str, tuple[str, str]] = {
+    "person": ("By person", "answered, or placed and answered"),
+    "line": ("By number", "calls that came in"),
+    "group": ("By ring group and queue", "calls that came in"),
+    "country": ("By country", "of the number outside"),
+}
 READ_SECONDS = 10.0
 
 
@@ -108,19 +114,11 @@ def index() -> str | Response:
     house, zone, today = this_house(), formats.zone(), formats.today()
     level = house.settings.calls.service_level_seconds
     chosen = period(request.args, today)
-    span = chosen.span(zone, level)
     now = clock.now().astimezone(zone)
     with house.mirror.read(seconds=READ_SECONDS) as connection:
-        hours = reports.by_hour(connection, span, zone)
-        whole = Figures()
-        for _, figures in hours:
-            whole.add(figures)
-        shares = (
-            ("person", "By person", "answered, or placed and answered", reports.by_person(connection, span)),
-            ("line", "By number", "calls that came in", reports.by_number(connection, span)),
-            ("group", "By ring group and queue", "calls that came in", reports.by_group(connection, span)),
-            ("country", "By country", "of the number outside", reports.by_country(connection, span)),
-        )
+        sums = summary.read(connection, chosen.first, chosen.last, zone, level, today)
+        whole = sums.whole
+        shares = [(kind, *words, reports.ranked(connection, sums, kind)) for kind, words in SHARES.items()]
         sofar, before = compared(now, level, zone)
         values = {
             "sofar": (reports.totals(connection, sofar[1]), *sofar),
@@ -133,8 +131,8 @@ def index() -> str | Response:
         chosen=chosen,
         ranges=RANGES,
         whole=whole,
-        bars=bars(chosen, hours),
-        heat=heat(chosen, hours),
+        bars=bars(chosen, sums),
+        heat=heat(chosen, sums),
         shares=shares,
         level=level,
         short=house.settings.calls.short_seconds,
@@ -165,15 +163,13 @@ def compared(
     return (today.rows, today.span(zone, level)), (rows, Span(span.since, until, level))
 
 
-def bars(chosen: Period, hours: Iterable[tuple[datetime, Figures]]) -> list[Bar]:
+def bars(chosen: Period, sums: Sums) -> list[Bar]:
     """The range in hours, days, weeks or months, those without calls too."""
-    hourly = chosen.days == 1
-    found: dict[object, Figures] = {}
-    for moment, figures in hours:
-        key = moment.hour if hourly else _begin(moment.date(), chosen)
-        found.setdefault(key, Figures()).add(figures)
-    if hourly:
-        return [_hour_bar(chosen, hour, found.get(hour, Figures())) for hour in range(24)]
+    if chosen.days == 1:
+        return [_hour_bar(chosen, hour, sums.hours.get(hour, Figures())) for hour in range(24)]
+    found: dict[date, Figures] = {}
+    for day, figures in sums.days.items():
+        found.setdefault(_begin(day, chosen), Figures()).add(figures)
     made = []
     begin = _begin(chosen.first, chosen)
     while begin <= chosen.last:
@@ -213,18 +209,19 @@ def _day_bar(chosen: Period, first: date, last: date, figures: Figures) -> Bar:
     return Bar(label, title, figures, rows)
 
 
-def heat(chosen: Period, hours: Iterable[tuple[datetime, Figures]]) -> list[list[Cell]]:
+def heat(chosen: Period, sums: Sums) -> list[list[Cell]]:
     """Calls that came in, by weekday (Monday first) and hour."""
-    counts = [[0] * 24 for _ in WEEKDAYS]
-    for moment, figures in hours:
-        counts[moment.weekday()][moment.hour] += figures.inbound
-    most = max(max(row) for row in counts)
+    most = max(sums.week.values(), default=0)
     return [
         [
-            Cell(count, -(-HEATS * count // most) if count else 0, _heat_rows(chosen, day, hour))
-            for hour, count in enumerate(row)
+            Cell(
+                count := sums.week[day, hour],
+                -(-HEATS * count // most) if count else 0,
+                _heat_rows(chosen, day, hour),
+            )
+            for hour in range(24)
         ]
-        for day, row in enumerate(counts)
+        for day in range(7)
     ]
 
 

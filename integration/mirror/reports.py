@@ -9,8 +9,9 @@ whole hours of UTC (quarters, where the zone's offset has a fraction), and each 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
@@ -60,8 +61,8 @@ class Figures:
     charge: float = 0.0
 
     def add(self, other: Figures) -> None:
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        for name in FIGURES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def lost(self) -> int:
@@ -87,6 +88,9 @@ class Figures:
         return self.talk / self.talked if self.talked else None
 
 
+FIGURES = tuple(one.name for one in fields(Figures))
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """From `since` up to, not including, `until`: UTC text. `level`: the service level's wait in seconds."""
@@ -99,14 +103,56 @@ class Span:
         return {"since": self.since, "until": self.until, "level": self.level}
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The figures of one person, number, group or country. `key` is what `/calls` filters by, None for calls
-    that have none."""
+KINDS = ("person", "line", "group", "country")
 
-    key: str | None
+
+@dataclass(slots=True)
+class Share:
+    """The figures of one person, number, group or country. `key` is what `/calls` filters by."""
+
+    key: str
     name: str
     figures: Figures
+
+
+@dataclass(slots=True)
+class Sums:
+    """All that a report tells of a range: by day of the zone, by hour of the day (0 to 23), calls that came
+    in by (weekday, hour), Monday being 0, and by key for each of KINDS. Sums of parts add up to those of the
+    whole. Names are what the calls say; `ranked` knows better. `hours` are kept for single days only."""
+
+    days: dict[date, Figures] = field(default_factory=dict)
+    hours: dict[int, Figures] = field(default_factory=dict)
+    week: Counter[tuple[int, int]] = field(default_factory=Counter)
+    shares: dict[str, dict[str, Share]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+
+    def count(self, moment: datetime, figures: Figures) -> None:
+        """`figures` of calls that began in the hour of `moment`, a time of the zone."""
+        self.days.setdefault(moment.date(), Figures()).add(figures)
+        self.hours.setdefault(moment.hour, Figures()).add(figures)
+        self.week[moment.weekday(), moment.hour] += figures.inbound
+
+    def share(self, kind: str, key: str, name: str, figures: Figures) -> None:
+        known = self.shares[kind].setdefault(key, Share(key, name, Figures()))
+        known.name = max(known.name, name)
+        known.figures.add(figures)
+
+    def add(self, other: Sums) -> None:
+        for day, figures in other.days.items():
+            self.days.setdefault(day, Figures()).add(figures)
+        for hour, figures in other.hours.items():
+            self.hours.setdefault(hour, Figures()).add(figures)
+        self.week.update(other.week)
+        for kind, shares in other.shares.items():
+            for one in shares.values():
+                self.share(kind, one.key, one.name, one.figures)
+
+    @property
+    def whole(self) -> Figures:
+        total = Figures()
+        for figures in self.days.values():
+            total.add(figures)
+        return total
 
 
 def totals(connection: sqlite3.Connection, span: Span) -> Figures:
@@ -114,41 +160,70 @@ def totals(connection: sqlite3.Connection, span: Span) -> Figures:
     return _figures(row)
 
 
-def by_person(connection: sqlite3.Connection, span: Span) -> list[Share]:
+def direct(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> Sums:
+    """The sums of a span of whole days of the zone, read from the calls themselves."""
+    found = Sums()
+    for moment, figures in by_hour(connection, span, zone):
+        found.count(moment, figures)
+    for kind, rows in (
+        ("person", _by_person(connection, span)),
+        ("line", _by_number(connection, span)),
+        ("group", _by_group(connection, span)),
+        ("country", _by_country(connection, span)),
+    ):
+        for key, name, figures in rows:
+            found.share(kind, key, name, figures)
+    return found
+
+
+def ranked(connection: sqlite3.Connection, sums: Sums, kind: str) -> list[Share]:
+    """Most calls first, with names for people."""
+    named = [
+        Share(one.key, _person(connection, one.key) if kind == "person" else one.name or one.key, one.figures)
+        for one in sums.shares[kind].values()
+    ]
+    return sorted(named, key=lambda share: (-share.figures.calls, share.name, share.key))
+
+
+_Keyed = Iterator[tuple[str, str, Figures]]
+"""Key, name, figures; a key may come more than once."""
+
+
+def _by_person(connection: sqlite3.Connection, span: Span) -> _Keyed:
     """Who answered, or placed the call; a missed call rang at somebody's, but is not theirs."""
     rows = connection.execute(
         f"SELECT user_id, {_SUMS} {_FROM} AND user_id IS NOT NULL AND outcome = 'answered' GROUP BY user_id",
         span.bound(),
     )
-    return _sorted(Share(str(row[0]), _person(connection, row[0]), _figures(row[1:])) for row in rows)
+    return ((str(row[0]), "", _figures(row[1:])) for row in rows)
 
 
-def by_number(connection: sqlite3.Connection, span: Span) -> list[Share]:
+def _by_number(connection: sqlite3.Connection, span: Span) -> _Keyed:
     """By the number of ours that was dialled."""
     rows = connection.execute(
         f"SELECT coalesce(our_e164, our_number), {_SUMS} {_FROM} AND direction = 'in' GROUP BY 1",
         span.bound(),
     )
-    return _sorted(Share(row[0], row[0] or "", _figures(row[1:])) for row in rows if row[0])
+    return ((row[0], "", _figures(row[1:])) for row in rows if row[0])
 
 
-def by_group(connection: sqlite3.Connection, span: Span) -> list[Share]:
+def _by_group(connection: sqlite3.Connection, span: Span) -> _Keyed:
     """By the ring group, queue or IVR that took the call."""
     rows = connection.execute(
         f"SELECT {GROUP_KEY}, max(group_name), {_SUMS} {_FROM} AND direction = 'in'"
         " AND group_kind IS NOT NULL GROUP BY 1",
         span.bound(),
     )
-    return _sorted(Share(row[0], row[1] or row[0], _figures(row[2:])) for row in rows if row[0])
+    return ((row[0], row[1] or "", _figures(row[2:])) for row in rows if row[0])
 
 
-def by_country(connection: sqlite3.Connection, span: Span) -> list[Share]:
+def _by_country(connection: sqlite3.Connection, span: Span) -> _Keyed:
     """By the calling code of the outside number: +1 is one country here, as it is one code."""
     rows = connection.execute(f"SELECT substr(party_e164, 2, 3), {_SUMS} {_FROM} GROUP BY 1", span.bound())
-    found: dict[str | None, Figures] = {}
     for row in rows:
-        found.setdefault(calling_code(row[0]), Figures()).add(_figures(row[1:]))
-    return _sorted(Share(code, country_name(code), figures) for code, figures in found.items() if code)
+        code = calling_code(row[0])
+        if code:
+            yield code, country_name(code), _figures(row[1:])
 
 
 def by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> list[tuple[datetime, Figures]]:
@@ -211,13 +286,9 @@ def _figures(row: Iterable[float | None]) -> Figures:
     return Figures(*(value or 0 for value in row))  # type: ignore[arg-type]
 
 
-def _sorted(shares: Iterable[Share]) -> list[Share]:
-    return sorted(shares, key=lambda share: (-share.figures.calls, share.name))
-
-
-def _person(connection: sqlite3.Connection, user_id: int) -> str:
+def _person(connection: sqlite3.Connection, user_id: str) -> str:
     row = connection.execute(
-        "SELECT user_name FROM _calls WHERE user_id = ? ORDER BY started_at DESC LIMIT 1", (user_id,)
+        "SELECT user_name FROM _calls WHERE user_id = ? ORDER BY started_at DESC LIMIT 1", (int(user_id),)
     ).fetchone()
     return (row and row[0]) or f"User {user_id}"
 

@@ -31,6 +31,7 @@ from integration.mirror import (
     missing,
     query,
     shortcuts,
+    summary,
     walks,
 )
 from integration.mirror.calls import tables as calls
@@ -65,6 +66,7 @@ OWN_TABLES = (
     answers.TABLES,
     query.INDEXES,
     shortcuts.TABLES,
+    summary.TABLES,
 )
 
 MIGRATIONS: Mapping[str, Step] = {"walks tell more": walks.add_columns}

@@ -1,0 +1,235 @@
+"""What Reports reads of long ranges: the sums of each day of the display zone, kept beside the calls.
+
+Triggers note in `_report_due` which hours have calls that changed, in the transaction that changes them, so
+that no writer can forget one. `catch_up` sums the days of these hours anew. Until then, and for today, a
+report reads the calls themselves: kept sums are used for days that nothing touched since, and for no others,
+so that a report equals the direct computation (`reports.direct`) in every snapshot.
+
+Sums belong to a zone and to a level of service: with others they begin anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple
+from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from integration import clock
+from integration.database import Database, Transaction
+from integration.mirror import reports
+from integration.mirror.reports import FIGURES, KINDS, Figures, Share, Span, Sums
+
+FORM = 1
+"""To be raised when the sums come to mean something else: they begin anew."""
+
+_COUNTED = (
+    "{0}.started_at, {0}.direction, {0}.outcome, {0}.wait_seconds, {0}.talk_seconds, {0}.charge, {0}.user_id,"
+    " {0}.our_e164, {0}.our_number, {0}.group_kind, {0}.group_id, {0}.group_name, {0}.party_e164"
+)
+_OTHER = f"({_COUNTED.format('OLD')}) IS NOT ({_COUNTED.format('NEW')})"
+
+
+def _due(row: str) -> str:
+    return (
+        f"INSERT OR IGNORE INTO _report_due SELECT substr({row}.started_at, 1, 13)"
+        f" WHERE {row}.started_at IS NOT NULL;"
+    )
+
+
+TABLES = f"""
+-- Sums of a day of the display zone. `kind` 'day' (key ''), 'hour' ('00' to '23'), 'person', 'line', 'group',
+-- 'country'; days without calls have no row
+CREATE TABLE IF NOT EXISTS _report_days (
+    kind TEXT NOT NULL, day TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
+    {", ".join(f"{name} {'REAL' if name == 'charge' else 'INTEGER'} NOT NULL" for name in FIGURES)},
+    PRIMARY KEY (kind, day, key)
+) STRICT, WITHOUT ROWID;
+-- Hours of UTC, 'YYYY-MM-DD HH', whose calls changed after their days were summed
+CREATE TABLE IF NOT EXISTS _report_due (hour TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+-- The zone and level that the sums belong to
+CREATE TABLE IF NOT EXISTS _report_basis (
+    one INTEGER PRIMARY KEY CHECK (one = 0), basis TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER IF NOT EXISTS _calls_report_insert AFTER INSERT ON _calls BEGIN {_due("NEW")} END;
+CREATE TRIGGER IF NOT EXISTS _calls_report_update AFTER UPDATE ON _calls WHEN {_OTHER} BEGIN
+  {_due("OLD")}
+  {_due("NEW")}
+END;
+CREATE TRIGGER IF NOT EXISTS _calls_report_delete AFTER DELETE ON _calls BEGIN {_due("OLD")} END;
+"""
+
+MOST_SPANS = 12
+"""Days read from the calls, next to each other counting once; beyond, the whole range is."""
+
+_SUM = ", ".join(f"sum({name})" for name in FIGURES)
+_INSERT = f"INSERT INTO _report_days VALUES ({', '.join('?' * (4 + len(FIGURES)))})"
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+def read(
+    connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo, level: int, today: date
+) -> Sums:
+    """The sums of the days from `first` to `last` of the zone, both included."""
+    if _basis(connection) == _wanted(zone, level):
+        # Days that are not over change with every call, and are few.
+        own = {day for day in _unsettled(connection, first, last, zone) if first <= day <= last}
+        own.update(_each(max(first, today), last))
+        runs = list(_runs(day for day in own))
+        if len(runs) <= MOST_SPANS:
+            found = Sums()
+            _add_kept(found, connection, first, last, own)
+            for run in runs:
+                found.add(reports.direct(connection, _span(*run, zone, level), zone))
+            return found
+    return reports.direct(connection, _span(first, last, zone, level), zone)
+
+
+def _unsettled(connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo) -> Iterator[date]:
+    """Days, of the range or next to it, whose calls changed since they were summed."""
+    span = _span(first, last, zone, 0)
+    rows = connection.execute(
+        "SELECT hour FROM _report_due WHERE hour >= ? AND hour <= ?", (span.since[:13], span.until[:13])
+    )
+    return (day for row in rows for day in _days_of(row[0], zone))
+
+
+def _add_kept(
+    into: Sums, connection: sqlite3.Connection, first: date, last: date, but: Iterable[date]
+) -> None:
+    days = (str(first), str(last), json.dumps([str(day) for day in but]))
+    there = (
+        " FROM _report_days WHERE kind = ? AND day BETWEEN ? AND ?"
+        " AND day NOT IN (SELECT value FROM json_each(?))"
+    )
+    each = ", ".join(FIGURES)
+    for day, *sums in connection.execute(f"SELECT day, {each}{there}", ("day", *days)):
+        into.days[date.fromisoformat(day)] = Figures(*sums)
+    if first == last:
+        for key, *sums in connection.execute(f"SELECT key, {each}{there}", ("hour", *days)):
+            into.hours[int(key)] = Figures(*sums)
+    # Sunday is 0 in SQL, 6 here.
+    for weekday, hour, count in connection.execute(
+        f"SELECT (strftime('%w', day) + 6) % 7, key, sum(inbound){there} GROUP BY 1, 2", ("hour", *days)
+    ):
+        into.week[weekday, int(hour)] += count
+    for kind, shares in into.shares.items():
+        rows = connection.execute(f"SELECT key, max(name), {_SUM}{there} GROUP BY key", (kind, *days))
+        shares.update({key: Share(key, name, Figures(*sums)) for key, name, *sums in rows})
+
+
+# --- keeping ---------------------------------------------------------------------------------------------
+
+
+def catch_up(mirror: Database, zone: ZoneInfo, level: int, seconds: float = 2.0) -> bool:
+    """Sum what is due, a day or two per transaction. Returns whether there is more, after `seconds`."""
+    deadline = clock.monotonic() + seconds
+    while clock.monotonic() < deadline:
+        today = clock.now().astimezone(zone).date()
+        with mirror.read() as connection:
+            ready = _basis(connection) == _wanted(zone, level)
+            if ready and not _next(connection, zone, today):
+                return False
+        mirror.write(partial(settle, zone=zone, level=level, today=today))
+    return True
+
+
+def settle(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
+    """Sum anew the first days that are due and over; all days are due where the sums have another basis."""
+    if _basis(tx.connection) != _wanted(zone, level):
+        tx.execute("DELETE FROM _report_days")
+        tx.execute("INSERT OR REPLACE INTO _report_basis VALUES (0, ?)", (_wanted(zone, level),))
+        tx.execute(
+            "INSERT OR IGNORE INTO _report_due SELECT DISTINCT substr(started_at, 1, 13)"
+            " FROM _calls WHERE started_at IS NOT NULL"
+        )
+    days = _next(tx.connection, zone, today)
+    for day in days:
+        _sum(tx, day, zone, level)
+    if days:
+        span = _span(min(days), max(days), zone, level)
+        hours = tx.execute(
+            "SELECT hour FROM _report_due WHERE hour >= ? AND hour <= ?", (span.since[:13], span.until[:13])
+        ).fetchall()
+        tx.executemany(
+            "DELETE FROM _report_due WHERE hour = ?",
+            [(row[0],) for row in hours if set(_days_of(row[0], zone)) <= days],
+        )
+
+
+def _next(connection: sqlite3.Connection, zone: ZoneInfo, today: date) -> set[date]:
+    """The days of the oldest hour that is due; none where it belongs to a day that is not over."""
+    for row in connection.execute("SELECT hour FROM _report_due ORDER BY hour"):
+        days = set(_days_of(row[0], zone))
+        if days:
+            return days if max(days) < today else set()
+    return set()
+
+
+def _sum(tx: Transaction, day: date, zone: ZoneInfo, level: int) -> None:
+    rows = list(_rows(reports.direct(tx.connection, _span(day, day, zone, level), zone), str(day)))
+    # By key: the planner knows no better way to a day of every kind.
+    for kind in ("day", "hour", *KINDS):
+        tx.execute("DELETE FROM _report_days WHERE kind = ? AND day = ?", (kind, str(day)))
+    tx.executemany(_INSERT, rows)
+
+
+def _rows(sums: Sums, day: str) -> Iterator[tuple[object, ...]]:
+    for figures in sums.days.values():
+        yield "day", day, "", "", *astuple(figures)
+    for hour, figures in sums.hours.items():
+        yield "hour", day, f"{hour:02}", "", *astuple(figures)
+    for kind, shares in sums.shares.items():
+        for share in shares.values():
+            yield kind, day, share.key, share.name, *astuple(share.figures)
+
+
+# --- days, hours -----------------------------------------------------------------------------------------
+
+
+def _wanted(zone: ZoneInfo, level: int) -> str:
+    return json.dumps([FORM, zone.key, level])
+
+
+def _basis(connection: sqlite3.Connection) -> str | None:
+    row = connection.execute("SELECT basis FROM _report_basis").fetchone()
+    return None if row is None else str(row[0])
+
+
+def _span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
+    begin = datetime.combine(first, time(), zone)
+    end = datetime.combine(last + timedelta(days=1), time(), zone)
+    return Span(clock.stamp(begin), clock.stamp(end), level)
+
+
+def _days_of(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
+    """The day or the two days of the zone that an hour of UTC belongs to."""
+    try:
+        begin = datetime.fromisoformat(f"{hour}:00:00").replace(tzinfo=UTC)
+        moments = (begin, begin + timedelta(minutes=59, seconds=59))
+        return tuple(dict.fromkeys(moment.astimezone(zone).date() for moment in moments))
+    except (ValueError, OverflowError):
+        # A start that is no time: no day has it, so that no sum does.
+        return ()
+
+
+def _each(first: date, last: date) -> Iterator[date]:
+    return (first + timedelta(days=number) for number in range((last - first).days + 1))
+
+
+def _runs(days: Iterable[date]) -> Iterator[tuple[date, date]]:
+    """Days next to each other as one: first and last."""
+    begin = end = None
+    for day in sorted(days):
+        if end is not None and begin is not None and day - end > timedelta(days=1):
+            yield begin, end
+            begin = day
+        begin, end = begin or day, day
+    if begin is not None and end is not None:
+        yield begin, end
