@@ -238,6 +238,24 @@ class Backup(Section):
     )
 
 
+class Exports(Section):
+    """Files that are made without anybody waiting for them: schedules and large exports."""
+
+    folder: FilePath | None = Field(
+        default=None,
+        description="Schedules may write below this folder only, instead of exports/ in data_dir.",
+        examples=["/srv/exports"],
+    )
+    keep_days: Number = Field(
+        default=7, gt=0, description="Days that a large export is kept for its owner to download."
+    )
+    max_gb: Number = Field(
+        default=10,
+        gt=0,
+        description="Disk budget of large exports in GB; the oldest go first. 2 GB are always left free.",
+    )
+
+
 class Facade(Section):
     """The REST API of the platform, answered from here."""
 
@@ -323,6 +341,7 @@ class Settings(Section):
     calls: Calls = Calls()
     smtp: Smtp = Smtp()
     backup: Backup = Backup()
+    exports: Exports = Exports()
     facade: Facade = Facade()
     dashboard: Dashboard = Dashboard()
     retention: Retention = Retention()
