@@ -49,6 +49,8 @@ from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
 from integration.sync.schedule import Clockwork
 from integration.upkeep import commands as upkeep_commands
+from integration.upkeep import rotation
+from integration.upkeep.rotation import Rotation
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -91,6 +93,8 @@ class Product:
         )
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
+        self._rotation = Rotation(settings, self.health)
+        self._backing_up = Loop(rotation.NAME, self._rotation.look, rotation.LOOK_SECONDS, self.health)
         self._stopping = threading.Lock()
         self._stopped = False
         self.site = make_site(self.parts)
@@ -128,6 +132,7 @@ class Product:
             self._stopped = True
             self.parts.hub.close()
             self._applier.stop()
+            self._rotation.stop()
             self.parts.platform.close()
             self.parts.clockwork.stop(timeout=2.0)
             for loop in self._loops:

@@ -14,6 +14,7 @@ from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
 from integration.mirror import coverage, drift, live, media, walks
+from integration.upkeep import backup
 
 blueprint = Blueprint("system", __name__)
 
@@ -85,7 +86,8 @@ def index() -> Response:
         report=house.health.report(),
         public_url=house.settings.server.public_url,
         backups=system_work.backups(house),
-        destination=system_work.destination(house),
+        schedule=house.settings.backup,
+        destination=backup.destination(house.settings),
         jobs=these_jobs().last,
     )
     response = make_response(page)

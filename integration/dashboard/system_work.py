@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Response, abort, redirect, request
@@ -60,7 +59,7 @@ def replay() -> Response:
 @needs("admin")
 def back_up() -> Response:
     house = this_house()
-    data_dir, dest = house.settings.storage.data_dir, destination(house)
+    data_dir, dest = house.settings.storage.data_dir, backup.destination(house.settings)
 
     def work(tell: Tell) -> str:
         made = backup.make(data_dir, dest, tell)
@@ -71,17 +70,11 @@ def back_up() -> Response:
     return back("backups")
 
 
-def destination(house: House) -> Path:
-    """Where backups go."""
-    named = house.settings.backup.dest
-    return Path(named) if named else house.settings.storage.data_dir / "backups"
-
-
 def backups(house: House) -> tuple[list[dict[str, Any]], str]:
     """Finished backups, newest first (name, made_at, version, files, bytes, error), and why there are none to
     be seen, if the folder can't be read."""
     try:
-        folders = sorted(destination(house).glob("switchroom-????????-??????"), reverse=True)[:BACKUPS_SHOWN]
+        folders = sorted(backup.destination(house.settings).glob(backup.NAMES), reverse=True)[:BACKUPS_SHOWN]
     except OSError as error:
         return [], error.strerror or str(error)
     found: list[dict[str, Any]] = []

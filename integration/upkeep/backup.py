@@ -27,9 +27,10 @@ from pathlib import Path
 
 import integration
 from integration import clock, database_files
-from integration.errors import StorageFull, SwitchroomError
+from integration.errors import StorageBroken, StorageFull, SwitchroomError
 from integration.mirror import archive
 from integration.secrets import ACCOUNT_FILE, SECRET_FILE
+from integration.settings import Settings
 from integration.upkeep import manifest
 from integration.upkeep.manifest import DATABASES, Entry, Manifest
 
@@ -38,10 +39,18 @@ ARCHIVE_FOLDERS = ("recordings", "voicemail")
 
 SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE)
 
-_OWNER = "owner"
+OWNER = "owner"
+"""File in a folder that is growing, or being removed: whose it is."""
+
+NAMES = "switchroom-????????-??????"
+"""Pattern of a finished backup's name."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being copied, what is done of it, and the total."""
+
+
+class UnderWay(SwitchroomError):
+    """Another backup of the same data_dir is being made."""
 
 
 @dataclass(slots=True)
@@ -55,17 +64,30 @@ class Made:
     notes: list[str] = field(default_factory=list)
 
 
-def make(data_dir: Path, dest: Path, progress: Progress = lambda _what, _done, _total: None) -> Made:
-    """Write `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC), which appears under that name when it is complete.
+def destination(settings: Settings) -> Path:
+    """Where backups go that are made by the schedule or from the dashboard."""
+    return settings.backup.dest or settings.storage.data_dir / "backups"
 
-    Raises StorageError (StorageFull for no room), SwitchroomError where there is nothing to back up.
+
+def make(
+    data_dir: Path,
+    dest: Path,
+    progress: Progress = lambda _what, _done, _total: None,
+    *,
+    scheduled: bool = False,
+) -> Made:
+    """Write `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC), which appears under that name when it is complete and
+    its databases were found sound.
+
+    Raises StorageError (StorageFull for no room, StorageBroken for a copy that is damaged), UnderWay,
+    SwitchroomError where there is nothing to back up.
     """
     for name in DATABASES:
         if not (data_dir / name).is_file():
             raise SwitchroomError(f"{data_dir}: has no {name}; start `switchroom serve` once, then back up")
     moment = clock.now()
     final = dest / f"switchroom-{moment:%Y%m%d-%H%M%S}"
-    owner = f"{socket.gethostname()}:{data_dir.resolve()}"
+    owner = owner_of(data_dir)
     with manifest.telling(dest), _only_one(data_dir):
         dest.mkdir(mode=0o700, parents=True, exist_ok=True)
         _clear(dest, owner)
@@ -76,14 +98,36 @@ def make(data_dir: Path, dest: Path, progress: Progress = lambda _what, _done, _
         with _begun(part, owner):
             made = Made(final)
             entries = list(_copy_all(data_dir, part, made, progress))
-            (part / _OWNER).unlink()
-            Manifest(clock.stamp(moment), integration.__version__, tuple(entries)).write(part)
+            (part / OWNER).unlink()
+            Manifest(clock.stamp(moment), integration.__version__, tuple(entries), scheduled).write(part)
+            _verify(part, progress)
             for folder, _, _ in os.walk(part):
                 manifest.sync(Path(folder))
             part.rename(final)
         manifest.sync(dest)
     made.files, made.bytes = len(entries), sum(entry.size for entry in entries)
     return made
+
+
+def owner_of(data_dir: Path) -> str:
+    """What a growing folder says of whose it is."""
+    return f"{socket.gethostname()}:{data_dir.resolve()}"
+
+
+def _verify(part: Path, progress: Progress) -> None:
+    """Read back what was written. Archive files only by size: their sha256 was taken while they were copied,
+    and reading terabytes twice a day would wear out what it is to protect.
+
+    Raises StorageBroken, SwitchroomError.
+    """
+    for entry in manifest.read(part).files:
+        size = (part / entry.path).stat().st_size
+        faults = [f"has {size:,} bytes instead of {entry.size:,}"] if size != entry.size else []
+        if entry.path in DATABASES:
+            progress(f"checking {entry.path}", 0, 1)
+            faults += database_files.faults(part / entry.path)
+        if faults:
+            raise StorageBroken(f"the copy of {entry.path} {'; '.join(faults)}; run `switchroom verify`")
 
 
 def _copy_all(data_dir: Path, part: Path, made: Made, progress: Progress) -> Iterator[Entry]:
@@ -197,7 +241,7 @@ def _only_one(data_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SwitchroomError(f"{data_dir}: another backup of it is under way") from None
+            raise UnderWay(f"{data_dir}: another backup of it is under way") from None
         yield
     finally:
         os.close(descriptor)
@@ -208,7 +252,7 @@ def _begun(part: Path, owner: str) -> Iterator[None]:
     """The new folder `part`, which says whose it is while it grows and is removed if the block fails."""
     part.mkdir(mode=0o700)
     try:
-        (part / _OWNER).write_text(owner, "utf-8")
+        (part / OWNER).write_text(owner, "utf-8")
         yield
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -217,7 +261,7 @@ def _begun(part: Path, owner: str) -> Iterator[None]:
 
 def _clear(dest: Path, owner: str) -> None:
     """Remove what backups of ours that were killed left behind. Others may back up to the same place."""
-    for part in dest.glob("switchroom-????????-??????.part"):
+    for part in dest.glob(f"{NAMES}.part"):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if not part.is_symlink() and (part / _OWNER).read_text("utf-8") == owner:
+            if not part.is_symlink() and (part / OWNER).read_text("utf-8") == owner:
                 shutil.rmtree(part)

@@ -33,11 +33,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`made_at` is UTC text, when the backup began; `version` the product's."""
+    """`made_at` is UTC text, when the backup began; `version` the product's; `scheduled`: nobody asked for
+    it, and the schedule may remove it again."""
 
     made_at: str
     version: str
     files: tuple[Entry, ...]
+    scheduled: bool = False
 
     def write(self, folder: Path) -> None:
         """Write it into `folder`, durable."""
@@ -45,6 +47,7 @@ class Manifest:
             "format": FORMAT,
             "made_at": self.made_at,
             "version": self.version,
+            "scheduled": self.scheduled,
             "files": [asdict(entry) for entry in self.files],
         }
         with open(folder / FILE, "x", encoding="utf-8") as file:
@@ -64,7 +67,10 @@ def read(folder: Path) -> Manifest:
         entries = tuple(
             Entry(_safe(entry["path"]), int(entry["size"]), str(entry["sha256"])) for entry in body["files"]
         )
-        return Manifest(str(body["made_at"]), str(body["version"]), entries)
+        # Those of the first versions don't say: all of them were asked for.
+        return Manifest(
+            str(body["made_at"]), str(body["version"]), entries, body.get("scheduled", False) is True
+        )
     except FileNotFoundError:
         raise SwitchroomError(_no_backup(folder)) from None
     except OSError as error:

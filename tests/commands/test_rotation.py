@@ -1,0 +1,170 @@
+"""Backups that nobody has to remember: made when due, verified, and only then the oldest go."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from integration import clock
+from integration.background import Loop
+from integration.errors import StorageError, SwitchroomError
+from integration.health import Health
+from integration.settings import Settings
+from integration.upkeep import backup, manifest
+from integration.upkeep.restore import restore
+from integration.upkeep.rotation import NAME, Rotation
+from tests.commands.conftest import Home
+from tests.harness import wait_for
+from tests.house.conftest import Clock
+
+HOUR = 3600
+
+
+@pytest.fixture
+def moving(monkeypatch):
+    """From the present on: the age of a file counts."""
+    moving = Clock(clock.unix())
+    monkeypatch.setattr(clock, "unix", moving)
+    return moving
+
+
+@pytest.fixture
+def rotation(home):
+    return rotating(home)
+
+
+def rotating(home: Home, **settings) -> Rotation:
+    return Rotation(
+        Settings.model_validate(
+            {
+                "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
+                "storage": {"data_dir": str(home.data_dir)},
+                "backup": {"every_hours": 24, "keep": 2, **settings},
+            }
+        ),
+        Health(),
+    )
+
+
+def names(home: Home) -> list[str]:
+    return sorted(path.name for path in (home.data_dir / "backups").glob("*"))
+
+
+def test_the_first_is_made_a_day_after_there_was_something_to_keep(home, rotation, moving: Clock):
+    rotation.look()
+    assert names(home) == []
+    moving.forward(25 * HOUR)
+    rotation.look()
+    rotation.look()
+    (name,) = names(home)
+    assert manifest.read(home.data_dir / "backups" / name).scheduled
+    moving.forward(23 * HOUR)
+    rotation.look()
+    assert names(home) == [name]
+    moving.forward(2 * HOUR)
+    rotation.look()
+    assert len(names(home)) == 2
+
+
+def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, moving: Clock):
+    asked_for = backup.make(home.data_dir, home.data_dir / "backups").path.name
+    for _ in range(4):
+        moving.forward(25 * HOUR)
+        rotation.look()
+    kept = names(home)
+    assert kept[0] == asked_for
+    assert len(kept) == 3
+    restore(home.data_dir / "backups" / kept[-1], home.folder / "again")
+
+
+def test_another_accounts_backups_in_the_same_place_stay(home, tmp_path, moving: Clock):
+    (tmp_path / "other").mkdir()
+    other = Home(tmp_path / "other")
+    (other.data_dir / "account.json").write_text('{"base_url": "x", "account": "1000002"}\n')
+    for place in (home, other):
+        each = rotating(place, dest=str(tmp_path / "shared"), keep=1)
+        for _ in range(2):
+            moving.forward(25 * HOUR)
+            each.look()
+    assert len(list((tmp_path / "shared").glob(backup.NAMES))) == 2
+
+
+def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, moving, monkeypatch):
+    for _ in range(2):
+        moving.forward(25 * HOUR)
+        rotation.look()
+    before = names(home)
+    moving.forward(25 * HOUR)
+    with monkeypatch.context() as damaged:
+        damaged.setattr(backup.database_files, "faults", lambda _path: ["wrong # of entries in index"])
+        with pytest.raises(StorageError, match=r"copy of house\.db wrong # of entries"):
+            rotation.look()
+    assert names(home) == before
+    rotation.look()
+    assert names(home)[-1] > before[-1]
+
+
+def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, moving):
+    (home.folder / "full").write_text("a file where the folder should be")
+    health = Health()
+    each = rotating(home, dest=str(home.folder / "full"))
+    moving.forward(25 * HOUR)
+    loop = Loop(NAME, each.look, 900, health)
+    loop.start()
+    try:
+        shown = wait_for(lambda: health.report()["checks"][NAME]["error"], "the failure")
+        assert "full" in shown
+        assert health.report()["status"] == "degraded"
+        (home.folder / "full").unlink()
+        loop.wake()
+        wait_for(lambda: health.report()["status"] == "ok", "the next backup")
+    finally:
+        loop.stop()
+
+
+def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, rotation, moving):
+    moving.forward(25 * HOUR)
+    told, go_on = threading.Event(), threading.Event()
+
+    def hold(*_):
+        told.set()
+        assert go_on.wait(10)
+
+    manual = threading.Thread(target=backup.make, args=(home.data_dir, home.folder / "manual", hold))
+    manual.start()
+    assert told.wait(10)
+    rotation.look()
+    assert names(home) == []
+    with pytest.raises(SwitchroomError, match="another backup of it is under way"):
+        backup.make(home.data_dir, home.folder / "third")
+    go_on.set()
+    manual.join()
+    rotation.look()
+    assert len(names(home)) == 1
+
+
+def test_a_stop_leaves_nothing_half_made(home, rotation, moving):
+    moving.forward(25 * HOUR)
+    rotation.stop()
+    rotation.look()
+    assert names(home) == []
+
+
+def test_one_from_the_future_does_not_hold_up_the_next(home, rotation, moving: Clock):
+    moving.forward(400 * 24 * HOUR)
+    rotation.look()
+    moving.forward(-300 * 24 * HOUR)
+    rotation.look()
+    rotation.look()
+    assert len(names(home)) == 2
+
+
+def test_a_manifest_of_the_first_versions_was_asked_for(home):
+    made = backup.make(home.data_dir, home.folder / "backups", scheduled=True)
+    path = made.path / manifest.FILE
+    body = json.loads(path.read_text())
+    del body["scheduled"]
+    path.write_text(json.dumps(body))
+    assert manifest.read(made.path).scheduled is False
