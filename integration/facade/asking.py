@@ -18,9 +18,11 @@ from integration.facade.answers import Stop
 from integration.facade.auth import Caller
 from integration.mirror.media import Kind
 from integration.mirror.shortcuts import Shortcuts
+from integration.platform_api.arriving import Arrival
 
-Fetch = Callable[[Kind, int], Path]
-"""(kind, record id) → the file, complete and kept. Raises PlatformError where it can't be had."""
+Fetch = Callable[[Kind, int], Path | Arrival]
+"""(kind, record id) → the file, complete and kept, or on its way. Raises PlatformError where it can't be
+had."""
 
 COLLECTIONS = frozenset(resource.collection for resource in RESOURCES)
 

@@ -58,7 +58,7 @@ def base_paths(house: House) -> tuple[str, ...]:
 def make_blueprint(house: House, fetch: Fetch | None = None) -> Blueprint:
     """The facade as a blueprint called `facade`, open to the guard: it has credentials of its own.
 
-    `fetch(kind, record_id)` brings a missing recording or voicemail into the archive.
+    `fetch(kind, record_id)` brings a missing file into the archive.
     """
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(house, fetch)
@@ -98,7 +98,7 @@ class Facade:
         except QueryError as error:
             response = failure(400, str(error))
         except HTTPException as error:
-            response = failure(error.code or 500, error.description or error.name)
+            response = failure(error.code or 500, error.description or error.name, headers=_told(error))
         except PlatformError as error:
             response = no_answer(error).response()
         except StorageError as error:
@@ -200,6 +200,11 @@ def _allow(methods: Iterable[str]) -> str:
     if "GET" in found and "HEAD" not in found:
         found.append("HEAD")
     return ", ".join(dict.fromkeys([*found, "OPTIONS"]))
+
+
+def _told(error: HTTPException) -> dict[str, str]:
+    """What an error says in headers: the Content-Range of a 416, the Allow of a 405."""
+    return {name: value for name, value in error.get_headers() if name != "Content-Type"}
 
 
 def _ping() -> Response:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from flask import Response, send_file
+from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
 from integration import clock
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
-from integration.errors import PlatformBroken, PlatformError, StorageFull
+from integration.errors import PlatformBroken, PlatformError, StorageError, StorageFull
 from integration.exports import csv
 from integration.exports.selection import select
 from integration.facade import passing, reads
@@ -21,6 +23,7 @@ from integration.mirror import media, records
 from integration.mirror.filters import Condition
 from integration.mirror.media import Kind
 from integration.mirror.upsert import put_item
+from integration.platform_api.arriving import Arrival
 from integration.platform_api.budget import PEOPLE
 
 log = logging.getLogger(__name__)
@@ -37,8 +40,8 @@ _TYPES = {"mp3": "audio/mpeg", "trace": "text/plain", "pcap": "application/vnd.t
 
 
 def archived(asked: Asked) -> Response:
-    """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is fetched and kept; what
-    can't be kept here is passed on all the same."""
+    """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is sent on while it is
+    fetched, and kept; what can't be kept here is passed on all the same."""
     if not asked.caller.from_mirror:
         return passing.answer(asked, passing.get(asked))
     target, ending = resource(asked.collections[0]), asked.path.rpartition(".")[2]
@@ -58,7 +61,10 @@ def archived(asked: Asked) -> Response:
         if path is not None:
             return _sent(path, row["sha256"], _TYPES[ending])
     try:
-        path, sha256 = _fetched(asked, kind, number)
+        arrival = _fetched(asked, kind, number)
+        if isinstance(arrival, Arrival) and not arrival.over and arrival.size is not None:
+            return _along(asked, arrival, arrival.size, _TYPES[ending])
+        path = arrival.wait() if isinstance(arrival, Arrival) else arrival
     except (StorageFull, OSError) as error:
         log.warning("%s is passed on without keeping it: %s", asked.path, error)
         return passing.answer(asked, passing.get(asked))
@@ -67,7 +73,13 @@ def archived(asked: Asked) -> Response:
             raise no_answer(error) from error
         # Nobody documents what traces look like: what we take for an error page may be one.
         return passing.answer(asked, passing.get(asked))
-    return _sent(path, sha256, _TYPES[ending])
+    except PlatformError as error:
+        if error.status in (403, 404):
+            raise Stop(error.status, str(error)) from error
+        raise no_answer(error) from error
+    with asked.house.mirror.read() as connection:
+        row = media.state(connection, kind, number)
+    return _sent(path, row["sha256"] if row is not None else None, _TYPES[ending])
 
 
 def user_cdrs(asked: Asked) -> Response:
@@ -105,20 +117,34 @@ def _learn(asked: Asked, target: Resource, number: int) -> None:
     asked.house.mirror.write(lambda tx: put_item(tx, target, record, source="read", asked_at=asked_at))
 
 
-def _fetched(asked: Asked, kind: Kind, number: int) -> tuple[Path, str | None]:
+def _fetched(asked: Asked, kind: Kind, number: int) -> Path | Arrival:
     if asked.fetch is None:
         raise Stop(502, "The file is not in the archive yet.")
-    try:
-        path = asked.fetch(kind, number)
-    except PlatformBroken:
-        raise
-    except PlatformError as error:
-        if error.status in (403, 404):
-            raise Stop(error.status, str(error)) from error
-        raise no_answer(error) from error
-    with asked.house.mirror.read() as connection:
-        row = media.state(connection, kind, number)
-    return path, row["sha256"] if row is not None else None
+    return asked.fetch(kind, number)
+
+
+def _along(asked: Asked, arrival: Arrival, size: int, kind: str) -> Response:
+    """The file while it comes. What fails now ends the body short of its Content-Length; an exception here
+    would do the same, but end up in the server's log as a fault of ours."""
+    start, stop, status = 0, size, 200
+    headers = {"Accept-Ranges": "bytes"}
+    # It has no ETag and no date yet: If-Range can't hold, so that the whole is sent.
+    if asked.request.range is not None and "If-Range" not in asked.request.headers:
+        span = asked.request.range.range_for_length(size)
+        if span is None:
+            raise RequestedRangeNotSatisfiable(size)
+        (start, stop), status = span, 206
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+
+    def body() -> Iterator[bytes]:
+        try:
+            yield from arrival.pieces(start, stop)
+        except (PlatformError, StorageError, OSError) as error:
+            log.warning("%s ended early: %s", asked.path, error)
+
+    response = Response(body(), status=status, mimetype=kind, headers=headers)
+    response.content_length = stop - start
+    return response
 
 
 def _inside(data_dir: Path, relative: str) -> Path | None:

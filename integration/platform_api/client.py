@@ -15,6 +15,7 @@ from integration import clock
 from integration.documents import Document, PageDocuments, read_item, read_page
 from integration.errors import ConfigurationError, PlatformBroken, PlatformThrottled, PlatformUnreachable
 from integration.platform_api import files, paging
+from integration.platform_api.arriving import Arrival
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
 from integration.platform_api.failures import failure
 from integration.platform_api.login import Account, ApiKey, Login, Secret
@@ -156,17 +157,18 @@ class Platform:
         check: files.Check = files.any_content,
         who: Who = BACKGROUND,
         seconds: float | None = None,
+        arrival: Arrival | None = None,
     ) -> files.Downloaded:
         """Fetch a file to `into`, which appears only when complete and checked (see files.py). One try.
 
-        `size` is what it must have, None where unknown. Raises PlatformBroken for a wrong file, OSError
-        for a disk that can't take it.
+        `size` is what it must have, None where unknown; `arrival` is told how far it is. Raises
+        PlatformBroken for a wrong file, OSError for a disk that can't take it.
         """
         total = seconds or max(self._seconds, files.seconds_for(size))
         with self._exchange("GET", path, None, who, None, total, {"Accept-Encoding": "identity"}) as body:
             if body.status != 200:
                 raise failure(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
-            return files.store(body, into, size=size, limit=limit, check=check)
+            return files.store(body, into, size=size, limit=limit, check=check, arrival=arrival)
 
     def keep_alive(self) -> bool:
         """GET /ping if nothing was asked for five minutes. Returns whether it asked."""

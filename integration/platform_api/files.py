@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.errors import PlatformBroken
+from integration.platform_api.arriving import Arrival
 from integration.platform_api.transport import Body
 
 MOST_BYTES = 2 * 1024**3
@@ -53,8 +54,10 @@ def seconds_for(size: int | None) -> float:
     return max(LEAST_SECONDS, (size or 0) / SLOWEST)
 
 
-def store(body: Body, into: Path, *, size: int | None, limit: int, check: Check) -> Downloaded:
-    """Stream `body` (status 200) to `into`; see the head of this file.
+def store(
+    body: Body, into: Path, *, size: int | None, limit: int, check: Check, arrival: Arrival | None = None
+) -> Downloaded:
+    """Stream `body` (status 200) to `into`; see the head of this file. `arrival` is told how far it is.
 
     Raises PlatformBroken for anything that is not the file: JSON or HTML, no bytes, another size than
     `size`, not what `check` expects. Raises OSError where the disk can't take it. Either way there is
@@ -68,7 +71,8 @@ def store(body: Body, into: Path, *, size: int | None, limit: int, check: Check)
     changed = _make_folder(into.parent)
     part = into.with_name(into.name + ".part")
     try:
-        received, digest = _fill(part, body, min(limit, size if size is not None else limit), check)
+        coming = _Coming(part, check, arrival, size if size is not None else _told_size(body))
+        received, digest = _fill(part, body, min(limit, size if size is not None else limit), coming)
         if received == 0:
             raise PlatformBroken("the platform sent an empty file", status=body.status)
         if size is not None and received != size:
@@ -100,23 +104,54 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _fill(part: Path, body: Body, limit: int, check: Check) -> tuple[int, str]:
+def _fill(part: Path, body: Body, limit: int, coming: _Coming) -> tuple[int, str]:
     # O_NOFOLLOW: nobody may lead the bytes elsewhere by a symbolic link of that name.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    digest, received, head = hashlib.sha256(), 0, b""
+    digest, received = hashlib.sha256(), 0
     with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
-        for chunk in body.chunks(limit):
-            if len(head) < _HEAD:
-                head = (head + chunk)[:_HEAD]
+        for chunk in body.chunks(limit, at_once=True):
             digest.update(chunk)
             received += len(chunk)
             file.write(chunk)
-        wrong = _wrong_head(head) or check(head)
-        if received and wrong:
-            raise PlatformBroken(f"what the platform sent is not the file: {wrong}", status=body.status)
-        file.flush()
+            file.flush()
+            coming.take(chunk, received)
+        if received:
+            # A file shorter than its head has not been judged yet.
+            coming.show(received)
         os.fsync(file.fileno())
     return received, digest.hexdigest()
+
+
+class _Coming:
+    """The head of a file is judged as soon as it is there: whoever reads along gets no byte before."""
+
+    def __init__(self, part: Path, check: Check, arrival: Arrival | None, size: int | None) -> None:
+        self._part, self._check, self._arrival, self._size = part, check, arrival, size
+        self._head = b""
+        self._judged = False
+
+    def take(self, chunk: bytes, received: int) -> None:
+        if len(self._head) < _HEAD:
+            self._head = (self._head + chunk)[:_HEAD]
+        if len(self._head) == _HEAD:
+            self.show(received)
+
+    def show(self, received: int) -> None:
+        """Raises PlatformBroken for what is not the file."""
+        if not self._judged:
+            wrong = _wrong_head(self._head) or self._check(self._head)
+            if wrong:
+                raise PlatformBroken(f"what the platform sent is not the file: {wrong}", status=200)
+            self._judged = True
+            if self._arrival is not None:
+                self._arrival.begun(self._part, self._size)
+        if self._arrival is not None:
+            self._arrival.grown(received)
+
+
+def _told_size(body: Body) -> int | None:
+    """Bytes of the file by Content-Length; packed, it says something else."""
+    return None if "Content-Encoding" in body.headers else body.length
 
 
 def _wrong_head(head: bytes) -> str | None:

@@ -145,16 +145,23 @@ class Body:
     def date(self) -> datetime | None:
         return http_date(self.headers.get("Date"))
 
-    def chunks(self, limit: int) -> Iterator[bytes]:
-        """The body in pieces, unpacked. Raises PlatformBroken beyond `limit` bytes or at an early end."""
+    def chunks(self, limit: int, *, at_once: bool = False) -> Iterator[bytes]:
+        """The body in pieces, unpacked; `at_once` as soon as anything is there instead of by 64 KiB.
+        Raises PlatformBroken beyond `limit` bytes or at an early end."""
+        # A body without a length ends by its chunks, which only stream() tells from an early end.
+        soon = at_once and self.length is not None
         try:
-            for chunk in self._response.stream(CHUNK, decode_content=True):
+            for chunk in self._pieces() if soon else self._response.stream(CHUNK, decode_content=True):
                 self.received += len(chunk)
                 if self.received > limit:
                     raise PlatformBroken(f"the answer is larger than {limit:,} bytes", status=self.status)
                 yield chunk
         except urllib3.exceptions.HTTPError as error:
             raise _translate(error, self.status) from error
+
+    def _pieces(self) -> Iterator[bytes]:
+        while piece := self._response.read1(CHUNK, decode_content=True):
+            yield piece
 
 
 class Transport:

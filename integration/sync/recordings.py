@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from integration import clock
-from integration.errors import PlatformError, PlatformRefused, StorageFull
+from integration.errors import PlatformError, PlatformRefused, StorageError, StorageFull
 from integration.mirror import media
 from integration.mirror.media import Kind, Wanted
 from integration.platform_api import files
+from integration.platform_api.arriving import Arrival
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
 from integration.settings import Settings
 from integration.sync.parts import Parts
@@ -52,20 +53,55 @@ def fetch_file(parts: Parts, kind: Kind, record_id: int, *, who: Who = PEOPLE) -
     Whoever asks for a file that is being fetched waits for it. Raises PlatformRefused (404: no such record
     is mirrored, or the platform has it no more), other PlatformErrors, StorageFull, OSError.
     """
+    file, arrival, ours = _join(parts, kind, record_id)
+    if ours:
+        _fetch(parts, file, arrival, who)
+    return arrival.wait()
+
+
+def open_file(parts: Parts, kind: Kind, record_id: int) -> Arrival:
+    """As `fetch_file`, for whoever wants to read along: back as soon as the first bytes are there. The
+    download goes on whatever becomes of its readers. Raises the same for what fails before that."""
+    file, arrival, ours = _join(parts, kind, record_id)
+    if ours:
+        fetching = threading.Thread(
+            target=_fetch,
+            args=(parts, file, arrival, PEOPLE),
+            name=f"fetch {arrival.target.name}",
+            daemon=True,
+        )
+        try:
+            fetching.start()
+        except BaseException as error:
+            _end(arrival, error)
+            raise
+    arrival.wait_for_begin()
+    return arrival
+
+
+def _join(parts: Parts, kind: Kind, record_id: int) -> tuple[Wanted, Arrival, bool]:
+    """The file's one download, and whether it is the caller's to fetch; over where the file is in place."""
     with parts.mirror.read() as connection:
         file = media.find(connection, kind, record_id)
-        known = media.state(connection, kind, record_id)
     if file is None:
         raise PlatformRefused(f"no {kind} {record_id} is mirrored", status=404)
     target = parts.settings.storage.data_dir / file.path
-    with _alone(target):
-        if _in_place(target, known):
-            return target
+    with _guard:
+        under_way = _arriving.get(target)
+        if under_way is not None:
+            return file, under_way, False
+        arrival = _arriving[target] = Arrival(target)
+    # Asked only now: whoever fetched it a moment ago has said so before leaving.
+    try:
         with parts.mirror.read() as connection:
             known = media.state(connection, kind, record_id)
-        if not _in_place(target, known):
-            _fetch(parts, file, target, who)
-    return target
+        there = _in_place(target, known)
+    except BaseException as error:
+        _end(arrival, error)
+        raise
+    if there:
+        _end(arrival, None)
+    return file, arrival, not there
 
 
 def download_due(
@@ -147,20 +183,36 @@ class _Run:
                 self.failure = error
 
 
-def _fetch(parts: Parts, file: Wanted, target: Path, who: Who) -> None:
-    """One download, and what the table says about it afterwards."""
-    with _room(parts, file):
-        _download(parts, file, target, who)
+def _fetch(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
+    """One download, and what the table says about it afterwards. Its failure is the arrival's."""
+    failure: BaseException | None = None
+    try:
+        with _room(parts, file):
+            _download(parts, file, arrival, who)
+    except (PlatformError, StorageError, OSError) as error:
+        failure = error
+    except BaseException as error:
+        log.exception("%s %s could not be fetched", file.kind, file.record_id)
+        failure = error
+    finally:
+        _end(arrival, failure)
 
 
-def _download(parts: Parts, file: Wanted, target: Path, who: Who) -> None:
+def _end(arrival: Arrival, error: BaseException | None) -> None:
+    with _guard:
+        del _arriving[arrival.target]
+    arrival.ended(error)
+
+
+def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
     try:
         found = parts.platform.download(
             media.file_path(file.kind, file.record_id),
-            target,
+            arrival.target,
             size=file.size,
             check=files.mp3 if file.kind in media.KINDS else files.any_content,
             who=who,
+            arrival=arrival,
         )
     except PlatformRefused as error:
         if error.status == 404 and _record_is_gone(parts, file):
@@ -234,24 +286,10 @@ def _in_place(target: Path, known: sqlite3.Row | None) -> bool:
         return False
 
 
-_fetching: dict[Path, tuple[threading.Lock, int]] = {}
+_arriving: dict[Path, Arrival] = {}
+"""Downloads under way, one for each file."""
+
 _reserved = 0
 """Bytes of the files that are being fetched."""
 
 _guard = threading.Lock()
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """One thread at a time for each file."""
-    with _guard:
-        lock, users = _fetching.get(target, (threading.Lock(), 0))
-        _fetching[target] = (lock, users + 1)
-    try:
-        with lock:
-            yield
-    finally:
-        with _guard:
-            lock, users = _fetching.pop(target)
-            if users > 1:
-                _fetching[target] = (lock, users - 1)

@@ -141,7 +141,7 @@ def _run(product: Product, simulator: Simulator, options: argparse.Namespace, ta
         answer = requests.get(f"{base}/cdrs?limit=1", headers=headers, timeout=10)
         return answer.headers.get("X-Mirror-Complete") == "true"
 
-    wait_for(read, "the CDRs in the mirror", 60)
+    wait_for(read, "the CDRs in the mirror", 300)
     schema = schemathesis.openapi.from_url(f"{product.url}/openapi.json")
     operations = [result.ok() for result in schema.get_all_operations()]
     operations = [row for row in operations if options.only in (None, row.definition.raw["operationId"])]
