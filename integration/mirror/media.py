@@ -32,7 +32,18 @@ CREATE TABLE IF NOT EXISTS media (
 CREATE INDEX IF NOT EXISTS media_wanted ON media (kind, record_id) WHERE state IN ('wanted', 'failed');
 -- serves the scheduler: when the next download is due
 CREATE INDEX IF NOT EXISTS media_due ON media (kind, next_try_at) WHERE state IN ('wanted', 'failed');
+CREATE TABLE IF NOT EXISTS _checks (
+    kind TEXT NOT NULL,
+    record_id INTEGER NOT NULL,
+    checked_at TEXT NOT NULL,
+    found_at TEXT,
+    finding TEXT,
+    PRIMARY KEY (kind, record_id)
+) STRICT, WITHOUT ROWID;
+-- serves the System page: files that were damaged
+CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS NOT NULL;
 """
+"""`_checks` is checks.py's."""
 
 Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap"]
 """`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of

@@ -14,7 +14,7 @@ from integration.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror import media, walks
 from integration.mirror.media import Kind
 from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync import deletions, items, live, recordings
+from integration.sync import deletions, inspection, items, live, proof, recordings
 from integration.sync.parts import Parts
 from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
 from integration.sync.reconcile import look_back
@@ -86,7 +86,7 @@ class Stopped(Exception):
 
 def handlers(parts: Parts) -> Mapping[str, Handler]:
     """What the private channel may ask for: `sync` {resources, full, files, accept, resumed},
-    `undo-deletions` {resources}."""
+    `undo-deletions` {resources}, and what proof.py and inspection.py have."""
 
     def sync(arguments: Arguments, progress: Progress) -> Result:
         done = [Row(**row) for row in arguments.get("done", ())]
@@ -114,7 +114,12 @@ def handlers(parts: Parts) -> Mapping[str, Handler]:
         counts = {name: deletions.undo(parts, PLAN[name]) for name in arguments["resources"]}
         return {"complete": True, "back": counts}
 
-    return {"sync": sync, "undo-deletions": undo}
+    return {
+        "sync": sync,
+        "undo-deletions": undo,
+        proof.PROVE: proof.handler(parts),
+        inspection.VERIFY_MEDIA: inspection.handler(parts),
+    }
 
 
 def names(asked: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ Where they differ the day is read again, in closed windows. What differs still i
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from integration import clock
@@ -37,8 +38,17 @@ def prove(parts: Parts, policy: Policy, tally: Tally | None = None) -> int:
         asked = coverage.asked(connection, policy.collection)
     if state.complete_at is None or state.off_since is not None:
         return 0
-    due = due_days(oldest, asked, clock.now())
-    for number, day in enumerate(due):
+    done = prove_days(parts, policy, due_days(oldest, asked, clock.now()), tally)
+    if not clock.stamp(clock.unix() - HOUR) < asked.get(WHOLE, "") <= clock.stamp():
+        prove_whole(parts, policy)
+        done += 1
+    return done
+
+
+def prove_days(parts: Parts, policy: Policy, days: Sequence[str], tally: Tally) -> int:
+    """Ask for these UTC days; returns how many, which is fewer where the platform can't filter by time.
+    Raises PlatformError."""
+    for number, day in enumerate(days):
         tally.check()
         try:
             prove_day(parts, policy, day, tally)
@@ -46,26 +56,28 @@ def prove(parts: Parts, policy: Policy, tally: Tally | None = None) -> int:
             if error.status != 400:
                 raise
             log.info("%s; only the whole of it can be proved", error)
-            return number + _prove_whole(parts, policy, asked)
-    return len(due) + _prove_whole(parts, policy, asked)
+            return number
+        tally.show(number + 1, len(days))
+    return len(days)
 
 
-def due_days(oldest: str | None, asked: dict[str, str], now: datetime) -> list[str]:
-    """UTC days from today back to the oldest record's that were not asked for lately enough."""
+def every_day(oldest: str | None, now: datetime) -> list[str]:
+    """UTC days from today back to the oldest record's."""
     begin = clock.parse_stamp((oldest or "")[:10])
     if begin is None:
         return []
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return [clock.stamp(today - timedelta(days=age))[:10] for age in range((today - begin).days + 1)]
+
+
+def due_days(oldest: str | None, asked: dict[str, str], now: datetime) -> list[str]:
+    """Those of them that were not asked for lately enough, MOST_DAYS at most."""
     due: list[str] = []
-    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    age = 0
-    while day >= begin and len(due) < MOST_DAYS:
-        name = clock.stamp(day)[:10]
+    for age, day in enumerate(every_day(oldest, now)):
         seconds = HOUR if age < 2 else DAY if age < WARM_DAYS else 7 * DAY
-        if not clock.stamp(now - timedelta(seconds=seconds)) < asked.get(name, "") <= clock.stamp(now):
-            due.append(name)
-        day -= timedelta(days=1)
-        age += 1
-    return due
+        if not clock.stamp(now - timedelta(seconds=seconds)) < asked.get(day, "") <= clock.stamp(now):
+            due.append(day)
+    return due[:MOST_DAYS]
 
 
 def prove_day(parts: Parts, policy: Policy, day: str, tally: Tally) -> None:
@@ -105,10 +117,8 @@ def tell(parts: Parts) -> None:
     )
 
 
-def _prove_whole(parts: Parts, policy: Policy, asked: dict[str, str]) -> int:
-    """Records without a date, or with an absurd one, are in no day."""
-    if clock.stamp(clock.unix() - HOUR) < asked.get(WHOLE, "") <= clock.stamp():
-        return 0
+def prove_whole(parts: Parts, policy: Policy) -> None:
+    """All of it: records without a date, or with an absurd one, are in no day. Raises PlatformError."""
     total, ours = _whole_counts(parts, policy)
     if total != ours:
         # What came since the last look-back is no gap.
@@ -116,7 +126,6 @@ def _prove_whole(parts: Parts, policy: Policy, asked: dict[str, str]) -> int:
         total, ours = _whole_counts(parts, policy)
     cause = _cause(total, ours) if total != ours else None
     parts.mirror.write(lambda tx: coverage.note(tx, policy.collection, WHOLE, total, ours, cause))
-    return 1
 
 
 def _whole_counts(parts: Parts, policy: Policy) -> tuple[int, int]:

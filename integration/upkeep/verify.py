@@ -12,7 +12,7 @@ from pathlib import Path
 from integration import clock, database_files
 from integration.errors import StorageError
 from integration.mirror import archive
-from integration.upkeep import manifest
+from integration.upkeep import archived
 from integration.upkeep.manifest import DATABASES
 from integration.upkeep.writer import writer
 
@@ -61,35 +61,15 @@ class Verification:
                 rows = list(archive.kept(connection))
             for number, row in enumerate(rows):
                 self._progress("files", number, len(rows))
-                finding = self._file(row)
+                finding = archived.fault(self._data_dir, row, quick=self._quick)
                 if finding is not None:
                     with database_files.look_at(path) as connection:
                         if archive.still_kept(connection, row):
-                            yield finding
+                            yield f"{row.path}: {finding}"
             self.files = len(rows)
             self._progress("files", len(rows), len(rows))
         except StorageError as error:
             yield str(error)
-
-    def _file(self, row: archive.Kept) -> str | None:
-        path = self._data_dir / row.path
-        # The folder itself may be a link to a larger disk; nothing in it may be one.
-        archive_folder = self._data_dir / Path(row.path).parts[0]
-        if path.is_symlink() or not path.resolve().is_relative_to(archive_folder.resolve()):
-            return f"{row.path}: leads out of the archive"
-        try:
-            size = path.stat().st_size
-            if row.size is not None and size != row.size:
-                return f"{row.path}: has {size:,} bytes instead of {row.size:,}"
-            if self._quick or row.sha256 is None:
-                return None
-            if manifest.digest(path)[1] != row.sha256:
-                return f"{row.path}: has other content than what was downloaded (sha256 differs)"
-        except FileNotFoundError:
-            return f"{row.path}: is missing"
-        except OSError as error:
-            return f"{row.path}: can't be read: {error.strerror}"
-        return None
 
     def _webhooks(self) -> Iterator[str]:
         """What inbox.db holds against what mirror.db says was applied."""

@@ -1,0 +1,110 @@
+"""The archive is read again: what a disk forgot in silence is fetched anew while the platform still has it.
+
+In the clockwork every file once in EVERY_DAYS, so much at a time that nobody notices; by
+`verify --media` all of them now.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from integration import clock
+from integration.errors import PlatformError, StorageFull
+from integration.mirror import checks
+from integration.mirror.archive import Kept
+from integration.mirror.media import Kind
+from integration.platform_api.budget import BACKGROUND
+from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
+from integration.sync import recordings
+from integration.sync.parts import Parts
+from integration.upkeep import archived
+
+log = logging.getLogger(__name__)
+
+EVERY_DAYS = 30
+RUN_SECONDS = 600.0
+MOST_BYTES = 256 * 10**6
+"""Bytes that one run of the clockwork reads: at a run in ten minutes, 36 GB a day."""
+
+BATCH = 200
+VERIFY_MEDIA = "verify-media"
+
+
+def inspect_due(parts: Parts, wanted: Callable[[], bool] = lambda: True) -> int:
+    """Read files that nobody read for EVERY_DAYS, the longest first; returns how many were damaged, which are
+    wanted again."""
+    before = clock.stamp(clock.unix() - EVERY_DAYS * 86400)
+    read = found = 0
+    while wanted() and read < MOST_BYTES:
+        with parts.mirror.read() as connection:
+            batch = checks.due(connection, before, BATCH)
+        sound: list[Kept] = []
+        for file in batch:
+            if not wanted() or read >= MOST_BYTES:
+                break
+            finding = _look(parts, file)
+            if finding is None:
+                sound.append(file)
+            else:
+                found += 1
+            read += file.size or 0
+        parts.mirror.write(lambda tx, sound=sound: checks.sound(tx, sound))  # type: ignore[misc]
+        if len(batch) < BATCH:
+            break
+    return found
+
+
+def handler(parts: Parts) -> Handler:
+    """`verify-media`: read every file of the archive, and fetch again what is damaged. Its result: `files`
+    read, `damaged` with {path, finding, healed, error} of each."""
+
+    def verify(arguments: Arguments, progress: Progress) -> Result:
+        kind, record_id = arguments.get("after", ("", 0))
+        files = int(arguments.get("files", 0))
+        damaged: list[dict[str, object]] = list(arguments.get("damaged", ()))
+        with parts.mirror.read() as connection:
+            total = checks.archive(connection).files
+        while True:
+            with parts.mirror.read() as connection:
+                batch = checks.after(connection, kind, record_id, BATCH)
+            sound: list[Kept] = []
+            for file in batch:
+                if not progress.wanted:
+                    break
+                finding = _look(parts, file)
+                kind, record_id, files = file.kind, file.record_id, files + 1
+                if finding is None:
+                    sound.append(file)
+                else:
+                    damaged.append({"path": file.path, "finding": finding, **_heal(parts, file)})
+                progress(collection="files", done=files, total=max(total, files))
+            parts.mirror.write(lambda tx, sound=sound: checks.sound(tx, sound))  # type: ignore[misc]
+            if not progress.wanted:
+                raise Unfinished(
+                    {**arguments, "after": [kind, record_id], "files": files, "damaged": damaged}
+                )
+            if len(batch) < BATCH:
+                return {"files": files, "damaged": damaged}
+
+    return verify
+
+
+def _look(parts: Parts, file: Kept) -> str | None:
+    """What is wrong with the file; then it is wanted again."""
+    finding = archived.fault(parts.settings.storage.data_dir, file)
+    if finding is None:
+        return None
+    if not parts.mirror.write(lambda tx: checks.damaged(tx, file, finding)):
+        return None  # It was replaced or removed meanwhile.
+    log.warning("%s %s; it is fetched again", file.path, finding)
+    return finding
+
+
+def _heal(parts: Parts, file: Kept) -> dict[str, object]:
+    try:
+        recordings.fetch_file(parts, cast(Kind, file.kind), file.record_id, who=BACKGROUND)
+    except (PlatformError, StorageFull, OSError) as error:
+        return {"healed": False, "error": str(error)}
+    return {"healed": True, "error": None}

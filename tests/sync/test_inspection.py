@@ -1,0 +1,133 @@
+"""The archive is read again, and what is damaged is fetched again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+
+from integration.mirror import checks
+from integration.processes.channel import Progress, Unfinished
+from integration.sync import inspection, recordings
+from integration.sync.inspection import EVERY_DAYS
+from integration.sync.plan import PLAN
+from integration.sync.walking import walk
+
+MONTH = EVERY_DAYS * 86400 + 60
+DAY = 86400 + 60
+
+
+@pytest.fixture
+def archive(rig):
+    """Rows of `media`, each with a file."""
+    walk(rig.parts, PLAN["monitors"])
+    recordings.download_due(rig.parts)
+    return files(rig)
+
+
+def files(rig):
+    return {
+        row[0]: row[1:] for row in rig.rows("SELECT record_id, path, sha256, state, last_error FROM media")
+    }
+
+
+def spoil(rig, path):
+    content = bytearray((rig.folder / path).read_bytes())
+    content[100] ^= 1
+    (rig.folder / path).write_bytes(content)
+
+
+def sound(rig):
+    return all(
+        hashlib.sha256((rig.folder / path).read_bytes()).hexdigest() == sha256
+        for path, sha256, *_ in files(rig).values()
+    )
+
+
+def verify(rig, wanted=lambda: True, **arguments):
+    return inspection.handler(rig.parts)(arguments, Progress(lambda _: None, wanted))
+
+
+def test_nothing_is_read_before_its_time(rig, archive):
+    spoil(rig, next(iter(archive.values()))[0])
+    assert inspection.inspect_due(rig.parts) == 0
+
+
+def test_every_file_is_read_once_a_month_and_a_damaged_one_is_wanted_again(rig, archive, later, monkeypatch):
+    flipped, cut, gone, *_ = archive
+    spoil(rig, archive[flipped][0])
+    os.truncate(rig.folder / archive[cut][0], 10)
+    (rig.folder / archive[gone][0]).unlink()
+    # A day is enough here: the platform lets a key die that nobody used for a month.
+    monkeypatch.setattr(inspection, "EVERY_DAYS", 1)
+    later(DAY)
+    assert inspection.inspect_due(rig.parts) == 3
+    wanted = {number for number, row in files(rig).items() if row[2] == "wanted"}
+    assert wanted == {flipped, cut, gone}
+    assert "sha256" in files(rig)[flipped][3]
+    assert recordings.download_due(rig.parts) == 3
+    assert sound(rig)
+    assert inspection.inspect_due(rig.parts) == 0
+    with rig.mirror.read() as connection:
+        told = checks.archive(connection)
+    assert {one.record_id for one in told.damaged} == wanted
+    assert {one.state for one in told.damaged} == {"have"}
+
+
+def test_one_run_reads_so_much_and_the_next_goes_on(rig, archive, later, monkeypatch):
+    monkeypatch.setattr(inspection, "MOST_BYTES", 1)
+    later(MONTH)
+    for number in range(len(archive)):
+        inspection.inspect_due(rig.parts)
+        assert rig.rows("SELECT count(*) FROM _checks") == [(number + 1,)]
+    with rig.mirror.read() as connection:
+        assert checks.due(connection, "2000-01-01 00:00:00", 10) == []
+
+
+def test_what_the_platform_has_no_longer_stays_and_is_told(rig, archive):
+    number = next(iter(archive))
+    spoil(rig, archive[number][0])
+    del rig.records("monitors")[number]
+    (damaged,) = verify(rig)["damaged"]
+    assert not damaged["healed"]
+    assert damaged["error"]
+    assert (rig.folder / archive[number][0]).is_file()
+    assert files(rig)[number][2] == "gone"
+
+
+def test_on_demand_all_are_read_and_healed_at_once(rig, archive):
+    number = sorted(archive)[2]
+    spoil(rig, archive[number][0])
+    result = verify(rig)
+    assert result["files"] == len(archive)
+    assert result["damaged"] == [
+        {
+            "path": archive[number][0],
+            "finding": "has other content than what was downloaded (sha256 differs)",
+            "healed": True,
+            "error": None,
+        }
+    ]
+    assert sound(rig)
+    assert verify(rig)["damaged"] == []
+
+
+def test_a_file_replaced_meanwhile_is_left_alone(rig, archive):
+    number = next(iter(archive))
+    with rig.mirror.read() as connection:
+        (file,) = [one for one in checks.after(connection, "", 0, 100) if one.record_id == number]
+    rig.mirror.write(
+        lambda tx: tx.execute("UPDATE media SET sha256 = 'other' WHERE record_id = ?", (number,)) and None
+    )
+    assert not rig.mirror.write(lambda tx: checks.damaged(tx, file, "is missing"))
+    assert files(rig)[number][2] == "have"
+
+
+def test_it_goes_on_elsewhere_where_it_was(rig, archive):
+    asked = iter([True] * 3)
+    with pytest.raises(Unfinished) as early:
+        verify(rig, lambda: next(asked, False))
+    left = early.value.arguments
+    assert 0 < left["files"] < len(archive)
+    assert verify(rig, **left)["files"] == len(archive)
