@@ -6,25 +6,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
 from integration import clock
 from integration.catalogue import UnknownResource, resource
 from integration.catalogue.shapes import Resource
-from integration.context import House
 from integration.dashboard import calls
+from integration.database import Database
 from integration.errors import QueryError
-from integration.exports import csv, jsonl, parquet, xlsx
-from integration.exports.presets import CALLS, PRESETS, Preset
+from integration.exports import csv, jsonl, parquet, rights, xlsx
+from integration.exports.presets import PRESETS, Preset
 from integration.exports.selection import Selection, select, select_preset
 from integration.exports.sheet import Stream
 from integration.exports.zip import Archive
 from integration.facade import narrowing
-from integration.house import setup_links
+from integration.house import column_sets, setup_links
+from integration.house.beside import Readable
+from integration.house.people import Person
 from integration.mirror import search
 from integration.mirror.history import CallFilter
-from integration.mirror.masking import hidden_of
+from integration.settings import Settings
 
 TYPES = {
     "csv": "text/csv; charset=utf-8",
@@ -34,6 +37,17 @@ TYPES = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """Content types by form, which is also the ending of a file's name."""
+
+
+class Parts(Protocol):
+    """What an export is made from: the running product (`context.House`), or databases read beside it."""
+
+    @property
+    def settings(self) -> Settings: ...
+    @property
+    def mirror(self) -> Readable: ...
+    @property
+    def house(self) -> Readable: ...
 
 
 class NoSuchExport(QueryError):
@@ -54,28 +68,28 @@ def named(name: str) -> tuple[Resource, Preset | None]:
     return found, None
 
 
-def rights_of(chosen: Resource) -> str:
-    """The collection that somebody has to be allowed to read. Calls are made of CDRs."""
-    return "cdrs" if chosen is CALLS else chosen.collection
-
-
-def selection(house: House, name: str, args: Mapping[str, str], only: int | None = None) -> Selection:
+def selection(
+    house: Parts,
+    name: str,
+    args: Mapping[str, str],
+    only: int | None = None,
+    person: Person | None = None,
+) -> Selection:
     """What `args` ask for (docs/exports.md, What to ask for), narrowed to the platform user `only`.
 
+    `person` is who asks, where it is somebody of the dashboard: what their role hides stays hidden, and their
+    own column sets are found before shared ones. Whether they may have it at all says `rights.only_of`.
     Raises QueryError, NoSuchExport.
     """
     chosen, preset = named(name)
-    hidden, settings = hidden_of(chosen), house.settings
+    hidden, settings = rights.hidden(person, chosen), house.settings
+    args = with_columns(house.house, name, args, person)
+    zone, base = settings.dashboard.timezone, setup_links.base_url(settings)
     if preset is None:
-        found = select(chosen, args, hidden)
+        found = select(chosen, args, hidden, timezone=zone, base=base)
+        found = replace(found, whole=found.whole and rights.sees_raw(person))
     else:
-        found = select_preset(
-            preset,
-            args,
-            timezone=settings.dashboard.timezone,
-            base=setup_links.base_url(settings),
-            hidden=hidden,
-        )
+        found = select_preset(preset, args, timezone=zone, base=base, hidden=hidden)
         shown = _shown(house, args)
         if preset.own_table:
             return found.among(replace(shown or CallFilter(), only_user=only))
@@ -89,7 +103,29 @@ def selection(house: House, name: str, args: Mapping[str, str], only: int | None
     return found
 
 
-def chunks(house: House, found: Selection, form: str, args: Mapping[str, str]) -> Stream | Archive:
+def filed_under(name: str) -> str:
+    """How column sets, audit and files call an export, however its name was spelled. Raises NoSuchExport."""
+    chosen, preset = named(name)
+    return preset.name if preset else chosen.table
+
+
+def with_columns(
+    house: Readable, name: str, args: Mapping[str, str], person: Person | None = None
+) -> Mapping[str, str]:
+    """`args` with the columns of the saved set that `set` names, instead of its name. Raises QueryError."""
+    wanted = args.get("set")
+    if not wanted:
+        return args
+    if args.get("columns"):
+        raise QueryError("set: columns can't be asked for as well")
+    with house.read() as connection:
+        kept = column_sets.find(connection, filed_under(name), wanted, person.id if person else None)
+    if kept is None:
+        raise QueryError(f"set: {filed_under(name)} has no column set called {wanted[:64]!r}")
+    return {**args, "set": "", "columns": ",".join(kept.columns)}
+
+
+def chunks(house: Parts, found: Selection, form: str, args: Mapping[str, str]) -> Stream | Archive:
     """The file, its rows counted. Raises QueryError."""
     read = house.mirror.read
     if form == "zip":
@@ -103,7 +139,7 @@ def chunks(house: House, found: Selection, form: str, args: Mapping[str, str]) -
     return csv.stream(read, found, bom=args.get("bom") in ("1", "true"))
 
 
-def _shown(house: House, args: Mapping[str, str]) -> CallFilter | None:
+def _shown(house: Parts, args: Mapping[str, str]) -> CallFilter | None:
     """The calls that the page Calls shows with the query string `view`; None without one."""
     view = args.get("view")
     if view is None:
@@ -116,6 +152,6 @@ def _shown(house: House, args: Mapping[str, str]) -> CallFilter | None:
         calling_code=calls.calling_code(house.settings.dashboard.country),
         house=house.house,
     ).asked
-    if asked.wanted is not None:
+    if asked.wanted is not None and isinstance(house.mirror, Database):
         search.catch_up(house.mirror)
     return asked

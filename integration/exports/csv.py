@@ -29,10 +29,11 @@ def chunks(
     connection: sqlite3.Connection, sheet: Sheet, *, bom: bool = False, lines: int = LINES
 ) -> Iterator[bytes]:
     """The file of `sheet`, all of it from `connection`'s one view."""
-    header = ",".join(_quoted(column.name) for column in sheet.columns) + "\r\n"
+    # Fields that nobody documented are called what the platform sends.
+    header = ",".join(quoted(column.name) for column in sheet.columns) + "\r\n"
     yield ("\ufeff" if bom else "").encode() + header.encode()
-    # Values beside the sheet's own: the zone for times.
-    values = sheet.values | ({"zone": sheet.zone.key} if sheet.zone else {})
+    # Values beside the sheet's own: the zones for times.
+    values = {**sheet.values, "zone": sheet.zone.key if sheet.zone else None, "local": sheet.local.key}
     figures = _figures(connection, sheet)
     fast, careful = (_line(sheet, figures, clean=clean) for clean in (False, True))
     # printf stops at a NUL, so records that hold one take the long way.
@@ -90,11 +91,11 @@ def _cell(column: Column, sheet: Sheet, *, clean: bool, figures: bool) -> tuple[
     value = f"without_nul({column.sql})" if clean else column.sql
     if column.kind == "secret":
         return '"%w"', f"CASE WHEN {value} IS NULL THEN '' ELSE '{MASK}' END"
-    if column.kind in ("time", "local") and sheet.zone is not None:
-        function = "with_offset" if column.kind == "local" else "in_zone"
+    if column.kind == "local" or (column.kind == "time" and sheet.zone is not None):
+        moment = f"with_offset({value}, :local)" if column.kind == "local" else f"in_zone({value}, :zone)"
         text = _guarded(value, figures)
-        return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {function}({value}, :zone) ELSE {text} END"
-    if column.kind in ("text", "time", "utc", "local"):
+        return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {moment} ELSE {text} END"
+    if column.kind in ("text", "json", "time", "utc"):
         return '"%w"', _guarded(value, figures)
     # A number stands bare; text that drifted in is quoted like other text. NULL prints as nothing.
     text = f"printf('\"%w\"', {_guarded(value, figures)})"
@@ -124,5 +125,10 @@ def _guarded(column: str, figures: bool) -> str:
     )
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+def quoted(text: str) -> str:
+    """A cell of text, as the file's own cells are written."""
+    number = text[1:]
+    phone = 6 <= len(number) <= 15 and number.isascii() and number.isdigit()
+    if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not phone):
+        text = "'" + text
+    return '"' + text.replace("\x00", "\ufffd").replace('"', '""') + '"'

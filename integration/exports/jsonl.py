@@ -1,25 +1,24 @@
-"""JSON Lines: each record as the platform sent it, one per line; calls, which are ours, by their columns."""
+"""JSON Lines: each record as the platform sent it, one per line; ready-made exports, and collections whose
+columns were chosen, by their columns."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import orjson
 
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import Sheet, Stream, in_zone, with_offset
+from integration.exports.sheet import Column, Sheet, Stream, clock_of, in_zone, with_offset
 from integration.mirror.masking import masked
 
 LINES = 2000
 
 
 def stream(read: Reader, selection: Selection, *, lines: int = LINES) -> Stream:
-    """The file in chunks. A collection's records are never cut: columns and zone are for presets and CSV.
-
-    Raises QueryError at once.
-    """
+    """The file in chunks. Raises QueryError at once."""
     return Stream(read, selection, partial(chunks, lines=lines))
 
 
@@ -40,19 +39,37 @@ def chunks(connection: sqlite3.Connection, sheet: Sheet, *, lines: int = LINES) 
 
 def _objects(connection: sqlite3.Connection, sheet: Sheet, lines: int) -> Iterator[bytes]:
     names = [column.name for column in sheet.columns]
-    zone = sheet.zone.key if sheet.zone else "UTC"
     change = {
-        number: with_offset if column.kind == "local" else in_zone
+        number: function
         for number, column in enumerate(sheet.columns)
-        if column.kind in ("time", "local")
+        if (function := _written(column, sheet)) is not None
     }
     for batch in sheet.rows(connection, lines):
         written = []
         for row in batch:
             values = list(row)
             for number, function in change.items():
-                values[number] = function(values[number], zone)
+                values[number] = function(values[number])
             written.append(
                 orjson.dumps(dict(zip(names, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
             )
         yield b"".join(written)
+
+
+def _written(column: Column, sheet: Sheet) -> Callable[[Any], Any] | None:
+    """How a column's cells differ from what is stored; None where they don't."""
+    if column.kind == "local":
+        return partial(with_offset, zone=sheet.local.key)
+    if column.kind == "time" and sheet.zone is not None:
+        return partial(in_zone, zone=sheet.zone.key)
+    if column.kind == "duration":
+        return clock_of
+    return _inside if column.kind == "json" else None
+
+
+def _inside(value: Any) -> Any:
+    """A list or an object as such; what is no JSON stays the text it is."""
+    try:
+        return orjson.loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        return value

@@ -19,7 +19,7 @@ import orjson
 
 from integration.errors import QueryError, StorageError
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import Column, Sheet, Stream, moment_of, sheet_of, with_offset
+from integration.exports.sheet import Column, Sheet, Stream, clock_of, moment_of, sheet_of, with_offset
 
 ROWS = 50_000
 """Rows of one row group; what is held in memory."""
@@ -117,7 +117,7 @@ def _arrow() -> Any:
 def _type(arrow: Any, column: Column) -> Any:
     if column.kind in ("time", "utc"):
         return arrow.timestamp("s", tz="UTC")
-    if column.kind in ("number", "duration"):
+    if column.kind == "number":
         return arrow.int64()
     return {"decimal": arrow.float64(), "boolean": arrow.bool_()}.get(column.kind, arrow.string())
 
@@ -150,14 +150,16 @@ def _cells(
 def _fitter(column: Column, sheet: Sheet) -> Fitter:
     if column.kind in ("time", "utc"):
         return _moment
-    if column.kind in ("number", "duration"):
+    if column.kind == "number":
         return _whole
+    if column.kind == "duration":
+        return lambda value: str(clock_of(value))
     if column.kind == "decimal":
         return _decimal
     if column.kind == "boolean":
         return _truth
     if column.kind == "local":
-        zone = sheet.zone.key if sheet.zone else "UTC"
+        zone = sheet.local.key
         return lambda value: str(with_offset(value, zone))
     return str
 

@@ -1,54 +1,34 @@
 """Ready-made exports beside the plain collections: calls as people know them, with names and words.
 
-A preset reads one table, its own or a collection's, and adds columns to it that look things up: the name
-behind an id, the word for a code, the local time, the file. `columns` is the documented default order
-(docs/exports.md); every other field of the table may be asked for too.
+A preset reads one table, a collection's or our table of calls. `columns` is the documented default order
+(docs/exports.md); every other field of the table may be asked for too, and what `columns.py` makes of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Field, Resource, Type
 from integration.dashboard.formats import DIRECTIONS, STATES
+from integration.exports.columns import Extra, recordings_of
 from integration.mirror.history import CallFilter
-
-ExtraKind = Literal["text", "local", "duration", "number"]
-
-
-@dataclass(frozen=True, slots=True)
-class Extra:
-    """A column that is looked up or written another way. `:base` in `sql` is the dashboard's address."""
-
-    name: str
-    kind: ExtraKind
-    sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`calls` narrows the calls; `own_table` says that the table is ours, named `c`, and has no `_doc`."""
+    """`calls` narrows the calls; `own_table` says that the table is ours, named `c`, has no `_doc`, and has
+    `extras` instead of what is made of a collection's fields."""
 
     name: str
     title: str
     resource: Resource
-    extras: tuple[Extra, ...]
     columns: tuple[str, ...]
+    extras: tuple[Extra, ...] = ()
     calls: CallFilter | None = None
     own_table: bool = False
     newest_first: bool = False
-
-    def extra(self, name: str) -> Extra | None:
-        return next((extra for extra in self.extras if extra.name == name), None)
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Every column that may be asked for."""
-        fields = tuple(field.name for field in self.resource.fields)
-        return (*fields, *(extra.name for extra in self.extras))
 
 
 def _fields(type_: Type, names: str) -> tuple[Field, ...]:
@@ -86,16 +66,6 @@ def _words(column: str, words: Mapping[str, tuple[str, str]], otherwise: str) ->
     return f"CASE {column} {cases} ELSE {otherwise} END"
 
 
-def _recordings(cell: str) -> str:
-    """Of every recording of the call, one behind the other with a space between."""
-    return (
-        f"CASE WHEN recordings > 0 THEN (SELECT group_concat({cell}, ' ') FROM _legs AS leg"
-        " JOIN monitors ON monitors.live_id = leg.leg_id LEFT JOIN media"
-        " ON media.kind = 'recording' AND media.record_id = monitors.id AND media.state = 'have'"
-        " WHERE leg.call_id = c.id) END"
-    )
-
-
 _CALL_EXTRAS = (
     Extra("started_local", "local", "started_at"),
     Extra("answered_local", "local", "answered_at"),
@@ -107,8 +77,10 @@ _CALL_EXTRAS = (
     Extra("talk", "duration", "talk_seconds"),
     Extra("hold", "duration", "hold_seconds"),
     Extra("currency", "text", "CASE WHEN charge IS NOT NULL THEN (SELECT currency_iso FROM me LIMIT 1) END"),
-    Extra("recording_files", "text", _recordings("media.path")),
-    Extra("recording_links", "text", _recordings(":base || '/recordings/' || monitors.id || '.mp3'")),
+    *recordings_of(
+        "FROM _legs AS leg JOIN monitors ON monitors.live_id = leg.leg_id WHERE leg.call_id = c.id",
+        "recordings > 0",
+    ),
     Extra("call_link", "text", ":base || '/calls/' || c.id"),
 )
 _CALL_COLUMNS = (
@@ -125,26 +97,6 @@ _MISSED_COLUMNS = (
 )  # fmt: skip
 
 
-def _user_name(table: str) -> str:
-    return (
-        "(SELECT trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) FROM users"
-        f" WHERE users.id = {table}.user_id)"
-    )
-
-
-def _call_of(table: str) -> Extra:
-    return Extra("call_id", "number", f"(SELECT call_id FROM _call_ids WHERE _call_ids.id = {table}.live_id)")
-
-
-def _media(kind: str, table: str, folder: str) -> tuple[Extra, ...]:
-    found = f"FROM media WHERE media.kind = '{kind}' AND media.record_id = {table}.id"
-    return (
-        Extra("file", "text", f"(SELECT path {found} AND state = 'have')"),
-        Extra("file_state", "text", f"(SELECT state {found})"),
-        Extra("link", "text", f":base || '/{folder}/' || {table}.id || '.mp3'"),
-    )
-
-
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -152,8 +104,8 @@ PRESETS: dict[str, Preset] = {
             "call-history",
             "Calls, one row each",
             CALLS,
-            _CALL_EXTRAS,
             _CALL_COLUMNS,
+            _CALL_EXTRAS,
             own_table=True,
             newest_first=True,
         ),
@@ -161,26 +113,30 @@ PRESETS: dict[str, Preset] = {
             "missed",
             "Missed calls and voicemail, one row for each caller's call",
             CALLS,
-            _CALL_EXTRAS,
             _MISSED_COLUMNS,
+            _CALL_EXTRAS,
             calls=CallFilter(outcome="not_talked"),
             own_table=True,
             newest_first=True,
+        ),
+        Preset(
+            "cdr-details",
+            "Call detail records with names, local times and cost",
+            resource("cdrs"),
+            (
+                "id", "calldate", "calldate_local", "type", "type_label", "src", "src_name", "dst",
+                "dst_name", "user_id", "user_name", "duration", "duration_hms", "billsec", "billsec_hms",
+                "disposition", "destination", "context", "t_cause", "rate", "charge", "currency", "live_id",
+                "call_link", "recording_files", "recording_links",
+            ),
         ),
         Preset(
             "recordings",
             "Recordings with their files",
             resource("monitors"),
             (
-                Extra("timestamp_local", "local", '"timestamp"'),
-                Extra("user_name", "text", _user_name("monitors")),
-                _call_of("monitors"),
-                Extra("length", "duration", "duration"),
-                *_media("recording", "monitors", "recordings"),
-            ),
-            (
                 "id", "timestamp", "timestamp_local", "call_id", "live_id", "type", "caller", "called",
-                "user_id", "user_name", "dst_name", "duration", "length", "size", "file_state", "file",
+                "user_id", "user_name", "dst_name", "duration", "duration_hms", "size", "file_state", "file",
                 "link",
             ),
         ),
@@ -189,25 +145,15 @@ PRESETS: dict[str, Preset] = {
             "Voice messages with their files",
             resource("voicemessages"),
             (
-                Extra("origtime_local", "local", "origtime"),
-                _call_of("voicemessages"),
-                Extra("length", "duration", "duration"),
-                *_media("voicemail", "voicemessages", "voicemail"),
-            ),
-            (
                 "id", "origtime", "origtime_local", "call_id", "live_id", "caller", "callerid", "dialled",
-                "extension_id", "folder", "is_new", "duration", "length", "transcript", "file_state", "file",
-                "link",
+                "extension_id", "folder", "is_new", "duration", "duration_hms", "transcript", "file_state",
+                "file", "link",
             ),
         ),
         Preset(
             "messages",
             "Text messages",
             resource("sms"),
-            (
-                Extra("created_local", "local", "created_at"),
-                Extra("user_name", "text", _user_name("sms")),
-            ),
             (
                 "id", "created_at", "created_local", "type", "from", "from_name", "to", "to_name", "message",
                 "result", "user_id", "user_name",

@@ -6,21 +6,23 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from flask import Blueprint, Response, redirect, request
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
 from integration.catalogue.shapes import Resource
 from integration.context import House
 from integration.dashboard import security
-from integration.dashboard.roles import only_calls_of
 from integration.errors import QueryError
-from integration.exports import asking
+from integration.exports import asking, rights
 from integration.exports.asking import TYPES, NoSuchExport
+from integration.exports.rights import NotAllowed
 from integration.exports.sheet import Stream
 from integration.exports.zip import Archive
 from integration.facade import narrowing
 from integration.facade.answers import Stop, failure
 from integration.facade.auth import Gatekeeper
 from integration.house import audit, sessions
+from integration.house.people import Person
 
 NAME = "exports"
 
@@ -48,10 +50,11 @@ class Exports:
 
     def answer(self, name: str, form: str) -> BaseResponse:
         try:
-            chosen, preset = asking.named(name)
-            who, only = self._who(chosen, form)
-            selection = asking.selection(self._house, name, request.args, only)
-            chunks = asking.chunks(self._house, selection, form, request.args)
+            chosen, _ = asking.named(name)
+            who, only, person = self._who(chosen, form)
+            args = asked_for(request.args)
+            selection = asking.selection(self._house, name, args, only, person)
+            chunks = asking.chunks(self._house, selection, form, args)
             if isinstance(chunks, Stream) and form in ("xlsx", "parquet") and request.method != "HEAD":
                 chunks.begin()
         except Stop as stop:
@@ -60,6 +63,8 @@ class Exports:
             return stop.response()
         except NoSuchExport as error:
             return failure(404, str(error))
+        except NotAllowed as error:
+            return failure(403, str(error))
         except QueryError as error:
             return failure(400, str(error))
         if request.method != "HEAD":
@@ -67,37 +72,37 @@ class Exports:
                 self._house.house,
                 who,
                 "export",
-                f"{name if preset else chosen.collection}.{form}",
+                f"{asking.filed_under(name)}.{form}",
                 f"{chunks.rows} rows",
                 address=request.remote_addr or "",
             )
         return _download(chunks, form)
 
-    def _who(self, chosen: Resource, form: str) -> tuple[str, int | None]:
-        """Who exports, for the audit, and the user they are narrowed to. Raises Stop 401, 403."""
-        rights = asking.rights_of(chosen)
+    def _who(self, chosen: Resource, form: str) -> tuple[str, int | None, Person | None]:
+        """Who exports, for the audit, the user they are narrowed to, and the person (None: a key). Raises
+        Stop 401, 403, NotAllowed."""
+        needed = rights.rights_of(chosen)
         if "Authorization" in request.headers or "X-Auth-Token" in request.headers:
             caller = self._gatekeeper.identify(request)
             if not caller.from_mirror:
                 raise Stop(403, "Only administrators' credentials and local keys may export.")
-            if caller.key is not None and not caller.key.may_touch(rights):
-                raise Stop(403, f"The key {caller.key.name!r} has no right to {rights}.")
-            if caller.narrowed is not None and not narrowing.reachable(rights):
+            if caller.key is not None and not caller.key.may_touch(needed):
+                raise Stop(403, f"The key {caller.key.name!r} has no right to {needed}.")
+            if caller.narrowed is not None and not narrowing.reachable(needed):
                 raise Stop(403, "This key sees only its own user's records.")
-            return caller.who, caller.narrowed
+            return caller.who, caller.narrowed, None
         token = security.browser_token(request)
         found = sessions.find(self._house.house, token) if token else None
         if found is None:
             raise Stop(401, "Log in first.")
         person = found[1]
-        if not person.may("export"):
-            raise Stop(403, "This needs the right “export”. An administrator can give it to you.")
-        if form == "zip" and not person.may("recordings"):
-            raise Stop(403, "This needs the right “recordings”. An administrator can give it to you.")
-        only = only_calls_of(person, self._house.settings.dashboard.agents_see)
-        if only is not None and not narrowing.reachable(rights):
-            raise Stop(403, "You see only your own calls, and this holds more.")
-        return person.email, only
+        only = rights.only_of(person, chosen, form, self._house.settings.dashboard.agents_see)
+        return person.email, only, person
+
+
+def asked_for(args: MultiDict[str, str]) -> dict[str, str]:
+    """Parameters by name. A form sends a `columns` for each tick, a link one with commas."""
+    return {**args.to_dict(), "columns": ",".join(args.getlist("columns"))}
 
 
 def marked(chunks: Iterable[bytes]) -> Iterator[bytes]:

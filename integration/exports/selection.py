@@ -22,6 +22,8 @@ from integration.mirror.search import MARK, Wanted
 Reader = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Opens a read-only view of mirror.db, such as `Database.read`."""
 
+UTC_ZONE = ZoneInfo("UTC")
+
 HISTORY = frozenset(
     {"cdrs", "monitors", "msdrs", "sms", "voicemessages", "faxes", "chats", "webcalls", "mediasessions"}
 )
@@ -36,12 +38,15 @@ BOOKKEEPING = ("_first_seen", "_last_seen", "_source", "_missing_since")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`columns` in the order of the file; `zone` None for UTC as stored. Of a preset, `calls` narrow
-    what the question asks; `context` is bound in its columns."""
+    """`columns` in the order of the file, () for whatever fields the records have; `zone` None for UTC as
+    stored, `local` the zone of columns that are local times by name; `whole` for the records as received,
+    where the form has room for them. `calls` narrow what the question asks; `context` is bound in columns."""
 
     question: Query
     columns: tuple[str, ...]
     zone: ZoneInfo | None = None
+    local: ZoneInfo = UTC_ZONE
+    whole: bool = False
     preset: Preset | None = None
     calls: tuple[CallFilter, ...] = ()
     context: Mapping[str, str] = field(default_factory=dict)
@@ -80,35 +85,54 @@ class Selection:
         return replace(self, calls=(*self.calls, asked))
 
 
-def select(resource: Resource, args: Mapping[str, str], hidden: frozenset[str] = frozenset()) -> Selection:
+def select(
+    resource: Resource,
+    args: Mapping[str, str],
+    hidden: frozenset[str] = frozenset(),
+    *,
+    timezone: str = "UTC",
+    base: str = "",
+) -> Selection:
     """The export that `args` ask for: the facade's filter, sort and dir; `from` (inclusive) and `to` (not
     inclusive) on the collection's date property, in the zone `tz` where given; `columns` a comma list.
 
-    Raises QueryError naming what is wrong.
+    `timezone` is for columns that are local times where no `tz` is given; links begin with `base`. Raises
+    QueryError naming what is wrong.
     """
     if args.get("group_by"):
         raise QueryError("group_by can't be exported")
     plain = {name: args[name] for name in ("filter", "sort", "dir") if args.get(name)}
     question = query.parse(resource, plain, missing=resource.collection in HISTORY, hidden=hidden)
     zone = _zone(args.get("tz"))
-    return Selection(_between(question, args, zone), _columns(resource, args.get("columns")), zone)
+    asked = _asked_columns(args)
+    documented = (field.name for field in resource.fields if field.documented and not field.item_only)
+    return Selection(
+        _between(question, args, zone),
+        asked or tuple(documented),
+        zone,
+        zone or ZoneInfo(timezone),
+        whole=not asked,
+        context={"base": base.rstrip("/")},
+    )
 
 
 def select_preset(
     preset: Preset, args: Mapping[str, str], *, timezone: str, base: str, hidden: frozenset[str] = frozenset()
 ) -> Selection:
-    """As `select`, of a preset: `tz` (else `timezone`) is the zone of `from`, `to` and the local columns;
-    links begin with `base`. Raises QueryError.
-    """
-    chosen = select(preset.resource, {**args, "columns": "", "tz": args.get("tz") or timezone}, hidden)
-    columns = preset.columns
-    if args.get("columns"):
-        columns = _columns(preset.resource, args["columns"])
-    question = replace(chosen.question, missing=True)
+    """As `select`, of a preset: without `tz`, `timezone` is the zone of `from` and `to` too."""
+    zoned = {**args, "tz": args.get("tz") or timezone}
+    chosen = select(preset.resource, zoned, hidden, timezone=timezone, base=base)
+    chosen = replace(
+        chosen,
+        question=replace(chosen.question, missing=True),
+        columns=_asked_columns(args) or preset.columns,
+        whole=False,
+        preset=preset,
+        calls=() if preset.calls is None else (preset.calls,),
+    )
     if preset.own_table:
-        _check_known(preset, question, columns)
-    calls = () if preset.calls is None else (preset.calls,)
-    return Selection(question, columns, chosen.zone, preset, calls, {"base": base.rstrip("/")})
+        _check_known(preset, chosen.question, chosen.columns)
+    return chosen
 
 
 def _check_known(preset: Preset, question: Query, columns: tuple[str, ...]) -> None:
@@ -116,9 +140,10 @@ def _check_known(preset: Preset, question: Query, columns: tuple[str, ...]) -> N
     fields = {field.name for field in preset.resource.fields}
     asked = [("filter", entry.property) for entry in question.conditions if isinstance(entry, Condition)]
     asked += [("sort", question.sort)] if question.sort else []
+    extras = {extra.name for extra in preset.extras}
     for where, name, known in (
         *((where, name, fields) for where, name in asked),
-        *(("columns", name, set(preset.known)) for name in columns),
+        *(("columns", name, fields | extras) for name in columns),
     ):
         if name not in known:
             raise QueryError(f"{where}: {preset.name} has no property {name[:64]!r}")
@@ -137,13 +162,11 @@ def _between(question: Query, args: Mapping[str, str], zone: ZoneInfo | None) ->
     return question
 
 
-def _columns(resource: Resource, text: str | None) -> tuple[str, ...]:
-    if text:
-        names = [name.strip() for name in text.split(",") if name.strip()]
-        if len(names) > MOST_COLUMNS:
-            raise QueryError(f"columns: at most {MOST_COLUMNS} are allowed")
-        return tuple(dict.fromkeys(names))
-    return tuple(field.name for field in resource.fields if field.documented and not field.item_only)
+def _asked_columns(args: Mapping[str, str]) -> tuple[str, ...]:
+    names = [name.strip() for name in args.get("columns", "").split(",") if name.strip()]
+    if len(names) > MOST_COLUMNS:
+        raise QueryError(f"columns: at most {MOST_COLUMNS} are allowed")
+    return tuple(dict.fromkeys(names))
 
 
 def _zone(name: str | None) -> ZoneInfo | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,16 +12,20 @@ from itertools import chain
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from integration.catalogue.shapes import Resource
+from integration.exports.columns import Extra, is_moment, made
 from integration.exports.presets import Preset
-from integration.exports.selection import BOOKKEEPING, Reader, Selection
-from integration.mirror import history
+from integration.exports.selection import BOOKKEEPING, MOST_COLUMNS, Reader, Selection
+from integration.mirror import browse, dictionaries, history
 from integration.mirror.filters import Binder, kind_of
 from integration.mirror.masking import has_secrets, is_secret
 
-Kind = Literal["text", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"]
+Kind = Literal[
+    "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
+]
 """What a column's cells are. `time` is UTC text, written in the export's zone where it has one; `utc` stays
-as it is and `local` is written with the zone's offset; `duration` is seconds, written as h:mm:ss. Any of them
-may hold text that drifted in."""
+as it is and `local` is written with its zone's offset; `duration` is seconds, written as h:mm:ss; `json` is a
+list or an object, as JSON text. Any of them may hold text that drifted in."""
 
 MASK = "***"
 _NUL = "\\u0000"
@@ -30,12 +34,14 @@ _NUL = "\\u0000"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`sql` is the value as stored; `clean` is set where it may hold a NUL that `Sheet.suspicious` misses."""
+    """`sql` is the value as stored, with `values` bound in it; `clean` is set where it may hold a NUL that
+    `Sheet.suspicious` misses."""
 
     name: str
     sql: str
     kind: Kind
     clean: bool = False
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Sheet:
     order: str | None
     suspicious: str
     zone: ZoneInfo | None
+    local: ZoneInfo
     document: str | None = None
     masked: bool = False
     first: int | None = None
@@ -119,17 +126,22 @@ def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
     """The SQL of an export. Raises QueryError for what no record has."""
     register(connection)
     question, resource, preset = selection.question, selection.resource, selection.preset
+    own = preset is not None and preset.own_table
     binder = question.binder(connection)
     where = question.where(binder)
-    columns = tuple(_column(binder, selection, name) for name in selection.columns)
+    extras = extras_of(connection, resource, preset)
+    columns = tuple(
+        _column(binder, selection, extras, name) for name in selection.columns or _found(connection, resource)
+    )
     order = None
     if question.sort is not None:
         direction = "DESC" if question.descending else "ASC"
         order = f"{binder.expression(question.sort, 'sort')} {direction}, rowid"
     elif preset is not None and preset.newest_first:
         order = f'"{resource.date}" DESC, rowid DESC'
-    values = binder.values
-    own = preset is not None and preset.own_table
+    values = {**binder.values, **selection.context}
+    for column in columns:
+        values |= column.values
     for number, asked in enumerate(selection.calls):
         conditions, bound = history.matching(connection, asked, f"calls{number}_")
         among = " AND ".join(conditions) or "1"
@@ -140,8 +152,6 @@ def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
             )
         where = f"{where} AND {among}"
         values |= bound
-    if preset is not None:
-        values |= selection.context
     return Sheet(
         name=preset.name if preset else resource.table,
         columns=columns,
@@ -151,7 +161,8 @@ def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
         # GLOB looks for the backslash first: a third of what instr() costs.
         suspicious=_suspicious(preset) if preset is not None and own else f"_doc GLOB '*{_NUL}*'",
         zone=selection.zone,
-        document=None if preset else "_doc",
+        local=selection.local,
+        document="_doc" if selection.whole else None,
         masked=has_secrets(resource),
         values=values,
     )
@@ -162,19 +173,39 @@ def _suspicious(preset: Preset) -> str:
     return f"instr({' || '.join(f'''coalesce({name}, '')''' for name in names)}, char(0))"
 
 
-def _column(binder: Binder, selection: Selection, name: str) -> Column:
-    if selection.preset is not None and (extra := selection.preset.extra(name)) is not None:
-        return Column(name, extra.sql, extra.kind, clean=extra.kind == "text")
+def extras_of(
+    connection: sqlite3.Connection, resource: Resource, preset: Preset | None
+) -> Mapping[str, Extra]:
+    """The columns that may be asked for beside the record's own fields, by name."""
+    if preset is not None and preset.own_table:
+        return {extra.name: extra for extra in preset.extras}
+    return made(resource, dictionaries.labels(connection, resource))
+
+
+def _found(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
+    """Columns of a collection whose fields nobody documented: those that its records have."""
+    return browse.sample(connection, resource).strange[:MOST_COLUMNS] or BOOKKEEPING[:2]
+
+
+def _column(binder: Binder, selection: Selection, extras: Mapping[str, Extra], name: str) -> Column:
+    resource = selection.resource
+    field = resource.field(name)
+    if field is None and (extra := extras.get(name)) is not None:
+        return Column(name, extra.sql, extra.kind, clean=extra.kind == "text", values=extra.values)
     if name in BOOKKEEPING:
         return Column(name, name, "text")
+    if field is not None and is_secret(name):
+        # That a PIN is set may be known, so the column stands there; by a filter its value could be guessed.
+        return Column(name, f'"{name}"', "secret")
     sql = binder.expression(name, "columns")
     if is_secret(name):
         return Column(name, sql, "secret")
-    kind = kind_of(selection.resource.field(name), selection.resource)
-    if kind == "time" or (name.endswith("_at") and kind == "text"):
+    if field is not None and is_moment(resource, field):
         # A preset has a column of its own for the local time.
         return Column(name, sql, "time" if selection.preset is None else "utc")
-    return Column(name, sql, kind)
+    if field is not None and field.real_type in ("array", "object"):
+        return Column(name, sql, "json")
+    return Column(name, sql, kind_of(field, resource))
 
 
 def _masked(column: Column) -> str:
@@ -222,6 +253,13 @@ def with_offset(value: Any, zone: str) -> Any:
         return value if moment is None else _there(moment, zone).isoformat(" ")
     except OverflowError:
         return value
+
+
+def clock_of(value: Any) -> Any:
+    """Seconds as h:mm:ss; what is no number of seconds stays as it is."""
+    if not isinstance(value, int) or value < 0:
+        return value
+    return f"{value // 3600}:{value // 60 % 60:02}:{value % 60:02}"
 
 
 def _there(moment: datetime, zone: str) -> datetime:

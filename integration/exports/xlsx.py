@@ -63,7 +63,7 @@ def write(
     forms = _Forms(
         book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}), book.add_format({"num_format": "[h]:mm:ss"})
     )
-    writers = [_writer(column, sheet.zone, forms) for column in sheet.columns]
+    writers = [_writer(column, sheet, forms) for column in sheet.columns]
     sheets = written = 0
     page: Worksheet | None = None
     at = rows
@@ -131,8 +131,9 @@ class _Forms:
 Writer = Callable[[Worksheet, int, int, Any], object]
 
 
-def _writer(column: Column, zone: ZoneInfo | None, forms: _Forms) -> Writer:
+def _writer(column: Column, sheet: Sheet, forms: _Forms) -> Writer:
     """What writes a cell of this column; whatever drifted in is text."""
+    zone = {"time": sheet.zone, "local": sheet.local}.get(column.kind)
 
     def text(page: Worksheet, row: int, place: int, value: Any) -> None:
         value = without_nul(str(value))
@@ -154,7 +155,7 @@ def _writer(column: Column, zone: ZoneInfo | None, forms: _Forms) -> Writer:
             page.write_number(row, place, value / _DAY, forms.duration)
 
     def moment(page: Worksheet, row: int, place: int, value: Any) -> None:
-        there = _local(value, None if column.kind == "utc" else zone)
+        there = _local(value, zone)
         if there is None:
             text(page, row, place, value)
         else:
@@ -164,7 +165,7 @@ def _writer(column: Column, zone: ZoneInfo | None, forms: _Forms) -> Writer:
         return moment
     if column.kind == "duration":
         return duration
-    return text if column.kind in ("text", "secret") else number
+    return text if column.kind in ("text", "json", "secret") else number
 
 
 def _local(value: Any, zone: ZoneInfo | None) -> datetime | None:

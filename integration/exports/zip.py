@@ -1,7 +1,8 @@
 """A ZIP of the recordings (or voice messages) of a filter, with a manifest, made while it is sent.
 
-Inside: `manifest.csv`, a row for every record of the filter with the name of its file; the files under these
-names; and, where some are not in the archive, `missing.csv` with the reason for each.
+Inside: `manifest.csv`, a row for every record of the filter with the name of its file and, in the column
+`missing`, why there is none; the files under these names; and, where some are missing, `missing.csv` with
+these alone.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import IO, BinaryIO
 
 from integration.errors import QueryError
 from integration.exports import csv
+from integration.exports.columns import FILES
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import sheet_of
+from integration.exports.sheet import Column, sheet_of
 
 PIECE = 1 << 18
 _PLACE = re.compile(r"(recordings|voicemail)/([0-9]{4}/[0-9]{2}/[0-9]{2}|undated)/[0-9]{1,19}\.mp3")
@@ -37,20 +39,25 @@ class Archive(Iterator[bytes]):
     """
 
     def __init__(self, read: Reader, selection: Selection, data_dir: Path) -> None:
-        if selection.preset is None or selection.preset.extra("file_state") is None:
+        if selection.resource.collection not in FILES:
             raise QueryError("only recordings and voicemail can be exported as a ZIP")
         self.name = selection.name
         self._data_dir = data_dir
         with ExitStack() as kept:
-            self._manifest = kept.enter_context(tempfile.TemporaryFile())
-            self._listed = kept.enter_context(tempfile.TemporaryFile())
+            self._manifest, self._listed, self._missing = (
+                kept.enter_context(tempfile.TemporaryFile()) for _ in range(3)
+            )
             with read() as connection:
+                connection.create_function("why_missing", 2, self._why_missing)
+                files = sheet_of(connection, replace(selection, columns=("id", "file", "file_state")))
+                number, file, state = files.columns
+                missing = Column("missing", f"why_missing({file.sql}, {state.sql})", "text")
                 sheet = sheet_of(connection, selection)
                 self.rows, first = sheet.extent(connection)
-                for chunk in csv.chunks(connection, replace(sheet, first=first), bom=True):
+                sheet = replace(sheet, columns=(*sheet.columns, missing), first=first)
+                for chunk in csv.chunks(connection, sheet, bom=True):
                     self._manifest.write(chunk)
-                files = sheet_of(connection, replace(selection, columns=("id", "file", "file_state")))
-                for batch in files.rows(connection):
+                for batch in replace(files, columns=(number, file, missing)).rows(connection):
                     self._listed.writelines(json.dumps(row).encode() + b"\n" for row in batch)
             self._kept = kept.pop_all()
         self._chunks = self._zipped()
@@ -69,27 +76,39 @@ class Archive(Iterator[bytes]):
     def _zipped(self) -> Iterator[bytes]:
         self._manifest.seek(0)
         self._listed.seek(0)
+        self._missing.write(b'"id","file","reason"\r\n')
+        whole = True
         sink = _Sink()
-        missing = ['"id","file","reason"\r\n']
         # Audio is compressed already.
         with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
             yield from _added(archive, sink, "manifest.csv", self._manifest, time.gmtime())
             for line in self._listed:
-                number, path, state = json.loads(line)
-                reason = None if path else f"not in the archive ({state or 'never asked for'})"
+                number, path, reason = json.loads(line)
                 if reason is None:
                     try:
                         with _opened(self._data_dir, path) as file:
                             written = time.gmtime(os.fstat(file.fileno()).st_mtime)
                             yield from _added(archive, sink, path, file, written)
-                    except OSError as error:
+                    except FileNotFoundError as error:
+                        # Deleted since the manifest was made. Any other fault breaks the archive off.
                         reason = f"can't be read ({error.strerror})"
                 if reason is not None:
-                    missing.append(f'{number},"{path or ""}","{reason}"\r\n')
-            if len(missing) > 1:
-                reasons = io.BytesIO("".join(missing).encode())
-                yield from _added(archive, sink, "missing.csv", reasons, time.gmtime())
+                    whole = False
+                    cells = ",".join(csv.quoted(text) for text in (path or "", reason))
+                    self._missing.write(f"{number},{cells}\r\n".encode())
+            if not whole:
+                self._missing.seek(0)
+                yield from _added(archive, sink, "missing.csv", self._missing, time.gmtime())
         yield sink.taken()
+
+    def _why_missing(self, path: str | None, state: str | None) -> str | None:
+        if not path:
+            return f"not in the archive ({state or 'never asked for'})"
+        try:
+            _opened(self._data_dir, path).close()
+        except OSError as error:
+            return f"can't be read ({error.strerror})"
+        return None
 
 
 class _Sink(io.RawIOBase):

@@ -223,14 +223,14 @@ def test_missed_calls_recordings_voicemail_and_messages(site):
     client = exporting(site)
     assert [row["id"] for row in rows(client.get("/exports/missed.csv").data)] == ["3", "1"]
     (recording,) = rows(client.get("/exports/recordings.csv").data)
-    assert (recording["call_id"], recording["user_name"], recording["length"]) == (
+    assert (recording["call_id"], recording["user_name"], recording["duration_hms"]) == (
         "2",
         "Ann Example",
         "0:01:01",
     )
     assert recording["timestamp_local"] == "2026-07-01 10:01:00+01:00"
     (voicemail,) = rows(client.get("/exports/voicemail.csv").data)
-    assert (voicemail["transcript"], voicemail["length"]) == ("'=hi", "0:00:09")
+    assert (voicemail["transcript"], voicemail["duration_hms"]) == ("'=hi", "0:00:09")
     (message,) = rows(client.get("/exports/messages.csv?from=2026-07-01%2010:03:00").data)
     assert (message["from"], message["message"], message["user_name"]) == (
         "+447700900101",
