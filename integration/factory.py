@@ -22,6 +22,7 @@ from integration.dashboard.jobs import Jobs
 from integration.dashboard.live import present
 from integration.database import Change, Database
 from integration.exports import routes as export_routes
+from integration.exports.schedules import EVERY_SECONDS, Schedules
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
@@ -92,6 +93,8 @@ class Product:
             "accepted deletions", lambda: followup.follow_up(self.parts), followup.EVERY_SECONDS, self.health
         )
         self._ticking = Loop("call timers", self._tick, 1, self.health)
+        self._schedules = Schedules(self.parts)
+        self._exporting = Loop("scheduled exports", self._schedules.run, EVERY_SECONDS, self.health)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
         self._backing_up = Loop(rotation.NAME, self._rotation.look, rotation.LOOK_SECONDS, self.health)
@@ -106,6 +109,7 @@ class Product:
         }
         self.site.extensions[JOBS] = Jobs(commands=self.commands)
         _watch_databases(self.parts)
+        self.health.probe("schedules of exports", self._schedules.trouble)
 
     @property
     def _loops(self) -> tuple[Loop, ...]:
@@ -135,6 +139,7 @@ class Product:
             self._rotation.stop()
             self.parts.platform.close()
             self.parts.clockwork.stop(timeout=2.0)
+            self._schedules.stop()
             for loop in self._loops:
                 loop.stop()
             self.parts.inbox.close()

@@ -157,17 +157,26 @@ def waits(house: Database, number: int, period: str, waits_for: str, error: str 
     )
 
 
-def failed(house: Database, attempt: Attempt, next_at: str, *, holds_all: bool) -> None:
-    """Not delivered, and not to be tried before `next_at`."""
+def begun(house: Database, number: int, period: str, next_at: str) -> None:
+    """A try begins; whatever becomes of it, the next is not before `next_at`."""
+    house.write(
+        lambda tx: tx.execute(
+            "INSERT INTO export_periods (schedule_id, period, state, tries, next_at)"
+            " SELECT id, ?, 'open', 1, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
+            " tries = tries + 1, next_at = excluded.next_at",
+            (period, next_at, number),
+        )
+    )
+
+
+def failed(house: Database, attempt: Attempt, *, holds_all: bool) -> None:
+    """What was begun came to nothing."""
 
     def work(tx: Transaction) -> None:
         _log(tx, attempt)
         tx.execute(
-            "INSERT INTO export_periods (schedule_id, period, state, tries, next_at, holds_all, error)"
-            " SELECT id, ?, 'open', 1, ?, ?, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
-            " tries = tries + 1, next_at = excluded.next_at, holds_all = excluded.holds_all,"
-            " error = excluded.error",
-            (attempt.period, next_at, int(holds_all), attempt.result, attempt.schedule_id),
+            "UPDATE export_periods SET holds_all = ?, error = ? WHERE schedule_id = ? AND period = ?",
+            (int(holds_all), attempt.result, attempt.schedule_id, attempt.period),
         )
 
     house.write(work)
@@ -202,21 +211,25 @@ def delivered(house: Database, attempt: Attempt) -> None:
     house.write(work)
 
 
-def skipped(house: Database, attempt: Attempt, since: str | None = None) -> None:
-    """This period is given up, and with `since` all that were due until then."""
+def skipped(house: Database, attempt: Attempt, since: str) -> None:
+    """This period is given up, and with it all that were due until then (`since`)."""
 
     def work(tx: Transaction) -> None:
         _log(tx, attempt)
         tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state)"
-            " SELECT id, ?, 'skipped' FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
-            " state = 'skipped', error = NULL",
+            " SELECT id, ?, 'open' FROM export_schedules WHERE id = ? ON CONFLICT DO NOTHING",
             (attempt.period, attempt.schedule_id),
         )
-        if since is not None:
-            tx.execute(
-                "UPDATE export_schedules SET since = max(since, ?) WHERE id = ?", (since, attempt.schedule_id)
-            )
+        # Keys of one schedule sort as their periods do.
+        tx.execute(
+            "UPDATE export_periods SET state = 'skipped', error = NULL"
+            " WHERE schedule_id = ? AND state = 'open' AND period <= ?",
+            (attempt.schedule_id, attempt.period),
+        )
+        tx.execute(
+            "UPDATE export_schedules SET since = max(since, ?) WHERE id = ?", (since, attempt.schedule_id)
+        )
 
     house.write(work)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time, timedelta
 
 from integration import clock
 from integration.catalogue.shapes import Resource
-from integration.mirror import coverage, walks
+from integration.mirror import coverage
 from integration.mirror.coverage import WHOLE
 
 
@@ -18,14 +18,16 @@ def lacking(connection: sqlite3.Connection, of: Resource, since: datetime, until
 
     A collection without a date is complete when all of it was read after `until`.
     """
-    state = walks.state_of(connection, of.collection)
-    if state.off_since is not None:
-        return f"the platform refuses /{of.collection} since {state.off_since}"
-    if state.complete_at is None:
+    state = connection.execute(
+        "SELECT complete_at, walked_from, off_since FROM _walks WHERE collection = ?", (of.collection,)
+    ).fetchone()
+    if state is not None and state["off_since"] is not None:
+        return f"the platform refuses /{of.collection} since {state['off_since']} UTC"
+    if state is None or state["complete_at"] is None:
         return f"/{of.collection} was never read completely"
     end = clock.stamp(until)
     if of.date is None:
-        return None if state.complete_at >= end else f"/{of.collection} was not read since {end} UTC"
+        return None if state["complete_at"] >= end else f"/{of.collection} was not read since {end} UTC"
     known = {day.day: day for day in coverage.days(connection, of.collection)}
     whole = known.pop(WHOLE, None)
     names = list(_days(since, until))
@@ -35,7 +37,7 @@ def lacking(connection: sqlite3.Connection, of: Resource, since: datetime, until
             return f"/{of.collection} on {name}: {proof.ours:,} of {proof.total:,} records are here"
     if whole is not None and whole.total == whole.ours and whole.asked_at >= end:
         return None
-    if (state.walked_from or "") >= end:
+    if (state["walked_from"] or "") >= end:
         return None
     # Days are asked for from the oldest record on; there is nothing before it.
     oldest = min(known, default="")
