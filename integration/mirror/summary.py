@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from calendar import monthrange
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
+from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from integration import clock
@@ -41,8 +43,9 @@ def _due(row: str) -> str:
 
 
 TABLES = f"""
--- Sums of a day of the display zone. `kind` 'day' (key ''), 'hour' ('00' to '23'), 'person', 'line', 'group',
--- 'country'; days without calls have no row
+-- Sums of a day 'YYYY-MM-DD' of the display zone, and of the days of a month 'YYYY-MM' but for kind 'day'.
+-- `kind` 'day' (key ''), 'hour' (weekday and hour, '000' to '623'), 'person', 'line', 'group', 'country';
+-- days without calls have no row
 CREATE TABLE IF NOT EXISTS _report_days (
     kind TEXT NOT NULL, day TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     {", ".join(f"{name} {'REAL' if name == 'charge' else 'INTEGER'} NOT NULL" for name in FIGURES)},
@@ -100,28 +103,30 @@ def _unsettled(connection: sqlite3.Connection, first: date, last: date, zone: Zo
     return (day for row in rows for day in _days_of(row[0], zone))
 
 
-def _add_kept(
-    into: Sums, connection: sqlite3.Connection, first: date, last: date, but: Iterable[date]
-) -> None:
-    days = (str(first), str(last), json.dumps([str(day) for day in but]))
-    there = (
-        " FROM _report_days WHERE kind = ? AND day BETWEEN ? AND ?"
-        " AND day NOT IN (SELECT value FROM json_each(?))"
-    )
+def _add_kept(into: Sums, connection: sqlite3.Connection, first: date, last: date, but: set[date]) -> None:
+    days = [day for day in _each(first, last) if day not in but]
     each = ", ".join(FIGURES)
-    for day, *sums in connection.execute(f"SELECT day, {each}{there}", ("day", *days)):
+    there = " FROM _report_days WHERE kind = ? AND day IN (SELECT value FROM json_each(?))"
+    labels = json.dumps([str(day) for day in days])
+    for day, *sums in connection.execute(f"SELECT day, {each}{there}", ("day", labels)):
         into.days[date.fromisoformat(day)] = Figures(*sums)
     if first == last:
-        for key, *sums in connection.execute(f"SELECT key, {each}{there}", ("hour", *days)):
-            into.hours[int(key)] = Figures(*sums)
-    # Sunday is 0 in SQL, 6 here.
-    for weekday, hour, count in connection.execute(
-        f"SELECT (strftime('%w', day) + 6) % 7, key, sum(inbound){there} GROUP BY 1, 2", ("hour", *days)
-    ):
-        into.week[weekday, int(hour)] += count
+        for key, *sums in connection.execute(f"SELECT key, {each}{there}", ("hour", labels)):
+            into.hours[int(key[1:])] = Figures(*sums)
+    labels = json.dumps(list(_labels(days)))
+    for key, count in connection.execute(f"SELECT key, sum(inbound){there} GROUP BY key", ("hour", labels)):
+        into.week[int(key[0]), int(key[1:])] += count
     for kind, shares in into.shares.items():
-        rows = connection.execute(f"SELECT key, max(name), {_SUM}{there} GROUP BY key", (kind, *days))
+        rows = connection.execute(f"SELECT key, max(name), {_SUM}{there} GROUP BY key", (kind, labels))
         shares.update({key: Share(key, name, Figures(*sums)) for key, name, *sums in rows})
+
+
+def _labels(days: Iterable[date]) -> Iterator[str]:
+    """These days, by the month where all of it is among them."""
+    for month, among in groupby(days, key=lambda day: str(day)[:7]):
+        found = list(among)
+        whole = len(found) == monthrange(found[0].year, found[0].month)[1]
+        yield from (month,) if whole else map(str, found)
 
 
 # --- keeping ---------------------------------------------------------------------------------------------
@@ -152,6 +157,8 @@ def settle(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
     days = _next(tx.connection, zone, today)
     for day in days:
         _sum(tx, day, zone, level)
+    for month in {str(day)[:7] for day in days}:
+        _add_up(tx, month)
     if days:
         span = _span(min(days), max(days), zone, level)
         hours = tx.execute(
@@ -180,11 +187,22 @@ def _sum(tx: Transaction, day: date, zone: ZoneInfo, level: int) -> None:
     tx.executemany(_INSERT, rows)
 
 
+def _add_up(tx: Transaction, month: str) -> None:
+    for kind in ("hour", *KINDS):
+        tx.execute("DELETE FROM _report_days WHERE kind = ? AND day = ?", (kind, month))
+        tx.execute(
+            f"INSERT INTO _report_days SELECT kind, ?2, key, max(name), {_SUM} FROM _report_days"
+            " WHERE kind = ?1 AND day > ?2 || '-' AND day < ?2 || '-99' GROUP BY key",
+            (kind, month),
+        )
+
+
 def _rows(sums: Sums, day: str) -> Iterator[tuple[object, ...]]:
+    weekday = date.fromisoformat(day).weekday()
     for figures in sums.days.values():
         yield "day", day, "", "", *astuple(figures)
     for hour, figures in sums.hours.items():
-        yield "hour", day, f"{hour:02}", "", *astuple(figures)
+        yield "hour", day, f"{weekday}{hour:02}", "", *astuple(figures)
     for kind, shares in sums.shares.items():
         for share in shares.values():
             yield kind, day, share.key, share.name, *astuple(share.figures)

@@ -2,6 +2,7 @@
 
 exports    CSV of all CDRs beside sqlite3 -csv, first byte, memory
 facade     pages, filters and groups of all CDRs beside a bare SELECT
+pages      the dashboard's pages over a year of calls, server time
 webhooks   durable webhooks per second and their latency
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import exports, facade, webhooks
+from tests.benchmarks import exports, facade, pages, webhooks
 
 BENCHMARKS = {
     "exports": lambda options: exports.main(options.rows),
     "facade": lambda options: facade.main(options.rows),
+    "pages": lambda options: pages.main(options.calls),
     "webhooks": lambda options: webhooks.main(options.requests),
 }
 
@@ -21,6 +23,7 @@ parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=
 parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
 parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
 parser.add_argument("--rows", type=int, default=200_000, help="of exports and facade")
+parser.add_argument("--calls", type=int, default=200_000, help="of pages")
 options = parser.parse_args()
 if unknown := set(options.names) - set(BENCHMARKS):
     parser.error(f"no benchmark is called {min(unknown)}")
