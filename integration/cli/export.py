@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import click
 
 from integration import settings as settings_module
-from integration.catalogue import UnknownResource, resource
 from integration.cli import config_option, guarded
 from integration.errors import QueryError, StorageError
-from integration.exports import csv, jsonl, parquet, xlsx
+from integration.exports import asking, parquet
 from integration.exports.presets import PRESETS
-from integration.exports.selection import Selection, select, select_preset
-from integration.exports.zip import Archive
-from integration.house import setup_links
+from integration.exports.sheet import count
+from integration.house import commands as house_commands
+from integration.house.beside import Beside
+from integration.house.database import open_house
 from integration.mirror import query
-from integration.mirror.masking import hidden_of
+from integration.processes.channel import Handler
+from integration.processes.commands import carry_out_with
 from integration.settings import Settings
 
 
@@ -35,8 +39,9 @@ from integration.settings import Settings
 @click.option(
     "--filter", "conditions", metavar="JSON", help="The facade's filter: [{property, operator, value}]."
 )
-@click.option("--columns", metavar="A,B,C", help="Only these fields, in this order (CSV).")
-@click.option("--tz", metavar="ZONE", help="Times in this zone, such as Europe/London, instead of UTC (CSV).")
+@click.option("--columns", metavar="A,B,C", help="Only these columns, in this order.")
+@click.option("--set", "column_set", metavar="NAME", help="The columns of this set, which somebody shares.")
+@click.option("--tz", metavar="ZONE", help="Times in this zone, such as Europe/London, instead of UTC.")
 @click.option(
     "--format",
     "form",
@@ -55,6 +60,7 @@ from integration.settings import Settings
 @click.option(
     "--out", metavar="FILE", default="-", help="Where to write; '-' is standard output, the default."
 )
+@click.option("--count", "only_count", is_flag=True, help="Print how many rows it would have, and no more.")
 @config_option
 @guarded
 def command(
@@ -63,71 +69,111 @@ def command(
     until: str | None,
     conditions: str | None,
     columns: str | None,
+    column_set: str | None,
     tz: str | None,
     form: str,
     bom: bool,
     by_month: str | None,
     out: str,
+    only_count: bool,
     config: Path | None,
 ) -> None:
     """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses; or a
-    ready-made export: call-history, missed, recordings, voicemail, messages."""
+    ready-made export: call-history, missed, cdr-details, recordings, voicemail, messages."""
     if by_month and form != "parquet":
         raise click.UsageError("--partition-by is for --format parquet")
-    given = {"from": since, "to": until, "filter": conditions, "columns": columns, "tz": tz}
+    if by_month and out == "-":
+        raise click.UsageError("--partition-by needs --out FOLDER")
+    given = {
+        "from": since,
+        "to": until,
+        "filter": conditions,
+        "columns": columns,
+        "set": column_set,
+        "tz": tz,
+        "bom": "1" if bom else None,
+    }
+    name = name.strip("/")
     try:
-        settings = settings_module.load(config, os.environ)
-        selection = _selection(name.strip("/"), {key: text for key, text in given.items() if text}, settings)
-        with closing(_open(settings.storage.data_dir / "mirror.db")) as connection:
-            connection.execute("BEGIN")
-            chunks: Iterator[bytes]
-            if form == "jsonl":
-                chunks = jsonl.stream(lambda: nullcontext(connection), selection)
-            elif form == "zip":
-                chunks = Archive(lambda: nullcontext(connection), selection, settings.storage.data_dir)
-            elif form == "parquet" and by_month:
-                if out == "-":
-                    raise click.UsageError("--partition-by needs --out FOLDER")
-                months = parquet.write_months(lambda: nullcontext(connection), selection, Path(out))
-                for month, count in sorted(months.items()):
-                    print(f"{month}  {count} rows", file=sys.stderr)
-                return
-            elif form == "parquet":
-                chunks = parquet.stream(lambda: nullcontext(connection), selection)
-            elif form == "xlsx":
-                chunks = xlsx.stream(lambda: nullcontext(connection), selection)
-            else:
-                chunks = csv.stream(lambda: nullcontext(connection), selection, bom=bom)
+        beside = _Beside(settings_module.load(config, os.environ))
+        selection = asking.selection(beside, name, {key: text for key, text in given.items() if text})
+        write_down = partial(_write_down, beside.settings, f"{asking.filed_under(name)}.{form}")
+        if only_count:
+            with beside.mirror.read() as connection:
+                print(count(connection, selection))
+        elif by_month:
+            with beside.mirror.read() as connection:
+                write_down(count(connection, selection))
+            months = parquet.write_months(beside.mirror.read, selection, Path(out))
+            for month, rows in sorted(months.items()):
+                print(f"{month}  {rows} rows", file=sys.stderr)
+        else:
+            chunks = asking.chunks(beside, selection, form, {"bom": given["bom"] or ""})
+            write_down(chunks.rows)
             with _sink(out) as sink:
                 for chunk in chunks:
                     sink.write(chunk)
+    except asking.NoSuchExport as error:
+        raise click.UsageError(f"{error}; ready-made exports are {', '.join(PRESETS)}") from None
     except QueryError as error:
         raise click.UsageError(str(error)) from None
 
 
-def _selection(name: str, given: Mapping[str, str], settings: Settings) -> Selection:
-    preset = PRESETS.get(name)
-    if preset is not None:
-        zone, base = settings.dashboard.timezone, setup_links.base_url(settings)
-        hidden = hidden_of(preset.resource)
-        return select_preset(preset, given, timezone=zone, base=base, hidden=hidden)
+class _Mirror(Beside):
+    @contextmanager
+    def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+        if not self.exists:
+            raise StorageError(
+                f"{self.path} does not exist yet: run `switchroom sync` or `switchroom serve` first"
+            )
+        with super().read(seconds) as connection:
+            query.register(connection)
+            yield connection
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """The databases as a reading command has them."""
+
+    settings: Settings
+
+    @property
+    def mirror(self) -> Beside:
+        return _Mirror(self.settings.storage.data_dir / "mirror.db")
+
+    @property
+    def house(self) -> Beside:
+        return Beside(self.settings.storage.data_dir / "house.db")
+
+
+def _write_down(settings: Settings, about: str, rows: int) -> None:
+    """In the audit, by the process that writes; before the first byte, so that nothing leaves unseen."""
+    data_dir = settings.storage.data_dir
+    entry = {"who": f"{house_commands.WHO} ({_user()})", "about": about, "result": f"{rows} rows"}
+    carry_out_with(data_dir, house_commands.EXPORTED, entry, lambda: _alone(data_dir), _unheard, _unheard)
+
+
+def _unheard(_: object) -> None:
+    """There is no progress, and a change of writers concerns nobody."""
+
+
+@contextmanager
+def _alone(data_dir: Path) -> Iterator[Mapping[str, Handler]]:
+    house = open_house(data_dir / "house.db")
     try:
-        chosen = resource(name)
-    except UnknownResource as error:
-        raise click.UsageError(f"{error}; ready-made exports are {', '.join(PRESETS)}") from None
-    if not chosen.listed:
-        raise click.UsageError(f"{name} can't be listed, so there is nothing to export")
-    return select(chosen, given, hidden_of(chosen))
+        yield house_commands.handlers(house, data_dir / "mirror.db")
+    finally:
+        house.close()
 
 
-def _open(mirror: Path) -> sqlite3.Connection:
-    if not mirror.exists():
-        raise StorageError(f"{mirror} does not exist yet: run `switchroom sync` or `switchroom serve` first")
-    connection = sqlite3.connect(f"{mirror.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA busy_timeout=5000")
-    query.register(connection)
-    return connection
+def _user() -> str:
+    """The operating system's user, and who became it by sudo."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = str(os.getuid())
+    real = os.environ.get("SUDO_USER")
+    return f"{real} as {name}" if real and real != name else name
 
 
 @contextmanager

@@ -122,6 +122,11 @@ class Stream(Iterator[bytes]):
         self._view.close()
 
 
+def count(connection: sqlite3.Connection, selection: Selection) -> int:
+    """How many rows the file would have. Raises QueryError."""
+    return sheet_of(connection, selection).extent(connection)[0]
+
+
 def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
     """The SQL of an export. Raises QueryError for what no record has."""
     register(connection)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 WHO = "command line"
 """Who did it, in the audit."""
+EXPORTED = "export.written-down"
+"""An export by the command line, for the audit: `who`, `about`, `result`."""
 
 
 def handlers(house: Database, mirror: Path) -> Mapping[str, Handler]:
@@ -81,6 +83,10 @@ def handlers(house: Database, mirror: Path) -> Mapping[str, Handler]:
         audit.record(house, WHO, "key revoked", arguments["name"])
         return {}
 
+    def export_written_down(arguments: Arguments, _: Progress) -> Result:
+        audit.record(house, arguments["who"], "export", arguments["about"], arguments["result"])
+        return {}
+
     def _known(email: str) -> people.Person:
         person = people.find(house, email)
         if person is None:
@@ -101,6 +107,7 @@ def handlers(house: Database, mirror: Path) -> Mapping[str, Handler]:
         "user.remove": user_remove,
         "key.add": key_add,
         "key.revoke": key_revoke,
+        EXPORTED: export_written_down,
     }
 
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from integration.cli.export import command
+from integration.house import audit, column_sets, people
 from tests.facade.conftest import Room, room, sample, settings
 
 __all__ = ["room", "settings"]
 
 CDR = sample("response-cdrs-list-200")["data"][0]
+
+
+def variables(data_dir: Path) -> dict[str, str]:
+    return {
+        "PATH": "/usr/bin:/bin",
+        "SWITCHROOM_PLATFORM__BASE_URL": "http://127.0.0.1:9/v1.2",
+        "SWITCHROOM_PLATFORM__USER_ID": "1",
+        "SWITCHROOM_PLATFORM__API_KEY": "a" * 40,
+        "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
+    }
 
 
 def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -22,14 +37,13 @@ def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
         cwd=Path(__file__).parents[2],
-        env={
-            "PATH": "/usr/bin:/bin",
-            "SWITCHROOM_PLATFORM__BASE_URL": "http://127.0.0.1:9/v1.2",
-            "SWITCHROOM_PLATFORM__USER_ID": "1",
-            "SWITCHROOM_PLATFORM__API_KEY": "a" * 40,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
-        },
+        env=variables(data_dir),
     )
+
+
+def asked(data_dir: Path, *arguments: str) -> Result:
+    """The same in this process, for what needs no process of its own."""
+    return CliRunner().invoke(command, arguments, env=variables(data_dir))
 
 
 def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_path: Path) -> None:
@@ -39,6 +53,33 @@ def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_pa
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '"id","calldate","dst"\n700000001,"2026-09-02 08:45:55","447700900101"\n'
+
+
+def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(room: Room, tmp_path: Path) -> None:
+    room.put("cdrs", CDR)
+    person = people.create(room.people, "ann@example.com", "supervisor")
+    column_sets.save(room.people, person.id, "cdrs", "for tax", ("dst", "id"), shared=True)
+    done = asked(tmp_path, "cdrs", "--set", "for tax")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == '"dst","id"\n"447700900101",700000001\n'
+    entry = audit.newest(room.people)[0]
+    assert entry.who == f"command line ({pwd.getpwuid(os.getuid()).pw_name})"
+    assert (entry.what, entry.about, entry.result) == ("export", "cdrs.csv", "1 rows")
+
+
+def test_it_counts_without_exporting(room: Room, tmp_path: Path) -> None:
+    room.put("cdrs", CDR, {**CDR, "id": 2})
+    done = asked(tmp_path, "cdrs", "--count")
+    assert (done.exit_code, done.stdout) == (0, "2\n")
+    assert audit.newest(room.people) == []
+
+
+def test_what_cannot_be_audited_is_not_exported(room: Room, tmp_path: Path) -> None:
+    room.put("cdrs", CDR)
+    room.people.write(lambda tx: tx.execute("DROP TABLE audit"))
+    room.people.write(lambda tx: tx.execute("CREATE VIEW audit AS SELECT 1 AS id"))
+    done = asked(tmp_path, "cdrs")
+    assert (done.exit_code, done.stdout) == (1, "")
 
 
 def test_it_writes_a_file_that_is_there_only_when_whole(room: Room, tmp_path: Path) -> None:
@@ -57,20 +98,21 @@ def test_it_writes_a_file_that_is_there_only_when_whole(room: Room, tmp_path: Pa
         (("cdrs", "--columns", "nope"), "nope"),
         (("cdrs", "--filter", "{"), "JSON"),
         (("cdrs", "--tz", "Mars"), "Mars"),
+        (("cdrs", "--set", "nobody's"), "nobody's"),
         (("cdrs", "--format", "pdf"), "pdf"),
     ],
 )
 def test_wrong_usage_is_said_and_exits_2(
     room: Room, tmp_path: Path, arguments: tuple[str, ...], named: str
 ) -> None:
-    done = export(tmp_path, *arguments)
-    assert done.returncode == 2
+    done = asked(tmp_path, *arguments)
+    assert done.exit_code == 2
     assert named in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
 def test_without_a_mirror_it_says_what_to_do(tmp_path: Path) -> None:
-    done = export(tmp_path, "cdrs")
-    assert done.returncode == 1
+    done = asked(tmp_path, "cdrs")
+    assert done.exit_code == 1
     assert "switchroom sync" in done.stderr
