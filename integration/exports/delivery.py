@@ -9,27 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import smtplib
-import ssl
 from dataclasses import dataclass
 from email.message import EmailMessage
-from email.utils import formatdate
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from integration import mail
 from integration.errors import SwitchroomError
 from integration.exports.asking import TYPES
 from integration.house.export_schedules import Schedule
 from integration.platform_api.put import PutFailed, checked, put
 from integration.settings import Settings, Smtp
-from integration.settings_values import is_loopback
 
-MAIL_SECONDS = 60.0
-"""For one step of talking to the mail server."""
 MOST_MAIL_BYTES = 18_000_000
 """Many mail servers take 25 MB, and an attachment grows by a third on its way."""
-MOST_ADDRESSES = 20
 
 
 class DeliveryFailed(SwitchroomError):
@@ -73,18 +67,7 @@ def check_place(settings: Settings, target: str, place: str) -> str:
         return "/".join(_parts(place))
     if target == "put":
         return checked(place)
-    if settings.smtp.host is None:
-        raise ValueError("There is no mail server yet: set smtp.host and smtp.from in the configuration.")
-    addresses = place.replace(",", " ").replace(";", " ").split()
-    if not 1 <= len(addresses) <= MOST_ADDRESSES:
-        raise ValueError(f"Name one e-mail address or more, {MOST_ADDRESSES} at most.")
-    for address in addresses:
-        name, at, host = address.rpartition("@")
-        if not (name and at and host and address.isascii() and address.isprintable()) or set(address) & set(
-            "<>\"'\\"
-        ):
-            raise ValueError(f"{address!r} is no e-mail address.")
-    return " ".join(addresses)
+    return " ".join(mail.addresses(settings.smtp, place))
 
 
 # --- a folder --------------------------------------------------------------------------------------------
@@ -147,64 +130,22 @@ def _sync(folder: Path) -> None:
 
 
 def _to_mailbox(smtp: Smtp, schedule: Schedule, parcel: Parcel) -> str:
-    if smtp.host is None or smtp.from_ is None:
-        raise DeliveryFailed("there is no mail server: set smtp.host and smtp.from")
     if parcel.size > MOST_MAIL_BYTES:
         raise DeliveryFailed(
             f"{parcel.size / 1e6:,.0f} MB are too much for an e-mail; use a folder or an HTTP address",
             holds_all=False,
         )
     addresses = schedule.place.split()
-    letter = _letter(smtp.from_, addresses, schedule, parcel)
     try:
-        with _mail_server(smtp) as server:
-            if smtp.user is not None:
-                server.login(smtp.user, smtp.password or "")
-            refused = server.send_message(letter, smtp.from_, addresses)
-    except smtplib.SMTPAuthenticationError as error:
-        raise DeliveryFailed(f"{smtp.host} refuses smtp.user and smtp.password ({error.smtp_code})") from None
-    except smtplib.SMTPRecipientsRefused as error:
-        raise DeliveryFailed(f"{smtp.host} refuses every recipient: {_refusals(error.recipients)}") from None
-    except smtplib.SMTPResponseException as error:
-        raise DeliveryFailed(f"{smtp.host} answered {error.smtp_code} {_text(error.smtp_error)}") from None
-    except ssl.SSLError as error:
-        raise DeliveryFailed(f"no secure connection to {smtp.host}: {error.reason or error}") from None
-    except (smtplib.SMTPException, OSError) as error:
-        raise DeliveryFailed(f"{smtp.host}: {error}") from None
-    if refused:
-        # The others have it: sending it once more would be once too often for them.
-        return f"sent, but {smtp.host} refuses {_refusals(refused)}"
-    return f"sent to {', '.join(addresses)}"
+        return mail.send(smtp, _letter(smtp, addresses, schedule, parcel), addresses)
+    except mail.MailFailed as error:
+        raise DeliveryFailed(str(error)) from None
 
 
-def _mail_server(smtp: Smtp) -> smtplib.SMTP:
-    """Connected, encrypted as the settings say. Raises OSError, SMTPException, DeliveryFailed."""
-    host, port = smtp.host or "", smtp.port or 587
-    context = ssl.create_default_context()
-    if port == 465 and smtp.starttls is not True:
-        return smtplib.SMTP_SSL(host, port, timeout=MAIL_SECONDS, context=context)
-    if smtp.starttls is False and smtp.user is not None and not is_loopback(host):
-        raise DeliveryFailed("smtp.password would be sent in the clear: take smtp.starttls = false away")
-    server = smtplib.SMTP(host, port, timeout=MAIL_SECONDS)
-    if smtp.starttls is not False:
-        try:
-            server.starttls(context=context)
-        except BaseException:
-            server.close()
-            raise
-    return server
-
-
-def _letter(sender: str, addresses: list[str], schedule: Schedule, parcel: Parcel) -> EmailMessage:
-    letter = EmailMessage()
-    letter["From"] = sender
-    letter["To"] = ", ".join(addresses)
+def _letter(smtp: Smtp, addresses: list[str], schedule: Schedule, parcel: Parcel) -> EmailMessage:
     incomplete = "incomplete: " if parcel.lacking else ""
-    letter["Subject"] = f"{incomplete}{schedule.name}, {parcel.words}"
-    letter["Date"] = formatdate(localtime=False)
-    letter["Message-ID"] = message_id(sender, schedule, parcel)
-    # Answers of absent people would go to an address that nobody reads.
-    letter["Auto-Submitted"] = "auto-generated"
+    subject = f"{incomplete}{schedule.name}, {parcel.words}"
+    letter = mail.letter(smtp, addresses, subject, message_id(smtp.from_ or "", schedule, parcel))
     letter["X-Export-Rows"] = str(parcel.rows)
     lines = [f"{schedule.name}, {parcel.words} ({schedule.zone}): {parcel.rows:,} rows in {parcel.name}."]
     if parcel.lacking:
@@ -220,15 +161,6 @@ def message_id(sender: str, schedule: Schedule, parcel: Parcel) -> str:
     whole = parcel.lacking is None
     of = f"{sender} {schedule.id} {schedule.created_at} {parcel.period} {whole} {parcel.again}"
     return f"<export-{hashlib.sha256(of.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2]}>"
-
-
-def _refusals(recipients: dict[str, tuple[int, bytes]]) -> str:
-    return ", ".join(f"{address} ({code} {_text(why)})" for address, (code, why) in recipients.items())
-
-
-def _text(answer: bytes | str) -> str:
-    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
-    return " ".join(text.split())[:200]
 
 
 # --- an address ------------------------------------------------------------------------------------------

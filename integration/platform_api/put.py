@@ -1,4 +1,4 @@
-"""A file to an address that a person named, by HTTP PUT: not the platform, but with the same care."""
+"""A file to an address that a person named, by HTTP PUT or POST: not the platform, but with the same care."""
 
 from __future__ import annotations
 
@@ -40,7 +40,14 @@ def checked(url: str) -> str:
     return url
 
 
-def put(url: str, file: IO[bytes], size: int, headers: Mapping[str, str], seconds: float = SECONDS) -> int:
+def put(
+    url: str,
+    file: IO[bytes],
+    size: int,
+    headers: Mapping[str, str],
+    seconds: float = SECONDS,
+    method: str = "PUT",
+) -> int:
     """Send the `size` bytes of `file` from its start; returns the status, one of 2xx. Redirects are not
     followed, no proxy is asked. Raises PutFailed, ValueError as `checked`."""
     parts = urlsplit(checked(url))
@@ -51,7 +58,7 @@ def put(url: str, file: IO[bytes], size: int, headers: Mapping[str, str], second
     sent = {"User-Agent": "Switchroom", **headers, "Content-Length": str(size)}
     try:
         # urllib3 reads a file bit by bit; only `bytes` are what the platform is sent.
-        with transport.exchange("PUT", target, sent, cast(bytes, body), seconds) as answer:
+        with transport.exchange(method, target, sent, cast(bytes, body), seconds) as answer:
             status = answer.status
     except PlatformError as error:
         raise PutFailed(f"{parts.hostname}: {_why(error)}") from error
