@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterable
+from functools import partial
 from urllib.parse import urlsplit
 
 import orjson
 from flask import Blueprint, Response, request
+from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import PathConverter
+from werkzeug.routing import PathConverter, Rule
 
 from integration.catalogue import match, methods_for, resource
 from integration.catalogue.shapes import Operation
@@ -28,7 +30,9 @@ from integration.mirror.shortcuts import Shortcuts
 log = logging.getLogger(__name__)
 
 NAME = "facade"
-METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
+PASSED_ON = ("GET", "POST", "PATCH", "DELETE")
+"""What the platform may know of a path that the specification doesn't list."""
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
 _EXPOSED_HEADERS = "X-Mirror-Age, X-Mirror-Complete, Content-Range, Accept-Ranges, ETag, Retry-After"
 
@@ -62,22 +66,23 @@ def make_blueprint(house: House, fetch: Fetch | None = None) -> Blueprint:
     """
     blueprint = Blueprint(NAME, __name__)
     facade = Facade(house, fetch)
-    blueprint.record(lambda state: state.app.url_map.converters.update(facade_rest=Rest))
-    for number, base in enumerate(base_paths(house)):
-        for part, rule in enumerate((base, f"{base}/", f"{base}/<facade_rest:rest>")):
-            blueprint.add_url_rule(
-                rule,
-                endpoint=f"answer_{number}_{part}",
-                view_func=facade.answer,
-                methods=METHODS,
-                provide_automatic_options=False,
-                strict_slashes=True,
-                merge_slashes=False,
-            )
+    blueprint.record(partial(_route, base_paths(house), facade))
     reference = Reference(base_paths(house), house.settings.facade.max_limit)
     blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
     blueprint.add_url_rule("/docs", view_func=reference.page)
     return blueprint
+
+
+def _route(bases: Iterable[str], facade: Facade, state: BlueprintSetupState) -> None:
+    """Every path below `bases`, by every method there is: a rule that names its methods would leave the
+    answer to a TRACE to Flask, in another shape. `Blueprint.add_url_rule` knows no such rule."""
+    routes = state.app.url_map
+    routes.converters["facade_rest"] = Rest
+    endpoint = f"{NAME}.answer"
+    state.app.view_functions[endpoint] = facade.answer
+    for base in bases:
+        for path in (base, f"{base}/", f"{base}/<facade_rest:rest>"):
+            routes.add(Rule(path, endpoint=endpoint, strict_slashes=True, merge_slashes=False))
 
 
 class Facade:
@@ -130,8 +135,12 @@ class Facade:
         if path == "/":
             raise Stop(404, "There is nothing at this path.")
         taken = methods_for(path)
-        if operation is None and (taken or method == "PUT") and (method, path.split("/")[1]) not in BEYOND:
-            raise Stop(405, f"{method} is not allowed here.", headers={"Allow": _allow(taken)})
+        if (
+            operation is None
+            and (taken or method not in PASSED_ON)
+            and (method, path.split("/")[1]) not in BEYOND
+        ):
+            raise Stop(405, f"{method} is not allowed here.", headers={"Allow": _allow(taken or PASSED_ON)})
         check_rights(asked)
         return self._dispatch(asked)
 

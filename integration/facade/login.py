@@ -12,6 +12,7 @@ from integration.facade import passing
 from integration.facade.answers import Stop, no_answer, whole
 from integration.facade.asking import Asked
 from integration.facade.auth import Gatekeeper, read_credentials
+from integration.facade.writes import check_type
 from integration.house import attempts
 from integration.house.attempts import TooManyAttempts
 from integration.platform_api.budget import PEOPLE
@@ -24,6 +25,8 @@ def public(asked: Asked, gatekeeper: Gatekeeper) -> Response:
     """Login, its second factor, password reset, registration. Sent once: every login may send an e-mail."""
     asked.request.max_content_length = BODY_LIMIT
     body = asked.request.get_data(cache=False)
+    if body:
+        check_type(asked.request)
     sent = _object(body)
     account = sent.get("email") if isinstance(sent.get("email"), str) else None
     guessing = asked.path in ("/login", "/login2fa", "/reset")

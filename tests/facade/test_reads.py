@@ -222,6 +222,22 @@ def test_a_wrong_method_is_405_and_says_which_are_right(room: Room) -> None:
     assert room.client.put(f"{room.base}/cdrs", headers=room.headers).json["errors"] == []
 
 
+@pytest.mark.parametrize("method", ["PUT", "TRACE", "LINK", "QUERY"])
+@pytest.mark.parametrize("path", ["/cdrs", "/cdrs/7", "/nothing"])
+def test_a_method_that_nobody_knows_is_405_in_the_one_shape(room: Room, method: str, path: str) -> None:
+    answer = room.client.open(room.base + path, method=method, headers=room.key(method + path, "write"))
+    assert (answer.status_code, answer.json["errors"]) == (405, [])
+    assert "GET" in answer.headers["Allow"].split(", ")
+    assert room.client.open(room.base + path, method=method).status_code == 401
+    assert room.server.asked == []
+
+
+def test_options_tells_the_methods_without_credentials(room: Room) -> None:
+    answer = room.client.options(f"{room.base}/calls/7")
+    assert (answer.status_code, answer.data) == (204, b"")
+    assert answer.headers["Allow"] == "GET, PATCH, DELETE, HEAD, OPTIONS"
+
+
 def test_head_has_the_length_and_no_body(room: Room) -> None:
     room.put("cdrs", CDR)
     whole, head = room.get("/cdrs"), room.client.head(f"{room.base}/cdrs", headers=room.headers)

@@ -213,6 +213,41 @@ def test_a_body_that_is_not_json_is_400_and_a_huge_one_413(
     assert room.server.asked == []
 
 
+@pytest.mark.parametrize("kind", ["text/xml", "multipart/form-data; boundary=x", "text/plain;charset=UTF-8"])
+def test_a_body_that_says_it_is_no_json_is_400_and_names_the_header(
+    room: Room, writer: dict[str, str], kind: str
+) -> None:
+    for path, headers in (("/sms", writer), ("/login", {})):
+        answer = room.client.post(room.base + path, data=b"{}", content_type=kind, headers=headers)
+        assert answer.status_code == 400
+        assert [entry["field"] for entry in answer.json["errors"]] == ["Content-Type"]
+    assert room.server.asked == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [None, "application/json", "application/json; charset=utf-8", "application/vnd.api+json",
+     "application/x-www-form-urlencoded"],
+)  # fmt: skip
+def test_what_programs_send_json_as_is_taken(room: Room, writer: dict[str, str], kind: str | None) -> None:
+    room.server.routes[f"{room.base}/sms"] = says({"data": SMS, "links": {}}, 201)
+    answer = room.client.post(f"{room.base}/sms", data=b"{}", content_type=kind, headers=writer)
+    assert answer.status_code == 201
+    assert room.server.asked[-1].headers["Content-Type"] == "application/json"
+
+
+def test_the_fields_that_the_platform_finds_wrong_are_named_to_the_client(
+    room: Room, writer: dict[str, str]
+) -> None:
+    wrong = {
+        "message": "Validation error",
+        "errors": [{"code": "SF0010", "field": "to", "message": "This value is not valid."}],
+    }
+    room.server.routes[f"{room.base}/calls"] = says(wrong, 400)
+    answer = room.client.post(f"{room.base}/calls", json={"to": {}}, headers=writer)
+    assert (answer.status_code, answer.json) == (400, wrong)
+
+
 def test_an_accepted_deletion_is_followed_up_until_it_is_done(room: Room, writer: dict[str, str]) -> None:
     room.put("monitors", *[{"id": n, "timestamp": "2026-09-02 08:45:55"} for n in (1, 2, 3)])
     left = [{"id": 1}, {"id": 2}]
