@@ -2,7 +2,7 @@
 
 People come first. They never wait for the bucket, and the scheduler always leaves them a slot where there
 is more than one. The scheduler's rate halves whenever the platform complains (429, 5xx, malformed answers)
-and grows back with every good answer.
+and grows back with every good answer; where nothing works at all, it hardly asks (circuit.py).
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from integration import clock
 from integration.errors import PlatformUnreachable
+from integration.platform_api.circuit import Circuit
 
 Who = Literal["people", "background"]
 PEOPLE: Who = "people"
@@ -24,6 +26,19 @@ GROWTH = 1 / 50
 """Of the full rate, given back per good answer."""
 
 LONGEST_REST = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How freely the scheduler may ask: `per_minute` now and at best (`full`), `rest` seconds that the
+    platform asked it to wait, `open_since` (Unix seconds) if nothing works and `again` seconds until it is
+    tried."""
+
+    per_minute: float
+    full: float
+    rest: float
+    open_since: float | None
+    again: float
 
 
 class Budget:
@@ -40,18 +55,21 @@ class Budget:
         self._tokens = self._capacity
         self._counted_at = clock.monotonic()
         self._rest_until = 0.0
+        self._circuit = Circuit()
         self._closed = False
 
     @contextmanager
     def turn(self, who: Who, seconds: float) -> Iterator[None]:
         """Wait for a slot (people: at most `seconds`; the scheduler: also for the bucket), hold it.
 
-        Raises PlatformUnreachable when no slot came free in time, or when closing.
+        Raises PlatformUnreachable when no slot came free in time, or when closing; Resting for the scheduler
+        while nothing works.
         """
         with self._condition:
             if who == PEOPLE:
                 self._wait_as_person(seconds)
             else:
+                self._circuit.admit()
                 self._wait_in_background()
             self._tokens -= 1
             self._active += 1
@@ -66,6 +84,7 @@ class Budget:
         """The platform was in trouble: half the rate, nothing saved up, and the rest it asked for."""
         with self._condition:
             self._count()
+            self._circuit.failed()
             self._share = max(LEAST, self._share / 2)
             self._tokens = min(self._tokens, 1.0)
             if retry_after:
@@ -76,12 +95,19 @@ class Budget:
         """A good answer: a little of the rate comes back."""
         with self._condition:
             self._count()
+            self._circuit.worked()
             self._share = min(1.0, self._share + GROWTH)
 
     @property
     def per_minute(self) -> float:
         """The scheduler's present rate."""
         return self._capacity * self._share
+
+    def standing(self) -> Standing:
+        with self._condition:
+            rest = max(0.0, self._rest_until - clock.monotonic())
+            circuit = self._circuit
+            return Standing(self.per_minute, self._capacity, rest, circuit.open_since, circuit.seconds_left)
 
     def close(self) -> None:
         """Whoever waits is told that Switchroom is stopping."""

@@ -17,6 +17,7 @@ from integration.processes.channel import Arguments, Handler, Progress, Result, 
 from integration.sync import deletions, inspection, items, live, proof, recordings
 from integration.sync.parts import Parts
 from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
+from integration.sync.progress import reading
 from integration.sync.reconcile import look_back
 from integration.sync.storing import Interrupted, Tally, note_failure
 from integration.sync.walking import walk
@@ -179,14 +180,15 @@ def _one(parts: Parts, policy: Policy, full: bool, afresh: bool, progress: Showi
     def show(done: int, total: int | None) -> None:
         progress(collection=collection, done=done, total=total)
 
-    tally = Tally(show=show, wanted=lambda: progress.wanted)
-    tally.check()
-    show(0, None)
-    try:
-        _work(parts, policy, tally, full, afresh)
-    except PlatformError as error:
-        row.error = str(error)
-        note_failure(parts, policy, error)
+    with reading(parts.health, collection, show) as shown:
+        tally = Tally(show=shown, wanted=lambda: progress.wanted)
+        tally.check()
+        show(0, None)
+        try:
+            _work(parts, policy, tally, full, afresh)
+        except PlatformError as error:
+            row.error = str(error)
+            note_failure(parts, policy, error)
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, collection)
     row.rows, row.read = state.rows, tally.read

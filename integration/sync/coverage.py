@@ -13,6 +13,7 @@ from integration import clock
 from integration.errors import PlatformRefused
 from integration.mirror import coverage, walks
 from integration.mirror.coverage import WHOLE
+from integration.mirror.expiry import Limits
 from integration.sync import windows
 from integration.sync.parts import Parts
 from integration.sync.plan import DAY, HOUR, Policy
@@ -26,6 +27,9 @@ WARM_DAYS = 35
 
 MOST_DAYS = 60
 """Days of one collection that one run asks for, the newest first."""
+
+
+END = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def prove(parts: Parts, policy: Policy, tally: Tally | None = None) -> int:
@@ -129,6 +133,10 @@ def prove_whole(parts: Parts, policy: Policy) -> None:
 
 
 def _whole_counts(parts: Parts, policy: Policy) -> tuple[int, int]:
+    since = Limits(parts.settings.retention).rows(policy.resource.table)
+    if since is not None:
+        # What is older goes by itself, and is no gap.
+        return _counts(parts, policy, clock.parse_stamp(since) or clock.now(), END)
     total = windows.count(parts.platform, policy.resource, [])
     with parts.mirror.read() as connection:
         ours = coverage.present(connection, policy.resource) - coverage.kept(connection, policy.resource)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,18 +16,19 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from integration import clock
 from integration.database import Database
-from integration.errors import PlatformError, PlatformUnreachable, StorageError
+from integration.errors import PlatformError, StorageError
 from integration.health import Health
 from integration.mirror import lookups as wishes
-from integration.mirror import media, walks
+from integration.mirror import media
+from integration.platform_api.circuit import Resting
 from integration.platform_api.client import Platform
 from integration.settings import Settings
-from integration.sync import coverage, deletions, items, live, lookups, reconcile, recordings
-from integration.sync.backoff import Backoff
+from integration.sync import deletions, inspection, lookups, recordings
+from integration.sync.attempts import Attempts
 from integration.sync.parts import Calls, Gear
-from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy, growing, walked
-from integration.sync.storing import Interrupted, Tally, is_off, note_failure
-from integration.sync.walking import walk
+from integration.sync.plan import growing, walked
+from integration.sync.rounds import Rounds
+from integration.sync.storing import Interrupted
 
 log = logging.getLogger(__name__)
 
@@ -55,31 +57,33 @@ class Clockwork:
         self.parts = Gear(settings, mirror, platform, health, calls)
         self._stopping = threading.Event()
         self._nudged = {LOOK_UPS: threading.Event(), DOWNLOADS: threading.Event()}
-        self._backoff = Backoff()
-        self._away_since: str | None = None
+        self._attempts = Attempts(self.parts, self._stopping, self._back)
+        self._rounds = Rounds(self.parts, self._attempts, self._stopping, partial(self._nudge, DOWNLOADS))
         self._prepared = False
         self._scheduler = _make_scheduler()
         self._scheduler.add_listener(self._ended, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
         self._watchdog = threading.Thread(target=self._watch, name="clockwork watchdog", daemon=True)
 
     def start(self) -> None:
-        sync = self.parts.settings.sync
-        self.every("live calls", sync.live_interval, self._poll, at_once=True)
+        sync, rounds = self.parts.settings.sync, self._rounds
+        self.every("live calls", sync.live_interval, rounds.poll)
         for policy in growing():
             seconds = policy.look_back_seconds(self.parts.settings)
-            self.every(f"look-back {policy.collection}", seconds, self._look_back, policy)
+            self.every(f"look-back {policy.collection}", seconds, rounds.look_back, policy)
         check = min(WALK_CHECK_SECONDS, sync.full_interval)
-        self.every("lists", check, self._walk_due, [policy for policy in walked() if policy.kind != "grows"])
+        self.every("lists", check, rounds.walk_due, [policy for policy in walked() if policy.kind != "grows"])
         # Apart: the first walk of a big history takes minutes, and lists must not wait for it.
-        self.every("walks", check, self._walk_due, growing(), executor="walks")
-        self.every("re-reads", REREAD_CHECK_SECONDS, self._reread_due, executor="walks")
-        self.every("proofs", PROOF_SECONDS, self._prove, executor="walks")
+        self.every("walks", check, rounds.walk_due, growing(), executor="walks")
+        self.every("re-reads", REREAD_CHECK_SECONDS, rounds.reread_due, executor="walks")
+        self.every("proofs", PROOF_SECONDS, rounds.prove, executor="walks")
         self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
         self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
+        self.every("archive checks", inspection.RUN_SECONDS, self._inspect, executor="downloads")
         self.every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
         deletions.raise_alarms(self.parts)
         self.parts.health.watch(WATCHDOG, 30.0)
         self.parts.health.probe("platform credentials", lambda: self.parts.platform.trouble)
+        self.parts.health.probe("platform", self._unanswered)
         self._scheduler.start()
         self._watchdog.start()
 
@@ -137,7 +141,7 @@ class Clockwork:
             return
         try:
             job(*arguments)
-        except Interrupted:
+        except (Interrupted, Resting):
             return
         except (PlatformError, StorageError) as error:
             if not self._stopping.is_set():
@@ -149,99 +153,11 @@ class Clockwork:
         else:
             self.parts.health.ok(name)
 
-    def _look_back(self, policy: Policy) -> None:
-        self._attempt(policy, lambda: reconcile.look_back(self.parts, policy, self._tally()))
-
-    def _walk_due(self, policies: Sequence[Policy]) -> None:
-        """Read completely what was never, or not for too long. A collection that fails does not stop the
-        next; the last error is this job's."""
-        failure: PlatformError | None = None
-        for policy in policies:
-            if self._stopping.is_set():
-                return
-            try:
-                if self._walk_is_due(policy):
-                    self._attempt(policy, partial(self._walk, policy))
-            except PlatformUnreachable:
-                # Whoever asks next will wait in vain, too, and the others must not wait behind it.
-                raise
-            except PlatformError as error:
-                failure = error
-        if failure is not None:
-            raise failure
-
-    def _walk_is_due(self, policy: Policy) -> bool:
-        with self.parts.mirror.read() as connection:
-            state = walks.state_of(connection, policy.collection)
-        if state.complete_at is None or state.begun_at is not None:
-            return True
-        oldest = clock.stamp(clock.unix() - policy.walk_seconds(self.parts.settings, state.rows))
-        # A time in the future was written by a clock that has been set right since.
-        return not oldest < state.complete_at <= clock.stamp()
-
-    def _walk(self, policy: Policy) -> None:
-        tally = self._tally()
-        walk(self.parts, policy, tally)
-        if policy.items:
-            items.read_due_items(self.parts, policy, tally)
-
-    def _reread_due(self) -> None:
-        """What changes without telling, and what lies below records."""
-        for policy in growing():
-            if policy.reread is not None and not self._stopping.is_set():
-                seconds, days = policy.reread
-                with self.parts.mirror.read() as connection:
-                    last = walks.state_of(connection, policy.collection).reread_at
-                if last is None or not clock.stamp(clock.unix() - seconds) < last <= clock.stamp():
-                    self._attempt(policy, partial(reconcile.reread, self.parts, policy, days, self._tally()))
-        for below in BELOW.values():
-            if below.seconds is not None and not self._stopping.is_set():
-                self._attempt(
-                    PLAN[below.collection], partial(items.read_due_below, self.parts, below, self._tally())
-                )
-
-    def _prove(self) -> None:
-        """The platform's count of each day against ours."""
-        for policy in growing():
-            if not self._stopping.is_set():
-                self._attempt(policy, partial(coverage.prove, self.parts, policy, self._tally()))
-        coverage.tell(self.parts)
-
-    def _attempt(self, policy: Policy, work: Callable[[], object]) -> None:
-        """Do `work` unless the collection rests; what goes wrong is kept with the collection. One that the
-        platform refuses us is off, and nothing else is the worse for it."""
-        if self._backoff.resting(policy.collection):
-            return
-        try:
-            work()
-        except PlatformError as error:
-            if not self._stopping.is_set():
-                note_failure(self.parts, policy, error)
-                if is_off(error):
-                    self._backoff.off(policy.collection)
-                    self._tell_off()
-                    return
-                self._backoff.failed(policy.collection, error)
-                self._note_away()
-            raise
-        self._succeeded(policy.collection)
-        if policy.collection in FILES_OF:
-            self._nudge(DOWNLOADS)
-
-    def _tell_off(self) -> None:
-        """Which collections the platform refuses, for /readyz and the System page."""
-        self.parts.health.fact("collections_off", self._backoff.are_off())
-
-    def _poll(self) -> None:
-        if live.needed(self.parts):
-            self._attempt(PLAN["calls"], lambda: live.poll(self.parts))
-
     def _look_up(self) -> None:
         self._nudged[LOOK_UPS].clear()
-        if not self._backoff.resting(LOOK_UPS):
-            self._rested(LOOK_UPS, lambda: lookups.look_up(self.parts))
-            # What was found may have files.
-            self._nudge(DOWNLOADS)
+        self._attempts.named(LOOK_UPS, lambda: lookups.look_up(self.parts))
+        # What was found may have files.
+        self._nudge(DOWNLOADS)
         with self.parts.mirror.read() as connection:
             self._arrange(LOOK_UPS, wishes.next_at(connection))
 
@@ -250,49 +166,35 @@ class Clockwork:
         if not self._prepared:
             recordings.prepare(self.parts)
             self._prepared = True
-        if not self._backoff.resting(DOWNLOADS):
-            # A full disk raises, and nothing is arranged: the next look is IDLE_SECONDS away.
-            self._rested(
-                DOWNLOADS,
-                lambda: recordings.download_due(self.parts, lambda: not self._stopping.is_set()),
-            )
+        # A full disk raises, and nothing is arranged: the next look is IDLE_SECONDS away.
+        self._attempts.named(DOWNLOADS, lambda: recordings.download_due(self.parts, self._wanted))
         with self.parts.mirror.read() as connection:
             self._arrange(DOWNLOADS, media.next_at(connection, recordings.enabled(self.parts.settings)))
 
-    def _rested(self, name: str, work: Callable[[], int]) -> None:
-        """Do `work`, which returns how much it asked for; the platform's failure makes `name` rest."""
-        try:
-            if work():
-                self._succeeded(name)
-        except PlatformError as error:
-            if not self._stopping.is_set():
-                self._backoff.failed(name, error)
-                self._note_away()
-            raise
+    def _inspect(self) -> None:
+        """What was damaged on our disk is fetched again."""
+        if inspection.inspect_due(self.parts, self._wanted):
+            self._nudge(DOWNLOADS)
 
     def _keep_alive(self) -> None:
         self.parts.platform.keep_alive()
 
-    def _tally(self) -> Tally:
-        return Tally(wanted=lambda: not self._stopping.is_set())
+    def _wanted(self) -> bool:
+        return not self._stopping.is_set()
 
-    # --- away and back -----------------------------------------------------------------------------
+    def _back(self) -> None:
+        log.info("the platform is back")
+        self._make_all_due()
 
-    def _note_away(self) -> None:
-        if self._away_since is None:
-            self._away_since = clock.stamp()
-
-    def _succeeded(self, collection: str) -> None:
-        """When the platform is back, files that failed meanwhile do not wait for their hours to pass."""
-        if collection in self._backoff.are_off():
-            self._backoff.on(collection)
-            self._tell_off()
-        back = self._backoff.succeeded(collection)
-        since, self._away_since = self._away_since, None
-        if back and since is not None:
-            self.parts.mirror.write(lambda tx: media.wake(tx, since))
-            log.info("the platform is back; it was away since %s", since)
-            self._make_all_due()
+    def _unanswered(self) -> str | None:
+        """For the health report: what is wrong while nothing works."""
+        standing = self.parts.platform.budget.standing()
+        if standing.open_since is None:
+            return None
+        return (
+            f"nothing has worked since {clock.stamp(standing.open_since)} UTC; "
+            f"asked again in {standing.again:.0f} s"
+        )
 
     # --- time --------------------------------------------------------------------------------------
 
@@ -300,7 +202,7 @@ class Clockwork:
         """Run job `name` at `at` (Unix seconds) or after IDLE_SECONDS, whichever is sooner, but not while it
         has to rest."""
         seconds = IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.5, at - clock.unix()))
-        self._next_run(name, max(seconds, self._backoff.seconds_left(name)))
+        self._next_run(name, max(seconds, self._attempts.backoff.seconds_left(name)))
 
     def _nudge(self, name: str) -> None:
         self._nudged[name].set()
@@ -335,6 +237,7 @@ class Clockwork:
                 self._make_all_due()
             if self._scheduler.running:
                 self.parts.health.beat(WATCHDOG)
+            self.parts.health.fact("platform_requests", asdict(self.parts.platform.budget.standing()))
 
 
 def _make_scheduler() -> Any:

@@ -227,7 +227,7 @@ def away(arguments: list[str]) -> int:
         with _both(options, SWITCHROOM_PLATFORM__TIMEOUT="120") as made, _minutes_as_seconds():
             clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
             if options.seed_bug:
-                clockwork._backoff.resting = lambda _collection: False  # type: ignore[method-assign]
+                clockwork._attempts.backoff.resting = lambda _collection: False  # type: ignore[method-assign]
             clockwork.start()
             try:
                 report.check(until(made.complete), f"{fault}: a first walk of everything")

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from integration import clock
+from integration.platform_api import circuit
+from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget
+from integration.platform_api.circuit import FAILING_SECONDS, FAILURES, Circuit, Resting
+
+
+@pytest.fixture
+def at(monkeypatch):
+    begin = clock.monotonic()
+
+    def at(seconds):
+        monkeypatch.setattr("integration.clock.monotonic", lambda: begin + seconds)
+
+    monkeypatch.setattr("integration.platform_api.retry.random.uniform", lambda _low, high: high)
+    at(0)
+    return at
+
+
+def fail(broken, times=FAILURES):
+    for _ in range(times):
+        broken.failed()
+
+
+def test_a_short_disturbance_opens_nothing_however_many_fail(at):
+    one = Circuit()
+    fail(one, 100)
+    at(FAILING_SECONDS - 1)
+    fail(one, 100)
+    one.admit()
+    assert one.open_since is None
+
+
+def test_a_long_quiet_before_the_first_failure_does_not_count(at):
+    one = Circuit()
+    at(3600)
+    fail(one, 100)
+    assert one.open_since is None
+
+
+def test_one_that_works_among_those_that_fail_keeps_it_closed(at):
+    one = Circuit()
+    for second in range(300):
+        at(second)
+        one.failed()
+        if second % 10 == 0:
+            one.worked()
+    assert one.open_since is None
+
+
+def test_while_it_is_open_one_request_finds_out_and_the_gaps_grow(at):
+    one = Circuit()
+    one.failed()
+    at(FAILING_SECONDS)
+    fail(one)
+    assert one.open_since is not None
+    now, gaps = FAILING_SECONDS, []
+    for _ in range(6):
+        with pytest.raises(Resting):
+            one.admit()
+        left = one.seconds_left
+        now += left + 0.001
+        at(now)
+        one.admit()
+        with pytest.raises(Resting):
+            one.admit()
+        one.failed()
+        gaps.append(round(left))
+    assert gaps[0] == circuit.FIRST_GAP
+    assert gaps == sorted(gaps)
+    assert gaps[-1] == circuit.LONGEST_GAP
+    one.worked()
+    one.admit()
+    assert one.seconds_left == 0
+
+
+def test_a_request_that_never_came_back_is_not_waited_for(at):
+    one = Circuit()
+    one.failed()
+    at(FAILING_SECONDS)
+    fail(one)
+    at(200)
+    one.admit()
+    at(200 + circuit.PROBE_SECONDS)
+    one.admit()
+
+
+def test_people_may_always_ask_and_what_works_for_them_opens_it_for_all(at):
+    budget = Budget(600, 4)
+    budget.complain()
+    at(FAILING_SECONDS)
+    for _ in range(FAILURES):
+        budget.complain()
+    with pytest.raises(Resting), budget.turn(BACKGROUND, 1):
+        pass
+    standing = budget.standing()
+    assert standing.open_since is not None
+    assert 0 < standing.again <= circuit.LONGEST_GAP
+    assert standing.per_minute < standing.full == 600
+    with budget.turn(PEOPLE, 1):
+        budget.praise()
+    assert budget.standing().open_since is None
+    at(FAILING_SECONDS + 10)
+    with budget.turn(BACKGROUND, 1):
+        pass
