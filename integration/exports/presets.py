@@ -22,6 +22,7 @@ class Preset:
     `extras` instead of what is made of a collection's fields."""
 
     name: str
+    short: str
     title: str
     resource: Resource
     columns: tuple[str, ...]
@@ -102,6 +103,7 @@ PRESETS: dict[str, Preset] = {
     for preset in (
         Preset(
             "call-history",
+            "Calls",
             "Calls, one row each",
             CALLS,
             _CALL_COLUMNS,
@@ -111,6 +113,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "missed",
+            "Missed",
             "Missed calls and voicemail, one row for each caller's call",
             CALLS,
             _MISSED_COLUMNS,
@@ -121,6 +124,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "cdr-details",
+            "CDRs",
             "Call detail records with names, local times and cost",
             resource("cdrs"),
             (
@@ -132,6 +136,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "recordings",
+            "Recordings",
             "Recordings with their files",
             resource("monitors"),
             (
@@ -142,6 +147,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "voicemail",
+            "Voicemail",
             "Voice messages with their files",
             resource("voicemessages"),
             (
@@ -152,6 +158,7 @@ PRESETS: dict[str, Preset] = {
         ),
         Preset(
             "messages",
+            "Messages",
             "Text messages",
             resource("sms"),
             (

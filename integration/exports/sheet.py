@@ -187,6 +187,17 @@ def extras_of(
     return made(resource, dictionaries.labels(connection, resource))
 
 
+def offered(connection: sqlite3.Connection, resource: Resource, preset: Preset | None) -> list[str]:
+    """Every column that may be asked for, secrets apart: documented fields, then others that records have,
+    then what is made of them, then our bookkeeping."""
+    own = preset is not None and preset.own_table
+    fields = [field for field in resource.fields if not field.item_only and not is_secret(field.name)]
+    names = [field.name for field in sorted(fields, key=lambda field: not field.documented)]
+    strange = () if own else browse.sample(connection, resource).strange
+    made_of_them = extras_of(connection, resource, preset)
+    return list(dict.fromkeys([*names, *strange, *made_of_them, *(() if own else BOOKKEEPING)]))
+
+
 def _found(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
     """Columns of a collection whose fields nobody documented: those that its records have."""
     return browse.sample(connection, resource).strange[:MOST_COLUMNS] or BOOKKEEPING[:2]

@@ -1,0 +1,89 @@
+"""The page before a file: its rows counted, columns chosen and kept, and the same file behind its buttons."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from integration.house import column_sets, people
+from tests.dashboard.site import Site, running
+from tests.exports.test_call_history import exporting
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with running(tmp_path / "data") as site:
+        for number in range(1, 8):
+            site.call(number, f"2026-07-0{number} 09:15:00", outcome="missed" if number > 3 else "answered")
+        yield site
+
+
+def ticked(text: str) -> list[str]:
+    return re.findall(r'name="columns" value="([^"]+)" checked', text)
+
+
+def test_it_counts_the_rows_of_the_view_and_shows_the_first(site: Site) -> None:
+    view = urlencode({"range": "all", "outcome": "missed"})
+    text = site.client().get("/export/call-history?" + urlencode({"view": view})).text
+    assert "4 rows" in text
+    assert "outcome: missed" in text
+    assert "2026-07-07 10:15:00+01:00" in text
+    assert text.count("<tr><td") == 4
+    page = site.client().get("/calls?" + view).text
+    link = html.unescape(re.search(r'href="(/export/[^"]+)"', page)[1])
+    assert "4 rows" in site.client().get(link).text
+
+
+def test_ticks_choose_the_columns_of_the_file_and_keep_their_order(site: Site) -> None:
+    usual = site.client().get("/export/call-history").text
+    assert ticked(usual)[:3] == ["id", "started_at", "started_local"]
+    asked = urlencode([("columns", "talk"), ("columns", "id"), ("bom", "1")])
+    assert ticked(site.client().get(f"/export/call-history?{asked}").text) == ["talk", "id"]
+    answer = exporting(site).get(f"/exports/call-history.csv?{asked}")
+    assert next(csv.reader(io.StringIO(answer.data.decode("utf-8-sig")))) == ["talk", "id"]
+
+
+def test_a_set_is_kept_found_by_its_name_everywhere_and_taken_away(site: Site) -> None:
+    boss, other = site.client("supervisor"), site.client("supervisor")
+    answer = boss.post("/export/cdrs/sets", columns="dst,calldate_local", label=" for  tax ", shared="1")
+    assert ticked(answer.text) == ["dst", "calldate_local"]
+    assert "for tax · shared" in other.get("/export/cdrs").text
+    assert ticked(other.get("/export/cdrs?set=for+tax").text) == ["dst", "calldate_local"]
+    data = exporting(site).get("/exports/cdrs.csv?set=for+tax").data
+    assert data == b'"dst","calldate_local"\r\n'
+    assert exporting(site).get("/exports/cdrs.csv?set=for+tax&columns=id").status_code == 400
+    with site.house.read() as connection:
+        (kept,) = column_sets.known(connection, "cdrs", None)
+    assert other.post(f"/export/cdrs/sets/{kept.id}/remove").status_code == 404
+    assert boss.post(f"/export/cdrs/sets/{kept.id}/remove").status_code == 200
+    assert exporting(site).get("/exports/cdrs.csv?set=for+tax").status_code == 400
+
+
+@pytest.mark.parametrize("fields", [{"columns": "nope"}, {"columns": ""}, {"label": " "}])
+def test_a_set_that_could_not_be_used_is_not_kept(site: Site, fields: dict[str, str]) -> None:
+    answer = site.client().post("/export/cdrs/sets", **{"columns": "id", "label": "x", **fields})
+    assert answer.status_code == 400
+
+
+def test_what_cannot_be_exported_says_why(site: Site) -> None:
+    client = site.client()
+    assert client.get("/export/nothing").status_code == 404
+    answer = client.get("/export/cdrs?columns=nope")
+    assert answer.status_code == 400
+    assert "nope" in answer.text
+
+
+def test_only_who_may_export_comes_here_and_sees_what_the_role_may(site: Site) -> None:
+    agent = site.client("agent")
+    assert agent.get("/export/cdrs").status_code == 403
+    people.set_right(site.house, people.everyone(site.house)[-1].email, "export", True)
+    assert agent.get("/export/cdrs").status_code == 200
+    assert agent.get("/export/ivrs").status_code == 403
+    assert "vm_transcribe" not in agent.get("/export/users").text
