@@ -24,7 +24,7 @@ class Loop:
     """
 
     def __init__(self, name: str, work: Callable[[], object], every: float, health: Health) -> None:
-        self._name = name
+        self.name = name
         self._work = work
         self._every = every
         self._health = health
@@ -33,7 +33,7 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        self._health.watch(self._name, self._every + SILENCE_SECONDS)
+        self._health.watch(self.name, self._every + SILENCE_SECONDS)
         self._thread.start()
 
     def wake(self) -> None:
@@ -46,23 +46,23 @@ class Loop:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._health.unwatch(self._name)
+        self._health.unwatch(self.name)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
                 self._work()
-                self._health.ok(self._name)
+                self._health.ok(self.name)
             except SwitchroomError as error:
-                log.warning("%s: %s", self._name, error)
+                log.warning("%s: %s", self.name, error)
                 self._pause(error)
             except Exception as error:
                 # The thread must outlive a mistake in one round; the health report shows it.
-                log.exception("%s: a round failed", self._name)
+                log.exception("%s: a round failed", self.name)
                 self._pause(error)
             self._wake.wait(self._every)
             self._wake.clear()
 
     def _pause(self, error: Exception) -> None:
-        self._health.fail(self._name, error)
+        self._health.fail(self.name, error)
         self._stop.wait(PAUSE_AFTER_FAILURE)

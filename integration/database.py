@@ -47,17 +47,26 @@ class Change:
 
 
 Hook = Callable[["Transaction", Any], object]
+Gate = Callable[[Any], Any]
+"""What of a record may be stored: all of it, less, or None for nothing."""
 
 
 class Transaction:
     """What a write job works with: the writer's connection, and a way to announce what it changed.
 
-    `hooks` are what the database was given to run in the same transaction after rows of a table changed.
+    `hooks` are what the database was given to run in the same transaction after rows of a table changed,
+    `gates` what stands before a table.
     """
 
-    def __init__(self, connection: sqlite3.Connection, hooks: Mapping[str, Sequence[Hook]]) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        hooks: Mapping[str, Sequence[Hook]],
+        gates: Mapping[str, Gate],
+    ) -> None:
         self.connection = connection
         self.hooks = hooks
+        self.gates = gates
         self.changes: list[Change] = []
         self._after: dict[Callable[[], None], None] = {}
 
@@ -133,6 +142,7 @@ class Database:
         self.on_commit = on_commit
         self.on_broken = on_broken
         self.hooks: dict[str, list[Hook]] = {}
+        self.gates: dict[str, Gate] = {}
         self._functions = functions
         self._group = group
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -297,7 +307,7 @@ class Database:
     def _commit(self, jobs: list[_Job]) -> None:
         """Run `jobs` in one transaction and answer each after COMMIT."""
         outcomes: list[tuple[Any, BaseException | None]] = []
-        transaction = Transaction(self._writer, self.hooks)
+        transaction = Transaction(self._writer, self.hooks, self.gates)
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             for work, alike in groupby(jobs, key=_work_of):

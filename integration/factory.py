@@ -34,7 +34,7 @@ from integration.inbox.receive import PREFIX, Receiver
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.mirror import changes, live_calls, search, summary, wiring
+from integration.mirror import changes, expiry, live_calls, search, summary, wiring
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.media import Kind
@@ -50,7 +50,8 @@ from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
 from integration.sync.schedule import Clockwork
 from integration.upkeep import commands as upkeep_commands
-from integration.upkeep import rotation
+from integration.upkeep import retention, rotation
+from integration.upkeep.retention import Keeper
 from integration.upkeep.rotation import Rotation
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Product:
             settings, self.health, mirror, house, inbox, platform, clockwork, calls, numbers, hub, self._fetch
         )
         wiring.connect(mirror, calls)
+        expiry.guard(mirror, expiry.Limits(settings.retention))
         self._applier = Applier(inbox, mirror, calls, clockwork.nudge)
         self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
         self._following = Loop("call-back list", self._follow, 30, self.health)
@@ -98,6 +100,8 @@ class Product:
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
         self._backing_up = Loop(rotation.NAME, self._rotation.look, rotation.LOOK_SECONDS, self.health)
+        self._keeper = Keeper(settings, mirror, house, inbox, calls, self.health)
+        self._expiring = Loop(retention.NAME, self._keeper.run, retention.EVERY_SECONDS, self.health)
         self._stopping = threading.Lock()
         self._stopped = False
         self.site = make_site(self.parts)
@@ -112,16 +116,22 @@ class Product:
         self.health.probe("schedules of exports", self._schedules.trouble)
 
     @property
-    def _loops(self) -> tuple[Loop, ...]:
-        loops = (self._applying, self._following, self._indexing, self._following_up)
-        return (*loops, self._ticking, self._pruning, self._summing)
+    def loops(self) -> tuple[Loop, ...]:
+        """What runs again and again while the product does."""
+        loops = [self._applying, self._following, self._indexing, self._following_up]
+        loops += [self._ticking, self._pruning, self._summing]
+        if self.parts.settings.backup.every_hours:
+            loops.append(self._backing_up)
+        if self._keeper.wanted:
+            loops.append(self._expiring)
+        return tuple(loops)
 
     def start(self) -> None:
         """Start what works on its own: applying webhooks, timers, followers, the clockwork."""
         link = setup_links.first_run_link(self.parts.house, setup_links.base_url(self.parts.settings))
         if link is not None:
             print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
-        for loop in self._loops:
+        for loop in self.loops:
             loop.start()
         self.parts.clockwork.start()
 
@@ -137,10 +147,11 @@ class Product:
             self.parts.hub.close()
             self._applier.stop()
             self._rotation.stop()
+            self._keeper.stop()
             self.parts.platform.close()
             self.parts.clockwork.stop(timeout=2.0)
             self._schedules.stop()
-            for loop in self._loops:
+            for loop in self.loops:
                 loop.stop()
             self.parts.inbox.close()
             self.parts.mirror.close()

@@ -66,3 +66,8 @@ def newest(house: Database, limit: int = 100, before: int | None = None) -> list
             (2**62 if before is None else before, limit),
         ).fetchall()
     return [Entry(*row) for row in rows]
+
+
+def forget(tx: Transaction, before: str) -> int:
+    """Remove what is older than `before` (UTC text); returns how many entries."""
+    return tx.execute("DELETE FROM audit WHERE at < ?", (before,)).rowcount

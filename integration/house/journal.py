@@ -107,6 +107,11 @@ def newest(house: Database, limit: int = 100, before: int | None = None) -> list
     return [Entry(*row) for row in rows]
 
 
+def forget(tx: Transaction, before: str) -> int:
+    """Remove what is older than `before` (UTC text); returns how many entries."""
+    return tx.execute("DELETE FROM journal WHERE at < ?", (before,)).rowcount
+
+
 def claim(house: Database, who: str, key: str, method: str, path: str, body: bytes | None) -> First | None:
     """Take `key` for this request: None if it is the first, else what became of the first. Conditional
     insert, so that of two at once exactly one is sent."""

@@ -231,6 +231,20 @@ class Inbox:
             )
         )
 
+    def forget(self, before: str) -> int:
+        """Remove webhooks received before `before` (UTC text), up to a number that leaves room for others;
+        returns how many. From the old end only, and none that still waits to be applied."""
+        return self.database.write(
+            lambda tx: (
+                tx.execute(
+                    "DELETE FROM inbox WHERE seq IN (SELECT seq FROM inbox WHERE seq < coalesce((SELECT seq"
+                    " FROM inbox WHERE received_at >= ? OR status = 'new' ORDER BY seq LIMIT 1), ?)"
+                    " ORDER BY seq LIMIT ?)",
+                    (before, 2**63 - 1, GROUP),
+                ).rowcount
+            )
+        )
+
     def close(self) -> None:
         self.database.close()
 

@@ -2,8 +2,8 @@
 
 Collection tables are STRICT with columns of type ANY, which keeps every value as it came: with inference or
 INTEGER affinity `+442079460001` becomes a number and loses its plus (design.md §4). sqlite-utils can open
-and query all of them; it has no word for ANY, and asks the whole schema anew for each table, so the tables are
-created by plain SQL.
+and query all of them; it has no word for ANY, and asks the whole schema anew for each table, so the tables
+are created by plain SQL.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ def upsert(
     records with one key the later in `documents` counts.
     """
     outcome = Upserted()
-    iterator = iter(documents)
+    gate = tx.gates.get(resource.table)
+    iterator = iter(documents) if gate is None else filter(None, map(gate, documents))
     while chunk := list(islice(iterator, CHUNK)):
         _upsert_chunk(tx, resource, chunk, source, asked_at, outcome)
     if outcome.changed:
@@ -96,6 +97,9 @@ def put_item(
 ) -> None:
     """Keep the form in which the record's own path answers, beside the one its collection lists."""
     document = without_secrets(resource, document)
+    gate = tx.gates.get(resource.table)
+    if gate is not None and (document := gate(document)) is None:
+        return
     key = usable_key(resource, document)
     if key is None:
         _flag(tx, resource, document, asked_at, "no usable key")

@@ -10,6 +10,7 @@ import pytest
 from integration import clock
 from integration.background import Loop
 from integration.errors import StorageError, SwitchroomError
+from integration.factory import build
 from integration.health import Health
 from integration.settings import Settings
 from integration.upkeep import backup, manifest
@@ -122,6 +123,24 @@ def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, moving):
         wait_for(lambda: health.report()["status"] == "ok", "the next backup")
     finally:
         loop.stop()
+
+
+@pytest.mark.parametrize(("hours", "days"), [(24, 1), (0, 0)])
+def test_serve_does_it_unless_told_not_to(home, hours, days):
+    settings = Settings.model_validate(
+        {
+            "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
+            "storage": {"data_dir": str(home.data_dir)},
+            "backup": {"every_hours": hours},
+            "retention": {"sms_days": days},
+        }
+    )
+    product = build(settings)
+    try:
+        names = {loop.name for loop in product.loops}
+        assert ({"backups", "retention"} <= names) is bool(hours)
+    finally:
+        product.stop()
 
 
 def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, rotation, moving):

@@ -1,0 +1,267 @@
+"""What is kept here no longer: records, texts and files older than `retention.*` allows.
+
+The platform may go on listing what was removed here. So a gate stands before each table that has a limit:
+what is too old is not stored again, and a text that is too old is taken out of its record.
+
+A limit is a midnight (UTC), so that what is kept are whole days. What has no valid date is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from integration import clock
+from integration.catalogue import RESOURCES
+from integration.catalogue.shapes import Resource
+from integration.database import Database, Transaction
+from integration.documents import Document, read_object
+from integration.mirror import media
+from integration.mirror.calls.store import CallStore
+from integration.mirror.media import Kind
+from integration.mirror.wiring import LEG_FIELDS
+from integration.settings import Retention
+
+ROWS = {
+    "cdrs": ("cdrs",),
+    "webcalls": ("cdrs",),
+    "mediasessions": ("cdrs",),
+    "msdrs": ("cdrs",),
+    # The record of a recording goes when nothing of it is kept any more.
+    "monitors": ("cdrs", "recordings", "transcripts"),
+    "voicemessages": ("voicemail",),
+    "sms": ("sms",),
+    "faxes": ("faxes",),
+    "chats": ("chats",),
+}
+"""Table → the kinds that hold its rows; the longest decides."""
+
+TEXTS = {"monitors": ("transcript", "summary", "transcript_speakers"), "voicemessages": ("transcript",)}
+
+FILES: dict[Kind, str] = {
+    "recording": "recordings",
+    "voicemail": "voicemail",
+    "trace": "cdrs",
+    "pcap": "cdrs",
+    "msdr_trace": "cdrs",
+    "msdr_pcap": "cdrs",
+}
+"""Kind of file → the kind that holds it."""
+
+EXPIRED = "kept no longer by retention"
+"""`last_error` in `media` of a file that was removed here."""
+
+OLDEST = "1990"
+"""What is dated before is a mistake of the platform's."""
+
+SLICE = 500
+"""Rows removed in one transaction."""
+
+_TABLES = {resource.table: resource for resource in RESOURCES if resource.table in ROWS}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From which moment (UTC text) things are kept; None: all of them."""
+
+    settings: Retention
+
+    def of(self, kind: str) -> str | None:
+        """By a kind of interface.md §2, such as 'sms'."""
+        days: int = getattr(self.settings, f"{kind}_days")
+        if not days:
+            return None
+        today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        return clock.stamp(today - timedelta(days=days))
+
+    def rows(self, table: str) -> str | None:
+        limits = [self.of(kind) for kind in ROWS.get(table, ())]
+        known = [limit for limit in limits if limit is not None]
+        return min(known) if known and len(known) == len(limits) else None
+
+
+def guard(mirror: Database, limits: Limits) -> None:
+    """From now on, let nothing in that is too old to be kept. Once, before the first write."""
+    for table, resource in _TABLES.items():
+        if limits.rows(table) or (table in TEXTS and limits.of("transcripts")):
+            mirror.gates[table] = _Gate(resource, limits)
+
+
+class _Gate:
+    def __init__(self, resource: Resource, limits: Limits) -> None:
+        self._table, self._date, self._limits = resource.table, resource.date or "", limits
+
+    def __call__(self, document: Document) -> Document | None:
+        date = document.values.get(self._date)
+        if _before(date, self._limits.rows(self._table)):
+            return None
+        if self._table in TEXTS and _before(date, self._limits.of("transcripts")):
+            return _without(document, TEXTS[self._table])
+        return document
+
+
+def _before(date: object, limit: str | None) -> bool:
+    return limit is not None and isinstance(date, str) and OLDEST <= date < limit
+
+
+def _without(document: Document, texts: Sequence[str]) -> Document:
+    """The same record with null where the texts were."""
+    if all(document.values.get(text) is None for text in texts):
+        return document
+    values = {name: None if name in texts else value for name, value in document.values.items()}
+    return Document(json.dumps(values, separators=(",", ":"), ensure_ascii=False), values)
+
+
+# --- removing ------------------------------------------------------------------------------------------
+# Each removes a slice and returns how much; to be called until there is nothing.
+
+
+def texts(tx: Transaction, table: str, limit: str) -> int:
+    resource, names = _TABLES[table], TEXTS[table]
+    there = " OR ".join(f"{name} IS NOT NULL" for name in names)
+    due = tx.execute(
+        f'SELECT id, _doc, _item FROM {table} WHERE "{resource.date}" >= ? AND "{resource.date}" < ?'
+        f" AND ({there}) LIMIT ?",
+        (OLDEST, limit, SLICE),
+    ).fetchall()
+    cleared = ", ".join(f"{name} = NULL" for name in names)
+    tx.executemany(
+        f"UPDATE {table} SET {cleared}, _doc = ?, _item = ? WHERE id = ?",
+        [
+            (
+                *(text and _without(read_object(text), names).text for text in (row["_doc"], row["_item"])),
+                row["id"],
+            )
+            for row in due
+        ],
+    )
+    return len(due)
+
+
+def calls(tx: Transaction, store: CallStore, limit: str) -> int:
+    """Calls that were over before `limit`, with all that CDRs, webhooks and polls told of their legs."""
+    over = _column(
+        tx.execute(
+            "SELECT id FROM _calls AS c WHERE started_at >= ? AND started_at < ? AND state = 'ended'"
+            " AND coalesce(ended_at, started_at) < ? AND EXISTS (SELECT 1 FROM _legs AS l"
+            " WHERE l.call_id = c.id AND (EXISTS (SELECT 1 FROM cdrs WHERE live_id = l.leg_id)"
+            " OR EXISTS (SELECT 1 FROM _leg_events WHERE leg_id = l.leg_id)"
+            " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id))) LIMIT ?",
+            (OLDEST, limit, limit, SLICE),
+        )
+    )
+    among = "IN (SELECT value FROM json_each(?))"
+    legs = _column(tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {among}", (json.dumps(over),)))
+    which = (json.dumps(legs),)
+    cdrs = _column(tx.execute(f"SELECT id FROM cdrs WHERE live_id {among}", which))
+    _delete(tx, "cdrs", cdrs)
+    tx.execute(f"DELETE FROM _leg_events WHERE leg_id {among}", which)
+    tx.execute(f"DELETE FROM _leg_live WHERE leg_id {among}", which)
+    tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {among}", which)
+    if legs:
+        store.refresh(tx, legs)
+    return len(over)
+
+
+def rows(tx: Transaction, store: CallStore, table: str, limit: str) -> int:
+    """Records dated before `limit`. A CDR stays as long as its call, which may have ended later."""
+    resource = _TABLES[table]
+    alone = (
+        " AND NOT EXISTS (SELECT 1 FROM _legs AS l JOIN _calls AS c ON c.id = l.call_id"
+        " WHERE l.leg_id = cdrs.live_id AND (c.state <> 'ended' OR coalesce(c.ended_at, c.started_at) >= ?2))"
+        if table == "cdrs"
+        else ""
+    )
+    keys = _column(
+        tx.execute(
+            f'SELECT id FROM {table} WHERE "{resource.date}" >= ?1 AND "{resource.date}" < ?2'
+            f"{alone} LIMIT {SLICE}",
+            (OLDEST, limit),
+        )
+    )
+    _delete(tx, table, keys, store)
+    if table == "sms":
+        tx.execute(
+            "DELETE FROM _sms_events WHERE at < ? OR sms_id IN (SELECT value FROM json_each(?))",
+            (limit, json.dumps(keys)),
+        )
+    return len(keys)
+
+
+def leftovers(tx: Transaction, table: str, limit: str) -> None:
+    """What is noted beside a table's rows: unusable records, proofs of days."""
+    tx.execute("DELETE FROM _flagged WHERE table_name = ? AND at < ?", (table, limit))
+    tx.execute(
+        "DELETE FROM _coverage WHERE collection = ? AND day < ? AND day <> '*'",
+        (_TABLES[table].collection, limit[:10]),
+    )
+
+
+def _delete(tx: Transaction, table: str, keys: Sequence[int], store: CallStore | None = None) -> None:
+    """Rows by their ids, what lies below and beside them, and calls as they are without them."""
+    resource, which = _TABLES[table], json.dumps(keys)
+    among = "IN (SELECT value FROM json_each(?))"
+    fields = LEG_FIELDS.get(table, ()) if store is not None else ()
+    legs = [
+        leg
+        for field in fields
+        for leg in _column(tx.execute(f'SELECT "{field}" FROM {table} WHERE id {among}', (which,)))
+        if isinstance(leg, int)
+    ]
+    tx.execute(f"DELETE FROM {table} WHERE id {among}", (which,))
+    tx.execute(f"DELETE FROM _below WHERE collection = ? AND key {among}", (resource.collection, which))
+    tx.execute(f"DELETE FROM _deletions WHERE collection = ? AND key {among}", (resource.collection, which))
+    for kind in FILES:
+        if media.record_path(kind, 0).split("/")[1] == table:
+            tx.execute(
+                f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {among}", (kind, which)
+            )
+    if store is not None and legs:
+        store.refresh(tx, legs)
+
+
+def is_over(kind: Kind, path: str, limits: Limits) -> bool:
+    """Whether the file at `path` (below data_dir) is dated too early to be kept."""
+    limit = limits.of(FILES[kind])
+    return limit is not None and _first(kind) <= path < _end(kind, limit)
+
+
+def files(connection: sqlite3.Connection, kind: Kind, limit: str) -> list[tuple[int, str]]:
+    """Files dated before `limit` that are here or wanted: the record's id, path below data_dir."""
+    found = connection.execute(
+        "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone' AND path >= ? AND path < ?"
+        " LIMIT ?",
+        (kind, _first(kind), _end(kind, limit), SLICE),
+    )
+    return [(row[0], row[1]) for row in found]
+
+
+def _first(kind: Kind) -> str:
+    return f"{media.FOLDERS[kind]}/{OLDEST}"
+
+
+def _end(kind: Kind, limit: str) -> str:
+    return f"{media.FOLDERS[kind]}/{limit[:10].replace('-', '/')}"
+
+
+def remove_files(mirror: Database, data_dir: Path, kind: Kind, due: Sequence[tuple[int, str]]) -> None:
+    """The file first, then the row: a kill between leaves what the next run does again. Raises OSError."""
+    for _, path in due:
+        # By its own making a path holds no more than the folder, a date and a number (promise S13).
+        if ".." not in Path(path).parts:
+            (data_dir / path).unlink(missing_ok=True)
+    mirror.write(
+        lambda tx: tx.executemany(
+            "UPDATE media SET state = 'gone', size = NULL, sha256 = NULL, next_try_at = NULL, last_error = ?,"
+            " updated_at = ? WHERE kind = ? AND record_id = ?",
+            [(EXPIRED, clock.stamp(), kind, record_id) for record_id, _ in due],
+        )
+    )
+
+
+def _column(cursor: sqlite3.Cursor) -> list[int]:
+    return [row[0] for row in cursor.fetchall()]

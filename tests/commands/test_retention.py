@@ -1,0 +1,260 @@
+"""What is older than a setting allows goes, file and text, and stays away (promise S21)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from integration import clock
+from integration.catalogue import resource
+from integration.documents import Document
+from integration.errors import PlatformRefused
+from integration.house import audit, journal
+from integration.house.database import open_house
+from integration.inbox.apply import Applier
+from integration.inbox.store import Inbox
+from integration.mirror import expiry, media, search, wiring
+from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.store import CallStore
+from integration.mirror.numbers import Numbers
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import upsert
+from integration.settings import Settings
+from integration.sync import recordings
+from integration.upkeep.retention import Keeper
+from tests.commands.conftest import webhook
+
+OLD, NEW = 40, 20
+LIMIT = 30
+DATES = {"cdrs": "calldate", "webcalls": "calldate", "monitors": "timestamp", "voicemessages": "origtime"}
+
+
+def at(days: float) -> str:
+    return clock.stamp(clock.now() - timedelta(days=days))
+
+
+@dataclass
+class Kept:
+    """Databases with retention as `settings` say, and what to fill them with."""
+
+    folder: Path
+    retention: dict[str, int]
+
+    def __post_init__(self) -> None:
+        self.settings = Settings.model_validate(
+            {
+                "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
+                "storage": {"data_dir": str(self.folder)},
+                "retention": self.retention,
+            }
+        )
+        self.mirror = open_mirror(self.folder / "mirror.db")
+        self.house = open_house(self.folder / "house.db")
+        self.inbox = Inbox(self.folder / "inbox.db")
+        self.calls = CallStore(Rules(), Numbers())
+        wiring.connect(self.mirror, self.calls)
+        expiry.guard(self.mirror, expiry.Limits(self.settings.retention))
+        self.health = SimpleNamespace(beat=lambda _: None)
+        self.keeper = Keeper(self.settings, self.mirror, self.house, self.inbox, self.calls, self.health)
+
+    def close(self) -> None:
+        for database in (self.mirror, self.house, self.inbox):
+            database.close()
+
+    def put(self, table: str, id: int, days: float, *, late: bool = False, **values: object) -> None:
+        """A record as if stored so many days ago; `late`: as a walk brings it today."""
+        record = {"id": id, DATES.get(table, "created_at"): at(days), **values}
+        document = Document(json.dumps(record), record)
+        gates, self.mirror.gates = self.mirror.gates, self.mirror.gates if late else {}
+        self.mirror.write(
+            lambda tx: (
+                setattr(tx, "gates", self.mirror.gates),
+                upsert(tx, resource(table), [document], source="sync", asked_at=clock.stamp()),
+            )
+        )
+        self.mirror.gates = gates
+
+    def ids(self, table: str) -> list[int]:
+        return self.ask(f"SELECT id FROM {table} ORDER BY id")
+
+    def ask(self, sql: str) -> list[int]:
+        with self.mirror.read() as connection:
+            return [row[0] for row in connection.execute(sql)]
+
+
+@pytest.fixture
+def keeping(tmp_path):
+    made: list[Kept] = []
+
+    def make(**retention: int) -> Kept:
+        made.append(Kept(tmp_path, retention))
+        return made[-1]
+
+    yield make
+    for kept in made:
+        kept.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "table"), [(kinds[0], table) for table, kinds in expiry.ROWS.items() if len(kinds) == 1]
+)
+def test_old_records_go_and_do_not_come_back(keeping, kind, table):
+    kept = keeping(**{f"{kind}_days": LIMIT})
+    kept.put(table, 1, OLD)
+    kept.put(table, 2, NEW)
+    kept.put(table, 3, 0, **{DATES.get(table, "created_at"): None})
+    kept.keeper.run()
+    assert kept.ids(table) == [2, 3]
+    kept.put(table, 1, OLD, late=True)
+    kept.put(table, 4, NEW, late=True)
+    assert kept.ids(table) == [2, 3, 4]
+    entry = audit.newest(kept.house)[0]
+    assert (entry.who, entry.result) == ("retention", "1")
+    assert entry.about.startswith(f"{table} before ")
+
+
+def test_nothing_goes_without_a_limit(keeping):
+    kept = keeping(sms_days=LIMIT)
+    for table in expiry.ROWS:
+        kept.put(table, 1, OLD)
+    kept.keeper.run()
+    assert [table for table in expiry.ROWS if not kept.ids(table)] == ["sms"]
+    assert not keeping().keeper.wanted
+
+
+def test_whole_days_are_kept(keeping):
+    kept = keeping(sms_days=1)
+    midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    kept.put("sms", 1, 0, created_at=clock.stamp(midnight - timedelta(days=1)))
+    kept.put("sms", 2, 0, created_at=clock.stamp(midnight - timedelta(days=1, seconds=1)))
+    kept.keeper.run()
+    assert kept.ids("sms") == [1]
+
+
+def test_a_call_goes_with_all_that_was_told_of_it(keeping):
+    kept = keeping(cdrs_days=LIMIT)
+    applier = Applier(kept.inbox, kept.mirror, kept.calls, lambda: None)
+    for number, days in ((1, OLD), (2, NEW)):
+        for event in ("call.ringing", "call.hangup"):
+            told = json.loads(webhook(number)) | {"id": f"{number} {event}", "event_name": event}
+            kept.inbox.receive(json.dumps(told | {"event_time": at(days)}).encode()).result(10)
+        kept.put("cdrs", number, days, live_id=4_300_000_000 + number, src="442079460001", duration=5)
+    applier.run()
+    # An ended call has its end by its CDR.
+    assert len(kept.ids("_calls")) == 2
+    kept.keeper.run()
+    search.catch_up(kept.mirror)
+    for table in ("_calls", "_legs", "cdrs", "_leg_events"):
+        assert (
+            len(kept.ask(f"SELECT count(*) FROM {table} GROUP BY {'leg_id' if 'leg' in table else 'id'}"))
+            == 1
+        ), table
+    assert kept.ask("SELECT count(*) FROM _calls_search") == [1]
+    assert set(kept.ask("SELECT call_id FROM _call_ids")) == set(kept.ids("_calls"))
+
+
+def test_the_record_of_a_recording_goes_when_nothing_of_it_is_kept(keeping):
+    kept = keeping(cdrs_days=LIMIT, recordings_days=LIMIT, transcripts_days=LIMIT + 15)
+    kept.put("monitors", 1, OLD)
+    kept.put("monitors", 2, OLD + 15)
+    kept.keeper.run()
+    assert kept.ids("monitors") == [1]
+
+
+def test_texts_go_from_columns_and_documents_and_stay_away(keeping):
+    kept = keeping(transcripts_days=LIMIT)
+    said = {"transcript": "at 020 7946 0001", "summary": "a number"}
+    for late in (False, True):
+        kept.put("monitors", 1, OLD, late=late, **said)
+        kept.put("monitors", 2, NEW, late=late, **said)
+        kept.put("voicemessages", 1, OLD, late=late, transcript="call back")
+        kept.keeper.run()
+        assert kept.ask("SELECT transcript FROM monitors ORDER BY id") == [None, said["transcript"]]
+        assert kept.ask("SELECT summary FROM monitors ORDER BY id") == [None, said["summary"]]
+        assert kept.ask("SELECT transcript FROM voicemessages") == [None]
+        document = json.loads(kept.ask("SELECT _doc FROM monitors ORDER BY id")[0])
+        assert list(document) == ["id", "timestamp", "transcript", "summary"]
+        assert document["transcript"] is None
+
+
+def test_a_file_goes_and_is_never_fetched_again(keeping):
+    kept = keeping(recordings_days=LIMIT)
+    kept.put("monitors", 1, OLD)
+    kept.put("monitors", 2, NEW)
+    paths = [kept.folder / path for path in kept.ask("SELECT path FROM media ORDER BY record_id")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"audio")
+    kept.mirror.write(lambda tx: tx.execute("UPDATE media SET state = 'have', size = 5"))
+    kept.keeper.run()
+    assert [path.exists() for path in paths] == [False, True]
+    assert kept.ids("monitors") == [1, 2]
+    with kept.mirror.read() as connection:
+        assert media.state(connection, "recording", 1)["state"] == "gone"
+        assert [file.record_id for file in media.wanted(connection, clock.unix())] == []
+    with pytest.raises(PlatformRefused, match="older than retention"):
+        recordings.fetch_file(kept, "recording", 1)
+
+
+def test_an_old_file_is_not_fetched_in_the_first_place(keeping):
+    kept = keeping(recordings_days=LIMIT)
+    kept.put("monitors", 1, OLD, late=True)
+    with pytest.raises(PlatformRefused, match="older than retention") as refused:
+        recordings.fetch_file(kept, "recording", 1)
+    assert refused.value.status == 404
+    assert kept.ask("SELECT state FROM media") == ["gone"]
+
+
+def test_a_message_that_only_a_webhook_told_goes_too(keeping):
+    kept = keeping(sms_days=LIMIT)
+    applier = Applier(kept.inbox, kept.mirror, kept.calls, lambda: None)
+    for number, days in ((1, OLD), (2, NEW)):
+        told = {
+            "id": str(number),
+            "event_name": "sms.received",
+            "event_time": at(days),
+            "from_no": "447700900101",
+            "to_no": "442079460002",
+            "text": f"text {number}",
+        }
+        kept.inbox.receive(json.dumps(told).encode()).result(10)
+    kept.put(
+        "sms", 7, OLD, **{"from": "447700900101", "to": "442079460002", "message": "text 1", "type": "I"}
+    )
+    applier.run()
+    assert kept.ask("SELECT count(*) FROM _messages") == [2]
+    kept.keeper.run()
+    assert kept.ask("SELECT text FROM _messages") == ["text 2"]
+
+
+def test_webhooks_go_from_the_old_end_and_never_unapplied(keeping, monkeypatch):
+    kept = keeping(inbox_days=LIMIT)
+    for number in range(5):
+        kept.inbox.receive(webhook(number)).result(10)
+
+    def put(tx):
+        tx.execute("UPDATE inbox SET received_at = ?, status = 'done' WHERE seq <= 3", (at(OLD),))
+        tx.execute("UPDATE inbox SET status = 'new' WHERE seq = 3")
+
+    kept.inbox.database.write(put)
+    kept.keeper.run()
+    assert [row.seq for row in kept.inbox.after(0, 10)] == [3, 4, 5]
+    kept.inbox.mark([(3, "failed", "no")])
+    kept.keeper.run()
+    assert [row.seq for row in kept.inbox.after(0, 10)] == [4, 5]
+
+
+def test_audit_and_journal_end_too(keeping):
+    kept = keeping(audit_days=LIMIT, logs_days=LIMIT)
+    audit.record(kept.house, "ann@example.com", "login")
+    journal.begin(kept.house, who="key", address="", method="POST", path="/sms", body=None)
+    for table in ("audit", "journal"):
+        kept.house.write(lambda tx, table=table: tx.execute(f"UPDATE {table} SET at = ?", (at(OLD),)))
+    kept.keeper.run()
+    assert journal.newest(kept.house) == []
+    assert {entry.who for entry in audit.newest(kept.house)} == {"retention"}
