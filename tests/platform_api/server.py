@@ -78,7 +78,7 @@ class Server:
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 
-            do_GET = do_POST = do_PATCH = do_DELETE = answer
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
             def log_message(self, *args: Any) -> None:
                 pass

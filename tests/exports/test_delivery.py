@@ -1,0 +1,286 @@
+"""Where schedules deliver to: a real mail server, a real HTTP server, real folders."""
+
+from __future__ import annotations
+
+import io
+import ssl
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from integration import clock
+from integration.exports import delivery
+from integration.exports.delivery import DeliveryFailed, Parcel, check_place
+from integration.house import export_deliveries, export_schedules
+from integration.platform_api.put import PutFailed, put
+from tests.exports.scheduling import Clock, Room, mailroom
+from tests.platform_api.server import Server
+
+CANARY = "canary-password"
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    fake = Clock("2026-11-18 12:00:00")
+    monkeypatch.setattr(clock, "unix", fake)
+    return fake
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 201)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, time: Clock) -> Iterator[Any]:
+    """Makes a room in which 18 November is complete and due, with these settings."""
+    made: list[Room] = []
+
+    def make(**sections: Any) -> Room:
+        room = Room(tmp_path / str(len(made)), time, **sections)
+        made.append(room)
+        return room
+
+    def due(room: Room) -> None:
+        room.cdrs("2026-11-18 10:00:00")
+        time.set("2026-11-19 01:31:00")
+        room.walked()
+
+    make.due = due  # type: ignore[attr-defined]
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+    yield make
+    for room in made:
+        room.close()
+
+
+def smtp(port: int, **more: Any) -> dict[str, Any]:
+    return {"host": "127.0.0.1", "port": port, "from": "calls@example.com", "starttls": False, **more}
+
+
+# --- e-mail ----------------------------------------------------------------------------------------------
+
+
+def test_a_letter_has_the_file_and_says_what_it_is(rooms: Any) -> None:
+    with mailroom() as mail:
+        room = rooms(smtp=smtp(mail.port))
+        room.schedule("Tägliche Anrufe", target="email", place="ann@example.com bob@example.org")
+        rooms.due(room)
+        room.deliver()
+        (letter,) = mail.letters
+    assert letter["Subject"] == "Tägliche Anrufe, 18 November 2026"
+    assert letter["To"] == "ann@example.com, bob@example.org"
+    assert (letter["From"], letter["Auto-Submitted"]) == ("calls@example.com", "auto-generated")
+    (attached,) = letter.iter_attachments()
+    assert attached.get_filename() == "tägliche-anrufe-2026-11-18.csv"
+    assert attached.get_content_type() == "text/csv"
+    assert b"2026-11-18 11:00:00" in attached.get_payload(decode=True)
+    assert "1 rows" in letter.get_body().get_content()
+
+
+def test_sent_again_after_a_crash_it_has_the_same_message_id(
+    rooms: Any, time: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mailroom() as mail:
+        room = rooms(smtp=smtp(mail.port))
+        schedule = room.schedule(target="email", place="ann@example.com")
+        rooms.due(room)
+        with monkeypatch.context() as broken:
+
+            def crash(*_: object) -> None:
+                raise KeyboardInterrupt
+
+            broken.setattr(export_deliveries, "delivered", crash)
+            with pytest.raises(KeyboardInterrupt):
+                room.deliver()
+        room.restart()
+        time.on(minutes=2)
+        room.deliver()
+        first, second = mail.letters
+        assert first["Message-ID"] == second["Message-ID"]
+        export_deliveries.deliver_again(room.house, schedule.id, "2026-11-18")
+        room.deliver()
+        assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a person asked for another one"
+
+
+def test_starttls_is_demanded_and_its_certificate_checked(
+    rooms: Any, time: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with mailroom(tls=context) as mail:
+        room = rooms(smtp=smtp(mail.port, starttls=None, user="switchroom", password=CANARY))
+        schedule = room.schedule(target="email", place="ann@example.com")
+        rooms.due(room)
+        room.deliver()
+        assert mail.letters == []
+        assert "certificate" in room.log(schedule)[0][2].lower()
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        time.on(hours=1)
+        room.deliver()
+        assert len(mail.letters) == 1
+    with mailroom() as plain:
+        room = rooms(smtp=smtp(plain.port, starttls=None))
+        schedule = room.schedule(target="email", place="ann@example.com")
+        room.walked()
+        time.set("2026-11-20 01:31:00")
+        room.walked()
+        room.deliver()
+        assert plain.letters == [], "without encryption nothing is sent"
+
+
+def test_a_wrong_password_is_told_without_it(rooms: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with mailroom() as mail:
+        room = rooms(smtp=smtp(mail.port, user="switchroom", password="canary-of-another-kind"))
+        schedule = room.schedule(target="email", place="ann@example.com")
+        rooms.due(room)
+        room.deliver()
+    assert mail.letters == []
+    assert "smtp.password" in room.log(schedule)[0][2]
+    assert "canary" not in f"{room.log(schedule)} {caplog.text} {room.schedules.trouble()}"
+
+
+def test_who_is_refused_does_not_make_the_others_get_it_twice(rooms: Any) -> None:
+    with mailroom(refuse="gone@") as mail:
+        room = rooms(smtp=smtp(mail.port))
+        schedule = room.schedule(target="email", place="ann@example.com gone@example.com")
+        rooms.due(room)
+        room.deliver()
+        room.deliver()
+    assert len(mail.letters) == 1
+    ((_, state, result),) = room.log(schedule)
+    assert state == "delivered"
+    assert "gone@example.com (550 nobody here)" in result
+
+
+def test_a_file_too_large_for_mail_holds_up_no_other(
+    rooms: Any, time: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mailroom() as mail:
+        room = rooms(smtp=smtp(mail.port))
+        schedule = room.schedule(target="email", place="ann@example.com")
+        room.cdrs("2026-11-18 10:00:00", "2026-11-18 10:00:01")
+        monkeypatch.setattr(delivery, "MOST_MAIL_BYTES", 40)
+        time.set("2026-11-20 01:31:00")
+        room.walked()
+        room.deliver()
+    assert [line[:2] for line in room.log(schedule)] == [
+        ("2026-11-18", "failed"),
+        ("2026-11-19", "delivered"),
+    ]
+
+
+# --- HTTP ------------------------------------------------------------------------------------------------
+
+
+def test_put_names_the_file_by_its_period(
+    rooms: Any, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = rooms()
+    place = f"{server.url}/drop/box/?sig=canary-query"
+    schedule = room.schedule(target="put", place=place, secret="Bearer canary-token")
+    rooms.due(room)
+    room.deliver()
+    (asked,) = server.asked
+    assert (asked.method, asked.path) == ("PUT", "/drop/box/every-day-2026-11-18.csv")
+    assert asked.query == {"sig": ["canary-query"]}
+    assert asked.headers["Authorization"] == "Bearer canary-token"
+    assert asked.headers["X-Export-Rows"] == "1"
+    assert asked.headers["X-Export-Complete"] == "true"
+    assert int(asked.headers["Content-Length"]) == len(asked.body) == 42
+    told = f"{room.log(schedule)} {caplog.text} {schedule.shown_place}"
+    assert "canary" not in told
+
+
+def test_redirects_are_not_followed(rooms: Any, server: Server) -> None:
+    room = rooms()
+    server.routes["*"] = lambda asked, reply: reply.content(
+        b"", "text/plain", 307, {"Location": f"{server.url}/elsewhere"}
+    )
+    schedule = room.schedule(target="put", place=server.url, secret="Bearer canary-token")
+    rooms.due(room)
+    room.deliver()
+    assert [asked.path for asked in server.asked] == ["/every-day-2026-11-18.csv"]
+    assert "redirects are not followed" in room.log(schedule)[0][2]
+
+
+def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> None:
+    server.routes["*"] = lambda asked, reply: reply.raw(b"HTTP/1.1 2") or server.stopping.wait(5)
+    with pytest.raises(PutFailed, match="in time"):
+        put(server.url, io.BytesIO(b"x"), 1, {}, seconds=0.2)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://files.example.com/in", "http://192.0.2.7/", "ftp://files.example.com/", "https://", "/in",
+        "https://ann:secret@files.example.com/", "https://files.example.com/a b", "https://files.example.com:0/",
+        "https://files.example.com/\r\nX: y",
+    ],
+)  # fmt: skip
+def test_addresses_that_nothing_is_put_to(rooms: Any, url: str) -> None:
+    with pytest.raises(ValueError, match="address"):
+        check_place(rooms().settings, "put", url)
+
+
+# --- folders ---------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_below_the_allowed_one(rooms: Any, tmp_path: Path) -> None:
+    room = rooms(exports={"folder": tmp_path / "allowed"})
+    assert check_place(room.settings, "folder", " daily//calls/ ") == "daily/calls"
+    for place in ("../x", "/etc", "a/../../b", ".hidden", "a\\b", "a\nb"):
+        with pytest.raises(ValueError, match="folder"):
+            check_place(room.settings, "folder", place)
+    schedule = room.schedule(place="out/here")
+    (tmp_path / "allowed").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "allowed" / "out").symlink_to(tmp_path / "elsewhere")
+    rooms.due(room)
+    room.deliver()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert "has to be below" in room.log(schedule)[0][2]
+    (tmp_path / "allowed" / "out").unlink()
+    export_schedules.change(room.house, schedule)
+    room.deliver()
+    assert [path.name for path in (tmp_path / "allowed/out/here").iterdir()] == ["every-day-2026-11-18.csv"]
+
+
+def test_a_file_appears_under_its_name_only_whole(rooms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = rooms()
+    schedule = replace(room.schedule(), place="")
+
+    class Breaks(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell():
+                raise OSError(5, "Input/output error")
+            return super().read(10)
+
+        def seek(self, *_: int) -> int:
+            return 0
+
+    parcel = Parcel(Breaks(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
+    with pytest.raises(DeliveryFailed, match="can't be written"):
+        delivery.deliver(room.settings, schedule, parcel)
+    assert list((room.folder / "exports").iterdir()) == []
+
+
+def test_mail_needs_a_server_and_addresses(rooms: Any) -> None:
+    with pytest.raises(ValueError, match=r"smtp\.host"):
+        check_place(rooms().settings, "email", "ann@example.com")
+    room = rooms(smtp=smtp(25))
+    assert check_place(room.settings, "email", "ann@example.com; bob@example.org") == (
+        "ann@example.com bob@example.org"
+    )
+    for place in ("", "nobody", "a@b <c@example.com>", "x@example.com\r\nBcc: y@example.com z"):
+        with pytest.raises(ValueError, match="address"):
+            check_place(room.settings, "email", place)

@@ -1,0 +1,317 @@
+"""Schedules: each period once, when it is complete, whatever breaks on the way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration import clock
+from integration.house import audit, export_deliveries, export_schedules, people
+from tests.exports.scheduling import BOSS, Clock, Room
+from tests.harness import wait_for
+from tests.platform_api.server import Server
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    fake = Clock("2026-11-18 12:00:00")
+    monkeypatch.setattr(clock, "unix", fake)
+    return fake
+
+
+@pytest.fixture
+def room(tmp_path: Path, time: Clock) -> Iterator[Room]:
+    room = Room(tmp_path, time)
+    yield room
+    room.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 201)
+    yield server
+    server.close()
+
+
+def complete(room: Room, *days: str) -> None:
+    """These UTC days are compared just now, and the collection was read."""
+    for day in days:
+        room.counted(day)
+    room.walked()
+
+
+def test_the_local_day_is_delivered_once_in_the_schedules_zone(room: Room, time: Clock) -> None:
+    schedule = room.schedule()
+    # Berlin's 18 November is from 23:00 UTC the day before.
+    room.cdrs("2026-11-17 22:59:59", "2026-11-17 23:00:00", "2026-11-18 22:59:59", "2026-11-18 23:00:00")
+    time.set("2026-11-19 01:29:00")
+    complete(room, "2026-11-17", "2026-11-18")
+    room.deliver()
+    assert room.files() == {}, "it is not 2:30 in Berlin yet"
+    time.on(minutes=1)
+    for _ in range(3):
+        room.deliver()
+        room.restart()
+    lines = ['"id","calldate"', '2,"2026-11-18 00:00:00"', '3,"2026-11-18 23:59:59"', ""]
+    assert room.files() == {"every-day-2026-11-18.csv": "\r\n".join(lines)}
+    assert [line[:2] for line in room.log(schedule)] == [("2026-11-18", "delivered")]
+    entry = audit.newest(room.house)[0]
+    assert (entry.who, entry.what, entry.about) == (
+        "schedule Every day",
+        "export",
+        "every-day-2026-11-18.csv",
+    )
+    with room.house.read() as connection:
+        (attempt,) = export_deliveries.attempts(connection, schedule.id)
+    assert (attempt.rows, attempt.bytes) == (2, 67)
+
+
+def test_over_both_changes_of_the_clocks_each_local_day_comes_once(room: Room, time: Clock) -> None:
+    """At 2:30, which one Sunday has not and another has twice."""
+    for begin, end, days in (
+        ("2026-03-27 12:00:00", "2026-03-30 12:00:00", ["27", "28", "29"]),
+        ("2026-10-23 12:00:00", "2026-10-26 12:00:00", ["23", "24", "25"]),
+    ):
+        month = begin[:7]
+        time.set(begin)
+        schedule = room.schedule(f"Around {month}")
+        stop = Clock(end)()
+        while time() < stop:
+            time.on(hours=1)
+            room.walked()
+            room.deliver(schedule)
+        assert [line[:2] for line in room.log(schedule)] == [(f"{month}-{day}", "delivered") for day in days]
+
+
+def test_it_waits_for_the_ledger_then_delivers_what_is_there_and_the_rest_later(
+    room: Room, time: Clock
+) -> None:
+    schedule = room.schedule()
+    room.cdrs("2026-11-18 10:00:00")
+    time.set("2026-11-19 01:31:00")
+    room.walked()
+    room.counted("2026-11-17")
+    time.on(minutes=1)
+    room.counted("2026-11-18", total=2, ours=1)
+    room.deliver()
+    time.set("2026-11-19 07:29:00")
+    room.deliver()
+    assert room.files() == {}, "six hours are not over"
+    with room.house.read() as connection:
+        standing = export_deliveries.standings(connection, schedule.id)["2026-11-18"]
+    assert standing.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
+    assert room.schedules.trouble() is None
+
+    time.set("2026-11-19 07:31:00")
+    room.deliver()
+    room.deliver()
+    assert list(room.files()) == ["every-day-2026-11-18-incomplete.csv"]
+    room.cdrs("2026-11-18 11:00:00", first=2)
+    room.counted("2026-11-18", total=2, ours=2)
+    room.deliver()
+    room.deliver()
+    assert room.files()["every-day-2026-11-18.csv"].count("\r\n") == 3
+    assert [line[1] for line in room.log(schedule)] == ["incomplete", "delivered"]
+
+
+def test_or_it_keeps_waiting_and_says_so(room: Room, time: Clock) -> None:
+    schedule = room.schedule(incomplete=False)
+    time.set("2026-11-19 01:31:00")
+    room.deliver()
+    assert room.schedules.trouble() is None
+    time.set("2026-11-19 08:00:00")
+    room.deliver()
+    assert room.files() == {}
+    assert (room.schedules.trouble() or "").startswith("Every day: 2026-11-18 waits for its records: /cdrs")
+    complete(room, "2026-11-17", "2026-11-18")
+    room.deliver()
+    assert room.schedules.trouble() is None
+    assert [line[1] for line in room.log(schedule)] == ["delivered"]
+
+
+def test_one_that_waits_holds_up_no_later_one(room: Room, time: Clock) -> None:
+    schedule = room.schedule(incomplete=False)
+    time.set("2026-11-20 12:00:00")
+    # What the platform counted and we lack is lacking, whatever was walked since.
+    room.counted("2026-11-18", total=9, ours=8)
+    room.walked()
+    room.counted("2026-11-19")
+    room.cdrs("2026-11-19 10:00:00")
+    room.deliver()
+    assert [line[:2] for line in room.log(schedule)] == []
+    time.set("2026-11-21 12:00:00")
+    complete(room, "2026-11-19", "2026-11-20")
+    room.deliver()
+    assert [line[:2] for line in room.log(schedule)] == [("2026-11-20", "delivered")]
+
+
+def test_a_crash_between_delivery_and_mark_repeats_it_under_the_same_name(
+    room: Room, time: Clock, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = room.schedule(target="put", place=f"{server.url}/in")
+    time.set("2026-11-19 01:31:00")
+    complete(room, "2026-11-17", "2026-11-18")
+    with monkeypatch.context() as broken:
+
+        def crash(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        broken.setattr(export_deliveries, "delivered", crash)
+        with pytest.raises(KeyboardInterrupt):
+            room.deliver()
+    room.restart()
+    room.deliver()
+    assert len(server.asked) == 1, "not at once: what crashed us may do so again"
+    time.on(minutes=2)
+    room.deliver()
+    room.deliver()
+    assert [asked.path for asked in server.asked] == ["/in/every-day-2026-11-18.csv"] * 2
+    assert [line[1] for line in room.log(schedule)] == ["delivered"]
+
+
+def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
+    room: Room, time: Clock, server: Server
+) -> None:
+    schedule = room.schedule(target="put", place=f"{server.url}/in")
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 503)
+    time.set("2026-11-19 01:31:00")
+    complete(room, "2026-11-17", "2026-11-18")
+    tried = []
+    begun = time()
+    while len(tried) < 6:
+        before = len(server.asked)
+        room.deliver()
+        if len(server.asked) > before:
+            tried.append(time() - begun)
+        time.on(minutes=1)
+    gaps = [later - earlier for earlier, later in pairwise(tried)]
+    assert gaps == sorted(gaps)
+    assert gaps[0] < 120
+    assert 3600 * 2 < gaps[-1] < 3600 * 4
+    assert room.schedules.trouble() == "Every day: 127.0.0.1 answered 503"
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 204)
+    export_schedules.change(room.house, schedule)
+    room.deliver()
+    assert room.schedules.trouble() is None, "saving it tries again at once"
+    assert [line[1] for line in room.log(schedule)] == ["failed"] * 6 + ["delivered"]
+
+
+def test_one_that_hangs_blocks_no_other(room: Room, time: Clock, server: Server) -> None:
+    let_go = threading.Event()
+
+    def hang(asked: Any, reply: Any) -> None:
+        let_go.wait(10)
+        reply.content(b"", "text/plain", 500)
+
+    server.routes["*"] = hang
+    room.schedule("Hangs", target="put", place=f"{server.url}/in")
+    room.schedule("Works")
+    time.set("2026-11-19 01:31:00")
+    complete(room, "2026-11-17", "2026-11-18")
+    room.schedules.run()
+    room.schedules.run()
+    wait_for(room.files, "the other one's file")
+    assert list(room.files()) == ["works-2026-11-18.csv"]
+    assert not room.schedules.trouble()
+    let_go.set()
+    wait_for(room.schedules.trouble, "the failure to show")
+    assert room.schedules.trouble() == "Hangs: 127.0.0.1 answered 500"
+    assert len(server.asked) == 1, "the second look began nothing twice"
+
+
+def test_after_an_outage_of_the_box_31_days_are_caught_up_the_oldest_first(room: Room, time: Clock) -> None:
+    schedule = room.schedule()
+    time.set("2026-12-29 12:00:00")
+    room.walked()
+    room.deliver()
+    log = room.log(schedule)
+    assert log[0][:2] == ("2026-11-27", "skipped")
+    assert [line[0] for line in log[1:]] == sorted(line[0] for line in log[1:])
+    assert (len(log), log[1][0], log[-1][0]) == (32, "2026-11-28", "2026-12-28")
+    room.deliver()
+    assert len(room.log(schedule)) == 32, "skipped is said once"
+
+
+def test_records_without_a_date_are_exported_as_they_are_now_and_once(room: Room, time: Clock) -> None:
+    schedule = room.schedule(export="calllabels", args={"columns": "id"})
+    time.set("2026-11-24 12:00:00")
+    room.put("calllabels", {"id": 3})
+    room.walked("calllabels")
+    room.deliver()
+    assert list(room.files()) == ["every-day-2026-11-23.csv"]
+    assert [line[:2] for line in room.log(schedule)] == [
+        ("2026-11-22", "skipped"),
+        ("2026-11-23", "delivered"),
+    ]
+
+
+def test_weeks_and_months(room: Room, time: Clock) -> None:
+    room.schedule("Weeks", every="week")
+    room.schedule("Months", every="month", form="jsonl")
+    time.set("2026-12-01 12:00:00")
+    room.walked()
+    room.deliver()
+    assert list(room.files()) == ["months-2026-11.jsonl", "weeks-2026-W47.csv", "weeks-2026-W48.csv"]
+
+
+def test_paused_it_delivers_nothing_and_goes_on_with_what_comes(room: Room, time: Clock) -> None:
+    schedule = room.schedule()
+    export_schedules.pause(room.house, schedule.id)
+    time.set("2026-11-20 12:00:00")
+    room.walked()
+    room.deliver()
+    assert room.files() == {}
+    export_schedules.resume(room.house, schedule.id)
+    room.deliver()
+    assert room.files() == {}
+    time.set("2026-11-21 12:00:00")
+    room.walked()
+    room.deliver()
+    assert list(room.files()) == ["every-day-2026-11-20.csv"]
+
+
+def test_run_now_delivers_the_last_period_once_more(room: Room, time: Clock) -> None:
+    schedule = room.schedule()
+    room.cdrs("2026-11-17 10:00:00")
+    export_deliveries.deliver_again(room.house, schedule.id, "2026-11-17")
+    room.deliver()
+    assert list(room.files()) == ["every-day-2026-11-17-incomplete.csv"], "nobody waits for a ledger"
+    complete(room, "2026-11-16", "2026-11-17")
+    export_deliveries.deliver_again(room.house, schedule.id, "2026-11-17")
+    room.deliver()
+    room.deliver()
+    assert [line[1] for line in room.log(schedule)] == ["incomplete", "delivered"]
+
+
+def test_it_ends_with_the_right_of_whoever_made_it(room: Room, time: Clock) -> None:
+    schedule = room.schedule()
+    time.set("2026-11-19 01:31:00")
+    complete(room, "2026-11-17", "2026-11-18")
+    people.set_right(room.house, BOSS, "export", False)
+    room.deliver()
+    assert room.files() == {}
+    assert "right “export”" in room.log(schedule)[0][2]
+    people.create(room.house, "next@example.com", "admin")
+    people.remove(room.house, BOSS)
+    time.on(hours=1)
+    room.deliver()
+    assert "may export no longer" in room.log(schedule)[1][2]
+    assert "may export no longer" in (room.schedules.trouble() or "")
+
+
+def test_house_db_that_cannot_be_written_delivers_nothing(
+    room: Room, time: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.schedule()
+    time.set("2026-11-19 01:31:00")
+    complete(room, "2026-11-17", "2026-11-18")
+    room.house.close()
+    with pytest.raises(Exception, match="closed"):
+        room.deliver()
+    assert room.files() == {}
