@@ -6,8 +6,6 @@ import { start as live } from "./live.js";
 import { start as act } from "./act.js";
 import { start as bell } from "./bell.js";
 
-for (const button of document.querySelectorAll("[data-action][hidden], [data-copy][hidden]")) button.hidden = false;
-
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy], [data-action='theme']");
   if (!button) return;

@@ -1,5 +1,4 @@
 // A sound and a notice on the desktop when a call rings, for who asked for them. The tab that reads the stream rings.
-const get = (name) => { try { return localStorage.getItem(name) === "1"; } catch { return false; } };
 let rung = null;
 
 function sound() {
@@ -18,18 +17,18 @@ function sound() {
 export function ring(data) {
   if (!data.say || rung === data.id) return;
   rung = data.id;
-  if (get("bell-sound")) sound();
-  if (get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => { focus(); location.assign("/"); };
+  if (kept.get("bell-sound")) sound();
+  if (kept.get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => { focus(); location.assign("/"); };
 }
 
 export function start() {
   for (const box of document.querySelectorAll("[data-bell]")) {
     const name = `bell-${box.dataset.bell}`;
-    box.checked = get(name);
+    box.checked = kept.get(name);
     box.addEventListener("change", async () => {
       if (box.checked && box.dataset.bell === "notice" && (!("Notification" in window) || await Notification.requestPermission() !== "granted")) box.checked = false;
       if (box.checked && box.dataset.bell === "sound") sound();
-      try { localStorage.setItem(name, box.checked ? "1" : "0"); } catch { /* private mode */ }
+      kept.set(name, box.checked && "1");
     });
   }
 }

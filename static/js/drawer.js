@@ -17,7 +17,6 @@ export async function open(id, unasked) {
   const html = await answer.text();
   if (unasked && busy()) return;
   drawer.innerHTML = html;
-  for (const button of drawer.querySelectorAll("[hidden][data-copy]")) button.hidden = false;
   drawer.hidden = false;
   mark(id);
   tick();

@@ -1,7 +1,7 @@
 import { close, open, shown } from "./drawer.js";
 
 const NAME = "keys-off";
-const off = () => { try { return localStorage.getItem(NAME) === "1"; } catch { return false; } };
+const off = () => kept.get(NAME);
 let waiting = 0;
 
 const rows = () => [...document.querySelectorAll("[data-list] tr.row")].filter((row) => row.offsetParent !== null);
@@ -63,6 +63,6 @@ export function start() {
   const box = document.getElementById("keys-on");
   if (!box) return;
   box.checked = !off();
-  box.addEventListener("change", () => { try { if (box.checked) localStorage.removeItem(NAME); else localStorage.setItem(NAME, "1"); } catch { /* private mode */ } });
+  box.addEventListener("change", () => kept.set(NAME, !box.checked && "1"));
   document.getElementById("sheet").addEventListener("click", (event) => { if (event.target.id === "sheet") event.target.close(); });
 }

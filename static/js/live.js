@@ -35,7 +35,7 @@ function say(text) {
 }
 
 function place(row) {
-  const body = list.tBodies.namedItem?.(row.dataset.group) || list.querySelector(`tbody[data-group="${row.dataset.group}"]`);
+  const body = document.getElementById(`group-${row.dataset.group}`);
   const old = document.getElementById(row.id);
   const same = old && old.dataset.group === row.dataset.group;
   const chosen = old?.getAttribute("aria-selected");
@@ -84,7 +84,7 @@ async function refresh(whole) {
     const other = fresh.getElementById(region.id);
     if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
     if (region === list) for (const body of list.tBodies) {
-      const twin = body.id ? fresh.getElementById(body.id) : other.querySelector(`tbody[data-group="${body.dataset.group}"]`);
+      const twin = fresh.getElementById(body.id);
       if (twin) { body.replaceChildren(...twin.childNodes); body.hidden = twin.hidden; }
     } else region.replaceChildren(...other.childNodes);
   }
@@ -93,13 +93,11 @@ async function refresh(whole) {
     if (other) badge.textContent = other.textContent;
   }
   if (whole) last = fresh.body.dataset.change;
-  reveal();
   tick();
   seen();
   return true;
 }
 
-const reveal = () => { for (const b of document.querySelectorAll("[data-copy][hidden]")) b.hidden = false; };
 const soon = () => { refreshing ||= setTimeout(() => { refreshing = null; refresh(false); }, 800); };
 
 function take(name, data, id) {
@@ -109,7 +107,7 @@ function take(name, data, id) {
   counts(data.counts);
   if (name === "call") {
     say(data.say);
-    if (list) { place(fragment(data.html).firstElementChild); tidy(); reveal(); soon(); }
+    if (list) { place(fragment(data.html).firstElementChild); tidy(); soon(); }
     else if (page === "calls" && data.ended) more();
     else if (page === "missed" && data.ended) soon();
     again(data.id);

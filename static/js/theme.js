@@ -1,17 +1,20 @@
 // Before the first paint, so that nothing flashes: hence a plain script in the head.
 (() => {
   const root = document.documentElement;
-  const read = () => { try { return localStorage.getItem("theme"); } catch { return null; } };
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  // What this browser remembers of a person's wishes; a private window remembers nothing.
+  window.kept = {
+    get: (name) => { try { return localStorage.getItem(name); } catch { return null; } },
+    set: (name, value) => { try { if (value) localStorage.setItem(name, value); else localStorage.removeItem(name); } catch { /* private */ } },
+  };
   const apply = (theme) => { if (theme) root.dataset.theme = theme; else delete root.dataset.theme; };
-  apply(read());
+  apply(kept.get("theme"));
   addEventListener("storage", (event) => { if (event.key === "theme") apply(event.newValue); });
   window.switchTheme = () => {
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    const wanted = (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
     // Choosing what the system has anyway means following the system again.
-    const wanted = dark ? "light" : "dark";
-    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-    const theme = wanted === system ? null : wanted;
-    try { if (theme) localStorage.setItem("theme", theme); else localStorage.removeItem("theme"); } catch { /* private mode */ }
+    const theme = (wanted === "dark") === dark.matches ? null : wanted;
+    kept.set("theme", theme);
     apply(theme);
   };
 })();

@@ -255,6 +255,15 @@ def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, sit
     wait_for(lambda: at() > 42.2, "it to play")
 
 
+def test_who_may_not_listen_sees_the_call_without_a_complaint(site, some, page, problems):
+    watch(page, problems)
+    log_in(site, page.context, "viewer")
+    page.goto(site.url + "/calls/1")
+    expect(page.locator("main")).to_contain_text("Listening needs the right")
+    expect(page.locator(".num .copy").first).to_be_attached()
+    assert problems == []
+
+
 def test_everything_can_be_read_without_scripts(site, some, browser):
     context = browser.new_context(java_script_enabled=False)
     log_in(site, context)
@@ -272,7 +281,7 @@ def test_everything_can_be_read_without_scripts(site, some, browser):
 
 def test_scripts_and_style_together_stay_small():
     files = [ROOT / "static" / "app.css", *(ROOT / "static" / "js").glob("*.js")]
-    assert sum(file.stat().st_size for file in files) < 60_000
+    assert sum(file.stat().st_size for file in files) < 60 * 1024
 
 
 def test_a_table_names_its_columns_and_rows(browse, some, page):
