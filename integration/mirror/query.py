@@ -67,9 +67,10 @@ class Query:
     """One question about a collection. `page` counts from 1.
 
     `missing` includes records that are no longer on the platform (the facade never does); `hidden` are fields
-    that this caller may not use; `start` is (key, page) where that page is known to end with that key, for a
-    question `in_key_order`. Every method raises QueryError for a property no record has and for a value
-    the property can't have; sqlite3.OperationalError 'interrupted' when the connection's deadline passes.
+    that this caller may not use; `start` is (key, count) where so many matching records are known to come up
+    to that key, for a question `in_key_order`. Every method raises QueryError for a property no record has
+    and for a value the property can't have; sqlite3.OperationalError 'interrupted' when the connection's
+    deadline passes.
     """
 
     resource: Resource
@@ -141,6 +142,23 @@ class Query:
         """This page's records, comma-separated: the inside of the envelope's `data`."""
         return b",".join(self.texts(connection))
 
+    def key_behind(
+        self, connection: sqlite3.Connection, start: tuple[object, int] | None, count: int
+    ) -> object | None:
+        """The key of the `count`th record behind `start`; None where there are fewer."""
+        binder = self.binder(connection)
+        table, key = f'"{self.resource.table}"', f'"{self.resource.key}"'
+        down = self.sort is not None and self.descending
+        where = self.where(binder)
+        if start is not None:
+            where += f" AND {key} {'<' if down else '>'} {binder.bind(start[0])}"
+        row = connection.execute(
+            f"SELECT {key} FROM {table} WHERE {where} ORDER BY {key} {'DESC' if down else 'ASC'}"
+            f" LIMIT 1 OFFSET {binder.bind(count - 1)}",
+            binder.values,
+        ).fetchone()
+        return None if row is None else row[0]
+
     def _page(self, connection: sqlite3.Connection, columns: str) -> tuple[str, dict[str, object]]:
         """SQL and its values. Keys are found, sorted and skipped first; only this page's records are read."""
         binder = self.binder(connection)
@@ -159,7 +177,7 @@ class Query:
         if self.start is not None and self.in_key_order:
             sign = "<" if order.endswith("DESC") else ">"
             where += f" AND {'+' if windowed else ''}{key} {sign} {binder.bind(self.start[0])}"
-            offset -= self.start[1] * self.limit
+            offset -= self.start[1]
         skip = binder.bind(min(offset, _FAR))
         if windowed:
             # Without the plus SQLite walks the keys from the oldest record on, to spare itself the sort.

@@ -2,13 +2,15 @@
 
 Clients that collect a collection ask for page after page with the same filter. The key that a page ended with
 spares the next one from skipping all records before it, and the total needs to be counted once. Both hold
-exactly as long as the collection's version does, which stands in the same snapshot as the records.
+exactly as long as the collection's version does, which stands in the same snapshot as the records. Places in
+the whole collection, without a filter, hold longer: a record behind all others moves none of them.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from bisect import bisect_right, insort
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
@@ -19,6 +21,10 @@ from integration.mirror.query import Query
 
 GROWING = ("cdrs", "monitors", "sms", "voicemessages")
 """Collections large enough for it to matter."""
+
+
+STEP = 5000
+"""Records between two places that are noted on the way to a deep page."""
 
 
 def _triggers(table: str) -> str:
@@ -35,6 +41,18 @@ END;
 CREATE TRIGGER IF NOT EXISTS {table}_changed AFTER UPDATE ON {table} WHEN {told} BEGIN
     UPDATE _versions SET number = number + 1 WHERE name = '{table}';
 END;
+INSERT OR IGNORE INTO _orders VALUES ('{table}', 0);
+CREATE TRIGGER IF NOT EXISTS {table}_inserted_before AFTER INSERT ON {table}
+    WHEN new.id < (SELECT max(id) FROM {table}) BEGIN
+    UPDATE _orders SET number = number + 1 WHERE name = '{table}';
+END;
+CREATE TRIGGER IF NOT EXISTS {table}_deleted_before AFTER DELETE ON {table} BEGIN
+    UPDATE _orders SET number = number + 1 WHERE name = '{table}';
+END;
+CREATE TRIGGER IF NOT EXISTS {table}_missed_before AFTER UPDATE OF _missing_since ON {table}
+    WHEN new._missing_since IS NOT old._missing_since BEGIN
+    UPDATE _orders SET number = number + 1 WHERE name = '{table}';
+END;
 """
 
 
@@ -42,11 +60,33 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS _versions (
     name TEXT PRIMARY KEY, number INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS _orders (
+    name TEXT PRIMARY KEY, number INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 """ + "".join(_triggers(table) for table in GROWING)
-"""`_versions`: a number for each growing collection, another one whenever its records are."""
+"""`_versions`: a number for each growing collection, another one whenever its records are. `_orders`: another
+one only when the place of a record in the order of ids is."""
 
 _KEPT = 200
-_PAGES_KEPT = 2000
+_PLACES_KEPT = 5000
+
+
+class _Places:
+    """Keys in order, by how many records there are up to each."""
+
+    def __init__(self) -> None:
+        self._counts: list[int] = []
+        self._keys: dict[int, Any] = {}
+
+    def near(self, count: int) -> tuple[Any, int] | None:
+        """The last one known with at most `count` records up to it, and how many those are."""
+        at = bisect_right(self._counts, count)
+        return (self._keys[self._counts[at - 1]], self._counts[at - 1]) if at else None
+
+    def note(self, count: int, key: Any) -> None:
+        if count not in self._keys and len(self._counts) < _PLACES_KEPT:
+            insort(self._counts, count)
+            self._keys[count] = key
 
 
 class Shortcuts:
@@ -55,11 +95,11 @@ class Shortcuts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._totals: OrderedDict[Any, int] = OrderedDict()
-        self._ends: OrderedDict[Any, dict[int, Any]] = OrderedDict()
+        self._places: OrderedDict[Any, _Places] = OrderedDict()
 
     def total(self, connection: sqlite3.Connection, question: Query) -> int:
         """As `question.total(connection)`."""
-        version = _version(connection, question)
+        version = _number(connection, "_versions", question)
         if version is None:
             return question.total(connection)
         asked = (version, _same(question))
@@ -73,30 +113,58 @@ class Shortcuts:
 
     def texts(self, connection: sqlite3.Connection, question: Query) -> list[bytes]:
         """As `question.texts(connection)`."""
-        version = _version(connection, question) if question.in_key_order else None
-        if version is None:
+        places = self._places_of(connection, question) if question.in_key_order else None
+        if places is None:
             return question.texts(connection)
-        asked = (version, _same(question), question.descending and question.sort is not None, question.limit)
+        before = (question.page - 1) * question.limit
+        self._walk(connection, question, places, before)
         with self._lock:
-            ends = self._ends.get(asked, {})
-            near = max((page for page in ends if page < question.page), default=None)
-            start = None if near is None else (ends[near], near)
+            start = places.near(before)
         texts = replace(question, start=start).texts(connection)
         if len(texts) == question.limit:
             end = orjson.loads(texts[-1]).get(question.resource.key)
             with self._lock:
-                ends = self._ends.get(asked, {})
-                if len(ends) < _PAGES_KEPT:
-                    _keep(self._ends, asked, {**ends, question.page: end})
+                places.note(before + question.limit, end)
         return texts
 
+    def _places_of(self, connection: sqlite3.Connection, question: Query) -> _Places | None:
+        descending = question.descending and question.sort is not None
+        plain = not question.conditions and not question.missing and not descending
+        number = _number(connection, "_orders" if plain else "_versions", question)
+        if number is None:
+            return None
+        asked = (number, plain, _same(question), descending)
+        with self._lock:
+            places = self._places.get(asked) or _Places()
+            _keep(self._places, asked, places)
+        return places
 
-def _version(connection: sqlite3.Connection, question: Query) -> tuple[str, int] | None:
-    """The collection's version in this snapshot; None where it is not counted."""
+    def _walk(self, connection: sqlite3.Connection, question: Query, places: _Places, before: int) -> None:
+        """Note places on the way to a deep page of the whole collection: the index is read once, not for
+        every such page. With a filter, what was found on the way would cost as much as the page."""
+        if question.conditions or question.missing:
+            return
+        while True:
+            with self._lock:
+                start = places.near(before)
+            count = (start[1] if start else 0) + STEP
+            if count > before:
+                return
+            key = question.key_behind(connection, start, STEP)
+            if key is None:
+                return
+            with self._lock:
+                places.note(count, key)
+                if places.near(count) != (key, count):
+                    return
+
+
+def _number(connection: sqlite3.Connection, table: str, question: Query) -> tuple[str, int] | None:
+    """The collection's number in this snapshot; None where it is not counted."""
     if question.resource.table not in GROWING:
         return None
     row = connection.execute(
-        "SELECT number FROM _versions WHERE name = ?", (question.resource.table,)
+        f"SELECT number FROM {table} WHERE name = ?", (question.resource.table,)
     ).fetchone()
     return None if row is None else (question.resource.table, row[0])
 

@@ -15,6 +15,7 @@ from integration.catalogue import resource
 from integration.database import Database
 from integration.documents import Document
 from integration.mirror import query, records
+from integration.mirror import shortcuts as shortcuts_module
 from integration.mirror.schema import open_mirror
 from integration.mirror.shortcuts import Shortcuts
 from integration.mirror.upsert import upsert
@@ -84,6 +85,68 @@ def test_the_next_page_begins_behind_the_last_and_skips_nothing(mirror: Database
         for page in range(1, 11):
             shortcuts.texts(connection, asked(limit="10", page=str(page)))
     assert not [sql for sql in seen if "OFFSET" in sql and "OFFSET 0" not in sql]
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shortcuts_module, "STEP", 10)
+
+
+def read_by(mirror: Database, shortcuts: Shortcuts, page: int, **args: str) -> tuple[list[int], list[str]]:
+    """Ids of a page of ten, and the statements that looked for a place on the way to it."""
+    with counted(mirror) as (connection, seen):
+        texts = shortcuts.texts(connection, asked(limit="10", page=str(page), **args))
+    return [json.loads(text)["id"] for text in texts], [sql for sql in seen if "LIMIT 1 OFFSET" in sql]
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_deep_page_asked_for_first_leaves_places_for_all_others(mirror: Database) -> None:
+    shortcuts = Shortcuts()
+    ids, looked = read_by(mirror, shortcuts, 8)
+    assert ids == list(range(71, 81))
+    assert len(looked) == 7
+    for page in (3, 8, 5):
+        ids, looked = read_by(mirror, shortcuts, page)
+        assert ids == list(range(page * 10 - 9, page * 10 + 1))
+        assert looked == []
+    with counted(mirror) as (connection, seen):
+        texts = shortcuts.texts(connection, asked(limit="7", page="9"))
+    assert [json.loads(text)["id"] for text in texts] == list(range(57, 64))
+    assert [sql for sql in seen if "OFFSET 6" in sql]
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_places_hold_while_records_only_come_behind(mirror: Database) -> None:
+    shortcuts = Shortcuts()
+    read_by(mirror, shortcuts, 9)
+    put(mirror, 101, 102)
+    put(mirror, 5, src="1002", asked_at="2026-09-02 09:00:00")
+    assert read_by(mirror, shortcuts, 9) == (list(range(81, 91)), [])
+    assert read_by(mirror, shortcuts, 11)[0] == [101, 102]
+
+
+@pytest.mark.usefixtures("small_steps")
+@pytest.mark.parametrize("args", [{}, {"sort": "id", "dir": "DESC"}])
+def test_places_are_found_anew_when_an_earlier_record_comes_goes_or_is_back(
+    mirror: Database, args: dict[str, str]
+) -> None:
+    shortcuts = Shortcuts()
+
+    def agree() -> None:
+        for page in (9, 4, 1, 10):
+            question = asked(limit="10", page=str(page), **args)
+            with mirror.read() as connection:
+                assert shortcuts.texts(connection, question) == question.texts(connection)
+
+    agree()
+    put(mirror, 0)
+    agree()
+    mirror.write(lambda tx: records.mark_missing(tx, CDRS, [3, 50], "2026-09-03 00:00:00"))
+    agree()
+    put(mirror, 3, asked_at="2026-09-04 09:00:00")
+    agree()
+    put(mirror, 150)
+    agree()
 
 
 def test_the_total_is_counted_once(mirror: Database) -> None:
