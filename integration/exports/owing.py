@@ -11,10 +11,12 @@ from zoneinfo import ZoneInfo
 
 from integration import clock
 from integration.catalogue import resource
+from integration.catalogue.shapes import Resource
 from integration.exports import asking, periods, rights
 from integration.exports.asking import NoSuchExport
 from integration.exports.periods import Period
 from integration.exports.presets import CALLS
+from integration.exports.selection import HISTORY
 from integration.house import export_deliveries
 from integration.house.export_deliveries import Attempt, Standing
 from integration.house.export_schedules import Schedule
@@ -74,10 +76,13 @@ class Owed:
         )
 
     def lacking(self, mirror: sqlite3.Connection) -> str | None:
-        """What keeps its records from being complete; None where nothing does. Calls are made of CDRs."""
+        """What keeps its records from being complete; None where nothing does."""
         chosen, _ = asking.named(self.schedule.export)
+        of = resource(rights.rights_of(chosen))
         since, until = self.bounds
-        found = settled.lacking(mirror, resource(rights.rights_of(chosen)), since, until)
+        if not grows(chosen):
+            return settled.unread(mirror, of, until)
+        found = settled.lacking(mirror, of, since, until)
         if found is None and chosen is CALLS:
             count = settled.going_on(mirror, since, until)
             return f"{count} of its calls are still going on" if count else None
@@ -100,7 +105,7 @@ def owed(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> list[O
 def given_up(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> tuple[Owed, str] | None:
     """The newest of what is too old to be caught up, and why; None where nothing is.
 
-    Of records without a date only the last period is: what they were before nobody knows any more.
+    Of settings only the last period is: what they were before nobody knows any more.
     """
     most = _most(schedule)
     period = next(islice(_ended(schedule, now), most, None))
@@ -109,7 +114,7 @@ def given_up(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> tu
     if standing.state != "open" or clock.stamp(one.due_at) <= schedule.since:
         return None
     if most == 1:
-        return one, "not caught up: its records can only be exported as they are now"
+        return one, "not caught up: settings can only be exported as they are now"
     return one, f"not caught up, nor what is before it: more than {most} periods behind"
 
 
@@ -119,9 +124,14 @@ def newest(schedule: Schedule, now: datetime) -> Period:
     return periods.holding(schedule.every, now.astimezone(zone).date()).before
 
 
+def grows(chosen: Resource) -> bool:
+    """Whether a period has records of its own. Settings are exported as a whole, as they are now."""
+    return rights.rights_of(chosen) in HISTORY
+
+
 def _most(schedule: Schedule) -> int:
     try:
-        return 1 if asking.named(schedule.export)[0].date is None else MOST_PERIODS
+        return MOST_PERIODS if grows(asking.named(schedule.export)[0]) else 1
     except NoSuchExport:
         # The attempt will say so.
         return MOST_PERIODS

@@ -20,7 +20,7 @@ from integration.context import House
 from integration.errors import QueryError, SwitchroomError
 from integration.exports import asking, delivery, rights
 from integration.exports.delivery import DeliveryFailed, Parcel
-from integration.exports.owing import Owed, given_up, owed
+from integration.exports.owing import Owed, given_up, grows, owed
 from integration.house import export_deliveries, export_schedules, people
 from integration.house.export_schedules import Schedule
 from integration.settings import Settings
@@ -176,7 +176,7 @@ class Schedules:
             raise rights.NotAllowed(f"{schedule.who} may export no longer; somebody who may has to save it")
         only = rights.only_of(person, chosen, schedule.form, settings.dashboard.agents_see)
         args = {**schedule.args, "tz": schedule.zone}
-        if chosen.date is not None:
+        if grows(chosen):
             args |= {"from": one.period.first.isoformat(), "to": one.period.beyond.isoformat()}
         found = asking.selection(self._parts, schedule.export, args, only, person)
         chunks = asking.chunks(self._parts, found, schedule.form, args)

@@ -12,22 +12,24 @@ from integration.mirror import coverage
 from integration.mirror.coverage import WHOLE
 
 
+def unread(connection: sqlite3.Connection, of: Resource, until: datetime) -> str | None:
+    """What keeps `of` as a whole from being known as of `until` or later, in words; None where all of it was
+    read since."""
+    complete_at, _, trouble = _walk(connection, of)
+    if trouble is None and complete_at < clock.stamp(until):
+        return f"/{of.collection} was not read since {clock.stamp(until)} UTC"
+    return trouble
+
+
 def lacking(connection: sqlite3.Connection, of: Resource, since: datetime, until: datetime) -> str | None:
     """What keeps the records of `of` dated in `[since, until)` from being complete, in words; None where the
-    platform's count and ours agreed after each of its days had ended.
-
-    A collection without a date is complete when all of it was read after `until`.
+    platform's count and ours agreed after each of its days had ended. Only for collections that grow: of
+    others no days are counted.
     """
-    state = connection.execute(
-        "SELECT complete_at, walked_from, off_since FROM _walks WHERE collection = ?", (of.collection,)
-    ).fetchone()
-    if state is not None and state["off_since"] is not None:
-        return f"the platform refuses /{of.collection} since {state['off_since']} UTC"
-    if state is None or state["complete_at"] is None:
-        return f"/{of.collection} was never read completely"
+    _, walked_from, trouble = _walk(connection, of)
+    if trouble is not None:
+        return trouble
     end = clock.stamp(until)
-    if of.date is None:
-        return None if state["complete_at"] >= end else f"/{of.collection} was not read since {end} UTC"
     known = {day.day: day for day in coverage.days(connection, of.collection)}
     whole = known.pop(WHOLE, None)
     names = list(_days(since, until))
@@ -37,7 +39,7 @@ def lacking(connection: sqlite3.Connection, of: Resource, since: datetime, until
             return f"/{of.collection} on {name}: {proof.ours:,} of {proof.total:,} records are here"
     if whole is not None and whole.total == whole.ours and whole.asked_at >= end:
         return None
-    if (state["walked_from"] or "") >= end:
+    if walked_from >= end:
         return None
     # Days are asked for from the oldest record on; there is nothing before it.
     oldest = min(known, default="")
@@ -47,6 +49,20 @@ def lacking(connection: sqlite3.Connection, of: Resource, since: datetime, until
         if name >= oldest and (proof is None or proof.asked_at < min(f"{name} 24", end)):
             return f"/{of.collection} on {name}: the platform's count was not compared since"
     return None
+
+
+def _walk(connection: sqlite3.Connection, of: Resource) -> tuple[str, str, str | None]:
+    """When all of it was last read, when that reading began ('' for never), and why none of it counts."""
+    row = connection.execute(
+        "SELECT complete_at, walked_from, off_since FROM _walks WHERE collection = ?", (of.collection,)
+    ).fetchone()
+    complete_at, walked_from, off_since = row or (None, None, None)
+    trouble = None
+    if off_since is not None:
+        trouble = f"the platform refuses /{of.collection} since {off_since} UTC"
+    elif complete_at is None:
+        trouble = f"/{of.collection} was never read completely"
+    return complete_at or "", walked_from or "", trouble
 
 
 def _days(since: datetime, until: datetime) -> Iterator[str]:

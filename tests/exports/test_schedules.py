@@ -238,13 +238,13 @@ def test_after_an_outage_of_the_box_31_days_are_caught_up_the_oldest_first(room:
     assert len(room.log(schedule)) == 32, "skipped is said once"
 
 
-def test_records_without_a_date_are_exported_as_they_are_now_and_once(room: Room, time: Clock) -> None:
-    schedule = room.schedule(export="calllabels", args={"columns": "id"})
+def test_settings_are_exported_whole_as_they_are_now(room: Room, time: Clock) -> None:
+    schedule = room.schedule(export="users", args={"columns": "id"})
     time.set("2026-11-24 12:00:00")
-    room.put("calllabels", {"id": 3})
-    room.walked("calllabels")
+    room.put("users", {"id": 3, "created_at": "2020-01-01 00:00:00"})
+    room.walked("users")
     room.deliver()
-    assert list(room.files()) == ["every-day-2026-11-23.csv"]
+    assert room.files() == {"every-day-2026-11-23.csv": '"id"\r\n3\r\n'}
     assert [line[:2] for line in room.log(schedule)] == [
         ("2026-11-22", "skipped"),
         ("2026-11-23", "delivered"),

@@ -88,11 +88,16 @@ def test_before_the_oldest_day_there_is_nothing(ledger: Ledger) -> None:
     assert ledger.lacking() is None
 
 
-def test_without_a_date_it_has_to_be_read_afterwards(ledger: Ledger) -> None:
+def test_settings_have_to_be_read_afterwards(ledger: Ledger) -> None:
+    def unread() -> str | None:
+        with ledger.mirror.read() as connection:
+            return settled.unread(connection, resource("users"), UNTIL)
+
+    assert unread() == "/users was never read completely"
     ledger.at("2026-11-18 22:00:00").walked(collection="users")
-    assert ledger.lacking("users") == "/users was not read since 2026-11-18 23:00:00 UTC"
+    assert unread() == "/users was not read since 2026-11-18 23:00:00 UTC"
     ledger.at("2026-11-18 23:10:00").walked(collection="users")
-    assert ledger.lacking("users") is None
+    assert unread() is None
 
 
 def test_what_the_platform_refuses_is_never_complete(ledger: Ledger) -> None:
