@@ -5,20 +5,16 @@ The product is a simulator over HTTP, webhooks over HTTPS, and a logged-in brows
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import ssl
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
-from werkzeug.routing import Rule
 
+from tests import sparing
 from tests.harness import Product, Simulator
 
 CHROMIUM = shutil.which("chromium")
@@ -30,31 +26,15 @@ CHROMIUM_ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A process for each page and one for the network cost as much as the page.
+    "--renderer-process-limit=1",
+    "--enable-features=NetworkServiceInProcess2",
 ]
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery staple"
 
 
 def pytest_configure() -> None:
-    """Spare every test what would be the same each time."""
-    # Compiled modules are kept, wherever PYTHONDONTWRITEBYTECODE is set, too: workers and started processes
-    # would otherwise compile all of ours anew, which takes longer than the rest of a start.
-    sys.dont_write_bytecode = False
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # What builds a rule's URLs is compiled when the first is built. Werkzeug does so at once, twice for each
-    # rule of each application: three quarters of what a simulator costs, and it never builds any.
-    compile_builder = Rule._compile_builder
-
-    def when_asked(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        compiled: Callable[..., tuple[str, str]] | None = None
-
-        def build(bound: Rule, **values: Any) -> tuple[str, str]:
-            nonlocal compiled
-            compiled = compiled or compile_builder(rule, append_unknown)
-            return compiled(bound, **values)
-
-        return build
-
-    Rule._compile_builder = when_asked  # type: ignore[method-assign]
+    sparing.install()
 
 
 @dataclass

@@ -10,20 +10,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from integration import __version__
-from integration.cli import COMMANDS
+from integration.cli import COMMANDS, group
 from tests.processes.conftest import ROOT, Running
 
 Start = Callable[..., Running]
 APP = ROOT / "app.py"
 
 
-def test_every_command_of_the_list_has_its_help(start: Start) -> None:
-    running = {name: start(APP, name, "--help") for name in COMMANDS}
-    for name, one in running.items():
-        assert one.ended() == 0, one.err
-        assert one.out[0].startswith(f"Usage: switchroom {name}")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_of_the_list_has_its_help(name: str) -> None:
+    shown = CliRunner().invoke(group, [name, "--help"], prog_name="switchroom")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith(f"Usage: switchroom {name}")
+
+
+def test_a_command_shows_its_help_as_a_process(start: Start) -> None:
+    one = start(APP, "init", "--help")
+    assert one.ended() == 0, one.err
+    assert one.out[0].startswith("Usage: switchroom init")
+    assert one.err == []
 
 
 def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
