@@ -63,8 +63,8 @@ class TrustedProxies:
     def _believe(self, environ: WSGIEnvironment) -> None:
         # Each proxy appends who came to it: the first one from the right that is no proxy of ours is the
         # client; what stands further left is what the client said of itself.
-        for address in reversed(_values(environ, "HTTP_X_FORWARDED_FOR")):
-            environ["REMOTE_ADDR"] = address
+        for told in reversed(_values(environ, "HTTP_X_FORWARDED_FOR")):
+            environ["REMOTE_ADDR"] = address = _without_port(told)
             if not contains(self._networks, address):
                 break
         protocols = _values(environ, "HTTP_X_FORWARDED_PROTO")
@@ -175,3 +175,10 @@ def _origin(url: str) -> str:
 
 def _values(environ: WSGIEnvironment, name: str) -> list[str]:
     return [part.strip() for part in str(environ.get(name, "")).split(",") if part.strip()]
+
+
+def _without_port(told: str) -> str:
+    """The address of '192.0.2.7:1234' and '[2001:db8::7]:1234', as some proxies tell it."""
+    if told.startswith("["):
+        return told[1:].partition("]")[0]
+    return told.partition(":")[0] if told.count(":") == 1 else told

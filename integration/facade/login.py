@@ -33,13 +33,16 @@ def public(asked: Asked, gatekeeper: Gatekeeper) -> Response:
     address = asked.request.remote_addr or ""
     house = asked.house.house
     try:
-        if guessing:
-            attempts.check(house, "password", account, address)
-        said = _ask(asked, body or None)
-        if guessing and 400 <= said.status < 500:
-            attempts.failed(house, "password", account, address)
+        attempt = attempts.begin(house, "password", account, address) if guessing else None
     except TooManyAttempts as error:
         raise Stop(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
+    wrong = False
+    try:
+        said = _ask(asked, body or None)
+        wrong = 400 <= said.status < 500
+    finally:
+        if attempt is not None and not wrong:
+            attempts.succeeded(house, attempt)
     if said.status == 200:
         told = _object(said.body)
         token = told.get("user_token")

@@ -10,7 +10,7 @@ import pytest
 import requests
 from flask import Flask
 
-from integration.dashboard import guard, roles
+from integration.dashboard import guard, roles, security
 from integration.dashboard.guard import needs
 from integration.database import Database
 from integration.house import passwords, people, sessions
@@ -247,6 +247,28 @@ def log_in_through_proxy(base: str) -> requests.Response:
         allow_redirects=False,
         timeout=10,
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "address"),
+    [
+        ("203.0.113.9:51234", "203.0.113.9"),
+        ("[2001:db8::7]:51234", "2001:db8::7"),
+        ("[2001:db8::7]", "2001:db8::7"),
+        ("2001:db8::7", "2001:db8::7"),
+    ],
+)
+def test_some_proxies_tell_the_clients_port_which_is_none_of_its_address(told: str, address: str) -> None:
+    """With it every connection would be another client: no limit of guesses, no `webhooks.allow_from`."""
+    seen = []
+
+    def app(environ, start_response):
+        seen.append(environ["REMOTE_ADDR"])
+        return []
+
+    proxied = security.TrustedProxies(app, (ip_network("192.0.2.0/24"),))
+    proxied({"REMOTE_ADDR": "192.0.2.1", "HTTP_X_FORWARDED_FOR": told}, lambda *_: None)
+    assert seen == [address]
 
 
 def test_a_trusted_proxys_word_is_taken(proxied: str, house: Database) -> None:

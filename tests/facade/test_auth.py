@@ -181,6 +181,26 @@ def test_a_refused_login_is_passed_on_and_counted(room: Room) -> None:
     assert room.asked("/login") == 10
 
 
+@pytest.mark.parametrize(("status", "left"), [(400, 1), (200, 0), (503, 0)])
+def test_a_login_is_counted_before_the_platform_is_asked(room: Room, status: int, left: int) -> None:
+    """Counted afterwards, as many guesses as there are threads would slip through side by side. What was no
+    wrong guess is taken off the count again."""
+    counted = []
+
+    def count() -> int:
+        with room.people.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM attempts").fetchone()[0])
+
+    def answer(asked: Any, reply: Any) -> None:
+        counted.append(count())
+        reply.json({"message": "said"}, status)
+
+    room.server.routes[f"{room.base}/login"] = answer
+    room.client.post(f"{room.base}/login", json={"email": "ann@example.com", "password": "a guess"})
+    assert counted == [1]
+    assert count() == left
+
+
 def test_a_second_factor_is_asked_for_as_the_platform_does(room: Room) -> None:
     room.server.routes[f"{room.base}/login"] = says(sample("response-login-202-2fa"), 202)
     answer = room.client.post(f"{room.base}/login", json={"email": "a@example.com", "password": "x"})

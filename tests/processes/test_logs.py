@@ -35,3 +35,19 @@ def test_a_value_cannot_break_the_line_or_steer_a_terminal(value: str) -> None:
 def test_ordinary_text_stays_as_it_is() -> None:
     record = logging.LogRecord("sync", logging.INFO, "", 0, "Zoë – 東京 \\ '%s'", ("ok",), None)
     assert OneLine().format(record).endswith("INFO sync: Zoë – 東京 \\ 'ok'")
+
+
+@pytest.mark.parametrize(
+    ("said", "logged"),
+    [
+        ("Exception on /setup/canary [GET]", "Exception on /setup/*** [GET]"),
+        ("GET /wall/canary?now=1 failed", "GET /wall/***?now=1 failed"),
+        ("DELETE /v1.2/apitokens/canary failed", "DELETE /v1.2/apitokens/*** failed"),
+        ("POST /webhooks/canary", "POST /webhooks/***"),
+        ("url: '/webhooks/canary'", "url: '/webhooks/***'"),
+        ("GET /calls/7 failed", "GET /calls/7 failed"),
+    ],
+)
+def test_a_path_that_holds_a_secret_is_logged_without_it(said: str, logged: str) -> None:
+    record = logging.LogRecord("integration", logging.ERROR, "", 0, "%s", (said,), None)
+    assert OneLine().format(record).endswith(f": {logged}")
