@@ -15,6 +15,7 @@ PAGES = (
     "/missed",
     "/missed?state=closed",
     "/calls",
+    "/export/call-history",
     "/calls?q=nobody",
     "/calls/1",
     "/messages",

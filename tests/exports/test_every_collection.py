@@ -1,0 +1,162 @@
+"""Any mirrored collection in any form, the columns made of its fields, and who may have which of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pyarrow.parquet
+import pytest
+
+from integration.catalogue import RESOURCES
+from integration.dashboard.account_shelves import SHELVES
+from integration.exports.columns import made
+from integration.house import people, sessions
+from tests.dashboard.site import Site, running
+from tests.exports.test_call_history import archived, exporting
+
+EVERY = [row for row in RESOURCES if row.listed and row.table != "me"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running(tmp_path_factory.mktemp("site") / "data") as site:
+        for resource in EVERY:
+            number = {"_n": 1} if resource.key is None else {resource.key: 1}
+            site.put(resource.table, **number, _doc='{"id":1,"strange":"=1","other":null}')
+        yield site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with running(tmp_path / "data") as site:
+        yield site
+
+
+def table(data: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+@pytest.mark.parametrize("resource", EVERY, ids=lambda row: row.collection)
+def test_every_collection_comes_in_every_form(shared: Site, resource: Any) -> None:
+    client = exporting(shared)
+    (row,) = table(client.get(f"/exports/{resource.collection}.csv").data)
+    documented = [field.name for field in resource.fields if field.documented and not field.item_only]
+    assert list(row) == (documented or ["id", "strange", "other"])
+    data = client.get(f"/exports/{resource.collection}.jsonl").data
+    assert [json.loads(line)["strange"] for line in data.splitlines()] == ["=1"]
+    page = openpyxl.load_workbook(io.BytesIO(client.get(f"/exports/{resource.table}.xlsx").data)).worksheets[
+        0
+    ]
+    assert [cell.value for cell in page[1]] == list(row)
+    parquet = client.get(f"/exports/{resource.table}.parquet").data
+    assert pyarrow.parquet.read_table(io.BytesIO(parquet)).num_rows == 1
+
+
+@pytest.mark.parametrize("resource", [row for row in EVERY if made(row, {})], ids=lambda row: row.collection)
+def test_every_made_column_can_be_asked_for_in_every_form(shared: Site, resource: Any) -> None:
+    names = ",".join(made(resource, {}))
+    for form in ("csv", "jsonl", "xlsx", "parquet"):
+        answer = exporting(shared).get(f"/exports/{resource.table}.{form}?columns={names}")
+        assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")
+
+
+def test_what_is_made_of_a_cdr(site: Site) -> None:
+    site.put("me", id=1, currency_iso="GBP")
+    site.put("users", id=5, first_name="Ann", last_name="Example")
+    site.put("cdrs_dictionaries", _n=1, _doc='{"disposition":{"VM":"Voicemail"}}')
+    site.put("monitors", id=31, live_id=70)
+    site.put("monitors", id=32, live_id=70)
+    archived(site, 31, "recordings/2026/07/01/31.mp3")
+    site.put(
+        "cdrs", id=1, calldate="2026-10-25 00:30:00", duration=3725, billsec=60, user_id="5", live_id=70,
+        type="I", disposition="VM", charge=0.25,
+    )  # fmt: skip
+    columns = (
+        "calldate,calldate_local,duration,duration_hms,billsec_hms,user_id,user_name,type,type_label,"
+        "disposition,disposition_label,charge,currency,call_link,recording_files,recording_links"
+    )
+    (row,) = table(exporting(site).get(f"/exports/cdrs.csv?columns={columns}").data)
+    links = row.pop("call_link"), row.pop("recording_links")
+    assert list(row.values()) == [
+        "2026-10-25 00:30:00", "2026-10-25 01:30:00+01:00", "3725", "1:02:05", "0:01:00", "5", "Ann Example",
+        "I", "inbound", "VM", "Voicemail", "0.25", "GBP", "recordings/2026/07/01/31.mp3",
+    ]  # fmt: skip
+    assert links[0].endswith("/calls/70")
+    assert links[1].split()[1].endswith("/recordings/32.mp3")
+    lines = exporting(site).get("/exports/cdrs.jsonl?columns=duration_hms,calldate_local,labels").data
+    assert json.loads(lines) == {
+        "duration_hms": "1:02:05",
+        "calldate_local": "2026-10-25 01:30:00+01:00",
+        "labels": None,
+    }
+
+
+def test_members_of_a_group_have_their_names(site: Site) -> None:
+    site.put("users", id=5, first_name="Ann", last_name="Example")
+    site.put("users", id=6, first_name="Bob")
+    site.put("queues", id=1, users='[5,{"id":6},7,"x"]', ddis="no list")
+    (row,) = table(exporting(site).get("/exports/queues.csv?columns=users_names,ddis_names").data)
+    assert row == {"users_names": "Ann Example; Bob", "ddis_names": ""}
+
+
+# --- who may -------------------------------------------------------------------------------------------
+
+
+def of(site: Site, role: str, **options: Any) -> Any:
+    """A client of a person with this role and the right to export by name."""
+    email = f"{role}@example.com"
+    person = people.create(site.house, email, role, password_hash="x", **options)
+    people.set_right(site.house, email, "export", True)
+    client = exporting(site)
+    client.set_cookie("session", sessions.begin(site.house, person.id))
+    return client
+
+
+@pytest.mark.parametrize("role", ["viewer", "agent", "supervisor"])
+def test_a_role_exports_the_collections_that_its_pages_show(site: Site, role: str) -> None:
+    client, pages = of(site, role), site.client(role)
+    for name, shelf in SHELVES.items():
+        if name == "me":
+            continue
+        shown = people.ROLES.index(role) >= people.ROLES.index(shelf.role)
+        status = client.head(f"/exports/{name}.csv").status_code
+        assert (name, status) == (name, 200 if shown else 403)
+    assert pages.get("/account/ivrs").status_code == client.head("/exports/ivrs.csv").status_code
+
+
+def test_below_supervisor_raw_records_and_what_only_a_users_own_record_tells_stay_closed(site: Site) -> None:
+    site.put("users", id=5, first_name="Ann", _doc='{"id":5,"strange":"secret of Ann"}')
+    site.put("cdrs", id=1, _doc='{"id":1,"strange":"raw"}')
+    agent, boss = of(site, "agent"), of(site, "supervisor")
+    closed = next(field.name for field in _users().fields if field.item_only and not field.secret)
+    assert agent.get(f"/exports/users.csv?columns=id,{closed}").status_code == 400
+    hidden = json.dumps([{"property": closed, "operator": "eq", "value": 1}])
+    assert agent.get("/exports/users.csv", query_string={"filter": hidden}).status_code == 400
+    assert boss.get(f"/exports/users.csv?columns=id,{closed}").status_code == 200
+    assert "strange" not in json.loads(agent.get("/exports/cdrs.jsonl").data)
+    assert json.loads(boss.get("/exports/cdrs.jsonl").data) == {"id": 1, "strange": "raw"}
+
+
+def _users() -> Any:
+    return next(row for row in RESOURCES if row.collection == "users")
+
+
+def test_under_own_what_is_nobodys_is_shown_as_on_the_pages(tmp_path: Path) -> None:
+    with running(tmp_path / "data", dashboard__agents_see="own") as site:
+        for number in (5, 6):
+            site.put("users", id=number)
+            site.put("cdrs", id=number, user_id=number)
+        client, pages = of(site, "agent", platform_user_id=5), site.client("agent", 5)
+        assert [row["id"] for row in table(client.get("/exports/cdrs.csv").data)] == ["5"]
+        # Colleagues' names stand on every page.
+        assert [row["id"] for row in table(client.get("/exports/users.csv").data)] == ["5", "6"]
+        for name in ("faxes", "msdrs", "queues", "calls", "chats"):
+            assert (
+                pages.get(f"/account/{name}").status_code == client.head(f"/exports/{name}.csv").status_code
+            )

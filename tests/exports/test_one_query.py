@@ -1,0 +1,165 @@
+"""Screen, download, command and the facade's CSV of a user's CDRs give the same rows of the same question."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import openpyxl
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from flask import Flask
+from flask.testing import FlaskClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from integration.catalogue import resource
+from integration.cli.export import command
+from integration.exports import csv as as_csv
+from integration.exports import jsonl, parquet, xlsx
+from integration.exports import routes as export_routes
+from integration.exports.selection import select
+from integration.facade.blueprint import make_blueprint
+from integration.house import keys
+from tests.dashboard.site import Site, running
+from tests.exports.test_command import variables
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with running(tmp_path / "data", platform__base_url="http://127.0.0.1:9/v1.2") as site:
+        yield site
+
+
+@pytest.fixture
+def client(site: Site) -> FlaskClient:
+    """Exports and facade for a key, as programs have them."""
+    app = Flask("outside")
+    app.register_blueprint(export_routes.make_blueprint(site.parts))
+    app.register_blueprint(make_blueprint(site.parts))
+    client = app.test_client()
+    _, secret = keys.add(site.house, "tests", "read", None, None)
+    client.environ_base["HTTP_X_AUTH_TOKEN"] = secret
+    return client
+
+
+RECORDS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "user_id": st.sampled_from([7, 8, None, "7"]),
+            "calldate": st.sampled_from(
+                ["2026-03-29 00:59:59", "2026-03-29 01:00:00", "2026-10-25 01:30:00"]
+            ),
+            "src": st.sampled_from(["+442079460001", "=1+1", "00447700900101", 'a "b"\r\nc', "\u202ex", ""]),
+            "duration": st.sampled_from([0, 61, None, "soon"]),
+        }
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(RECORDS)
+def test_a_users_cdrs_are_the_same_file_and_the_same_rows_everywhere(
+    site: Site, client: FlaskClient, records: list[dict[str, Any]]
+) -> None:
+    site.mirror.write(lambda tx: tx.execute("DELETE FROM cdrs"))
+    site.put("cdrs", id=1000, user_id=8)
+    for number, record in enumerate(records, 1):
+        site.put("cdrs", id=number, **record, _doc=json.dumps({"id": number, **record}))
+    condition = json.dumps([{"property": "user_id", "operator": "eq", "value": 7}])
+    facade = client.get("/v1.2/users/7/cdrs.csv")
+    assert facade.status_code == 200
+    assert client.get("/exports/cdrs.csv", query_string={"filter": condition}).data == facade.data
+    data_dir = site.settings.storage.data_dir
+    printed = CliRunner().invoke(command, ["cdrs", "--filter", condition], env=variables(data_dir))
+    assert printed.stdout_bytes == facade.data
+    wanted = [str(number) for number, record in enumerate(records, 1) if record["user_id"] in (7, "7")]
+    found = list(csv.DictReader(io.StringIO(facade.data.decode(), newline="")))
+    assert [row["id"] for row in found] == wanted
+    page = site.client().get("/account/cdrs?" + urlencode({"filter": condition, "sort": "id"})).text
+    assert re.findall(r'href="/account/cdrs/(\d+)"', page) == wanted
+
+
+# --- while it changes ----------------------------------------------------------------------------------
+
+
+def _csv(data: bytes) -> list[tuple[int, int]]:
+    return [(int(row[0]), int(row[1])) for row in list(csv.reader(io.StringIO(data.decode())))[1:]]
+
+
+def _jsonl(data: bytes) -> list[tuple[int, int]]:
+    return [(row["id"], row["duration"]) for row in map(json.loads, data.splitlines())]
+
+
+def _xlsx(data: bytes) -> list[tuple[int, int]]:
+    page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
+    return [(row[0], row[1]) for row in page.iter_rows(min_row=2, values_only=True)]
+
+
+def _parquet(data: bytes) -> list[tuple[int, int]]:
+    rows = pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()
+    return [(row["id"], row["duration"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("stream", "read"),
+    [
+        (partial(as_csv.stream, lines=3), _csv),
+        (partial(jsonl.stream, lines=3), _jsonl),
+        (xlsx.stream, _xlsx),
+        (parquet.stream, _parquet),
+    ],
+    ids=["csv", "jsonl", "xlsx", "parquet"],
+)
+def test_every_form_is_one_moment_while_a_writer_is_at_work(
+    site: Site, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]
+) -> None:
+    for number in range(1, 61):
+        site.put("cdrs", id=number, duration=0)
+    stop, rounds = threading.Event(), [0]
+
+    def work() -> None:
+        # Every transaction gives all rows one value and exchanges one row for another.
+        while not stop.is_set():
+            rounds[0] += 1
+            now = rounds[0]
+            site.mirror.write(
+                lambda tx, now=now: (
+                    tx.execute("DELETE FROM cdrs WHERE id = (SELECT min(id) FROM cdrs)"),
+                    tx.execute(
+                        "INSERT INTO cdrs (id, _doc, _first_seen, _last_seen, _source)"
+                        " VALUES (?, '{}', '', '', 'sync')",
+                        (60 + now,),
+                    ),
+                    tx.execute("UPDATE cdrs SET duration = ?", (now,)),
+                )
+            )
+
+    writer = threading.Thread(target=work)
+    writer.start()
+    seen = set()
+    try:
+        while len(seen) < 3:
+            chunks = stream(site.mirror.read, select(resource("cdrs"), {"columns": "id,duration"}))
+            before = rounds[0]
+            data = next(chunks)
+            while rounds[0] < before + 2:
+                stop.wait(0.001)
+            rows = read(data + b"".join(chunks))
+            assert len(rows) == chunks.rows == 60
+            (moment,) = {duration for _, duration in rows}
+            assert [number for number, _ in rows] == list(range(moment + 1, moment + 61))
+            seen.add(moment)
+    finally:
+        stop.set()
+        writer.join()
