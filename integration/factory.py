@@ -26,7 +26,7 @@ from integration.exports.schedules import EVERY_SECONDS, Schedules
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
-from integration.house import callbacks, setup_links
+from integration.house import callbacks, promoted, setup_links
 from integration.house import commands as house_commands
 from integration.house.database import open_house
 from integration.inbox.apply import Applier
@@ -131,6 +131,7 @@ class Product:
         link = setup_links.first_run_link(self.parts.house, setup_links.base_url(self.parts.settings))
         if link is not None:
             print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
+        promoted.settle(self.parts.house, self.parts.mirror)
         for loop in self.loops:
             loop.start()
         self.parts.clockwork.start()

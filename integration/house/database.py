@@ -28,6 +28,7 @@ from integration.house import (
     notes,
     people,
     phones,
+    promoted,
     remembered,
     seen,
     sessions,
@@ -56,6 +57,7 @@ OWNERS: tuple[ModuleType, ...] = (
     phones,
     seen,
     views,
+    promoted,
 )
 
 MIGRATIONS: dict[str, Step] = {

@@ -20,6 +20,7 @@ import orjson
 
 from integration.catalogue.shapes import Field, Resource
 from integration.errors import QueryError
+from integration.mirror import promoted
 from integration.mirror.functions import fit, number_of
 
 Operator = Literal["eq", "ne", "lt", "lte", "gt", "gte", "in", "like", "notlike"]
@@ -169,6 +170,7 @@ class Binder:
         self._expressions: dict[str, str] = {}
         cursor = connection.execute("SELECT name FROM pragma_table_info(?)", (resource.table,))
         self._columns = {row[0] for row in cursor}
+        self._promoted = promoted.ready(connection, resource)
         if not self._columns:
             raise QueryError(f"/{resource.collection} is not mirrored")
 
@@ -211,7 +213,7 @@ class Binder:
         if name in self._hidden:
             raise unknown
         documented = self.resource.field(name) is not None
-        if documented and name in self._columns:
+        if name in self._promoted or (documented and name in self._columns):
             return f'"{name}"'
         if not _PLAIN_NAME.fullmatch(name):
             raise unknown

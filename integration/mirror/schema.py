@@ -29,6 +29,7 @@ from integration.mirror import (
     media,
     messages,
     missing,
+    promoted,
     query,
     shortcuts,
     summary,
@@ -138,7 +139,7 @@ def _create(connection: sqlite3.Connection, resource: Resource, present: set[str
         return
     for field in resource.fields:
         if field.name not in present:
-            connection.execute(f"ALTER TABLE {quote(resource.table)} ADD COLUMN {quote(field.name)} ANY")
+            promoted.document(connection, resource, field.name)
 
 
 def _key_column(resource: Resource) -> str:

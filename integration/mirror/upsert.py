@@ -15,6 +15,7 @@ from typing import Any, Literal
 from integration.catalogue.shapes import Resource
 from integration.database import Transaction
 from integration.documents import Document, column_value, read_object
+from integration.mirror import promoted
 from integration.mirror.schema import key_type, quote
 
 Source = Literal["webhook", "sync", "write", "read"]
@@ -48,11 +49,11 @@ def upsert(
     A record without a usable key is kept in `_flagged`, never dropped (interface.md §6, Mirror). Of two
     records with one key the later in `documents` counts.
     """
-    outcome = Upserted()
+    outcome, extra = Upserted(), promoted.columns(tx, resource)
     gate = tx.gates.get(resource.table)
     iterator = iter(documents) if gate is None else filter(None, map(gate, documents))
     while chunk := list(islice(iterator, CHUNK)):
-        _upsert_chunk(tx, resource, chunk, source, asked_at, outcome)
+        _upsert_chunk(tx, resource, chunk, source, asked_at, outcome, extra)
     if outcome.changed:
         for hook in tx.hooks.get(resource.table, ()):
             hook(tx, outcome)
@@ -68,6 +69,7 @@ def replace_all(
     keys a changed record is one gone and one new.
     """
     table, outcome = quote(resource.table), Upserted()
+    extra = promoted.columns(tx, resource)
     before: dict[str, list[str]] = {}
     order = []
     for row in tx.execute(f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"):
@@ -80,7 +82,7 @@ def replace_all(
         return outcome
     rows: list[tuple[Any, ...]] = []
     for document, text in zip(documents, texts, strict=True):
-        row = list(_row(resource, document, source, asked_at))
+        row = list(_row(resource, document, source, asked_at, None, extra))
         if before.get(text):
             row[-3] = before[text].pop()
             outcome.unchanged += 1
@@ -88,7 +90,7 @@ def replace_all(
             outcome.inserted.append(len(rows))
         rows.append(tuple(row))
     tx.execute(f"DELETE FROM {table}")
-    tx.executemany(_insert_sql(resource), rows)
+    tx.executemany(_insert_sql(resource, extra), rows)
     return outcome
 
 
@@ -153,6 +155,7 @@ def _upsert_chunk(
     source: Source,
     asked_at: str,
     outcome: Upserted,
+    extra: Sequence[str],
 ) -> None:
     keyed: dict[Key, Document] = {}
     for document in chunk:
@@ -175,10 +178,10 @@ def _upsert_chunk(
         else:
             (outcome.inserted if before is None else outcome.updated).append(key)
             outcome.changed.append(document)
-            fresh.append(_row(resource, document, source, asked_at, key))
+            fresh.append(_row(resource, document, source, asked_at, key, extra))
     outcome.unchanged += len(same)
     if fresh:
-        tx.executemany(_upsert_sql(resource), fresh)
+        tx.executemany(_upsert_sql(resource, extra), fresh)
     if same:
         tx.execute(
             f"UPDATE {quote(resource.table)} SET _last_seen = ? "
@@ -198,10 +201,16 @@ def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, t
 
 
 def _row(
-    resource: Resource, document: Document, source: Source, asked_at: str, key: Key | None = None
+    resource: Resource,
+    document: Document,
+    source: Source,
+    asked_at: str,
+    key: Key | None,
+    extra: Sequence[str],
 ) -> tuple[Any, ...]:
     values = document.values
     row = [key if f.name == resource.key else column_value(values.get(f.name)) for f in resource.fields]
+    row += [column_value(values.get(name)) for name in extra]
     return (*row, _storable(document.text), asked_at, asked_at, source)
 
 
@@ -214,24 +223,25 @@ def _storable(text: str) -> str:
     return text
 
 
-def _columns(resource: Resource) -> Iterator[str]:
+def _columns(resource: Resource, extra: Sequence[str]) -> Iterator[str]:
     for f in resource.fields:
         yield f.name
+    yield from extra
     yield from ("_doc", "_first_seen", "_last_seen", "_source")
 
 
-def _insert_sql(resource: Resource) -> str:
-    names = list(_columns(resource))
+def _insert_sql(resource: Resource, extra: Sequence[str]) -> str:
+    names = list(_columns(resource, extra))
     marks = ", ".join("?" * len(names))
     return f"INSERT INTO {quote(resource.table)} ({', '.join(map(quote, names))}) VALUES ({marks})"
 
 
-def _upsert_sql(resource: Resource) -> str:
-    changing = [name for name in _columns(resource) if name not in (resource.key, "_first_seen")]
+def _upsert_sql(resource: Resource, extra: Sequence[str]) -> str:
+    changing = [name for name in _columns(resource, extra) if name not in (resource.key, "_first_seen")]
     assignments = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in changing)
     return (
-        f"{_insert_sql(resource)} ON CONFLICT ({quote(resource.key or '')}) DO UPDATE SET {assignments}, "
-        "_missing_since = NULL"
+        f"{_insert_sql(resource, extra)} ON CONFLICT ({quote(resource.key or '')}) "
+        f"DO UPDATE SET {assignments}, _missing_since = NULL"
     )
 
 

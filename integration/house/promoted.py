@@ -1,0 +1,82 @@
+"""Which undocumented fields are columns of the mirror, by whose wish. It stands here so that a mirror that is
+built anew has them again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable
+
+from integration import clock
+from integration.catalogue import UnknownResource, resource
+from integration.catalogue.shapes import Resource
+from integration.database import Database, Transaction
+from integration.errors import QueryError
+from integration.mirror import promoted
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS promoted_fields (
+    collection TEXT NOT NULL,
+    field TEXT NOT NULL,
+    who TEXT NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (collection, field)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+def wanted(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """Collection → fields."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for collection, name in connection.execute("SELECT collection, field FROM promoted_fields"):
+        found[collection].add(name)
+    return dict(found)
+
+
+def promote(
+    house: Database,
+    mirror: Database,
+    of: Resource,
+    name: str,
+    who: str,
+    told: Callable[[int, int], None] = lambda _done, _total: None,
+) -> None:
+    """Make a field a column, for good; `told(done, total)` records. Raises QueryError where it can't be."""
+    with mirror.read() as connection:
+        why = promoted.refusal(connection, of, name)
+    if why is not None:
+        raise QueryError(why)
+    # First: what is interrupted here is finished at the next start.
+    house.write(lambda tx: _note(tx, of, name, who))
+    promoted.promote(mirror, of, name, told)
+
+
+def demote(house: Database, mirror: Database, of: Resource, name: str) -> None:
+    house.write(
+        lambda tx: (
+            tx.execute(
+                "DELETE FROM promoted_fields WHERE collection = ? AND field = ?", (of.collection, name)
+            )
+            and None
+        )
+    )
+    promoted.demote(mirror, of, name)
+
+
+def settle(house: Database, mirror: Database) -> None:
+    """At the start: a mirror that is new, or of another time, gets the columns that are wanted."""
+    with house.read() as connection:
+        fields = wanted(connection)
+    for collection, names in fields.items():
+        try:
+            of = resource(collection)
+        except UnknownResource:
+            continue
+        promoted.settle(mirror, of, names)
+
+
+def _note(tx: Transaction, of: Resource, name: str, who: str) -> None:
+    tx.execute(
+        "INSERT OR REPLACE INTO promoted_fields VALUES (?, ?, ?, ?)",
+        (of.collection, name, who, clock.stamp()),
+    )

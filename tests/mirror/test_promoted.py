@@ -1,0 +1,190 @@
+"""An undocumented field as a column that is filled from the records as received."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from integration.catalogue import resource
+from integration.catalogue.shapes import Field
+from integration.documents import Document, read_page
+from integration.errors import QueryError
+from integration.exports import csv
+from integration.exports.selection import select
+from integration.house import promoted as wishes
+from integration.house.database import open_house
+from integration.mirror import promoted, query, schema
+from integration.mirror.filters import Binder
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import replace_all, upsert
+
+CDRS, TRACKED = resource("cdrs"), resource("calltracking/cdrs")
+AT = "2026-11-02 09:15:00"
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    mirror = open_mirror(tmp_path / "mirror.db")
+    yield mirror
+    mirror.close()
+
+
+def come(mirror, *records, of=CDRS):
+    documents = [Document(json.dumps(record), record) for record in records]
+    store = upsert if of.key else replace_all
+    mirror.write(lambda tx: store(tx, of, documents, source="sync", asked_at=AT))
+
+
+def promote(mirror, name="mood", of=CDRS):
+    promoted.promote(mirror, of, name)
+
+
+def ids(mirror, *conditions, **args):
+    asked = json.dumps([dict(zip(("property", "operator", "value"), one, strict=True)) for one in conditions])
+    with mirror.read() as connection:
+        rows = query.parse(CDRS, {"filter": asked, **args}).rows(connection)
+    return [row["id"] for row in rows]
+
+
+def column(mirror, name="mood", table="cdrs"):
+    with mirror.read() as connection:
+        return [row[0] for row in connection.execute(f'SELECT "{name}" FROM "{table}" ORDER BY 1')]
+
+
+def test_it_is_filled_for_every_record_there_is_and_will_be(mirror):
+    come(mirror, {"id": 1, "mood": "dull"}, {"id": 2}, {"id": 3, "mood": None})
+    promote(mirror)
+    come(mirror, {"id": 4, "mood": "fine"}, {"id": 2, "mood": "better"})
+    assert column(mirror) == [None, "better", "dull", "fine"]
+
+
+def test_values_stay_what_they_are(mirror):
+    promote(mirror)
+    for number, value in enumerate(["+442079460001", "007", 7, 1.5, True, {"a": [1]}]):
+        come(mirror, {"id": number, "mood": value})
+    values = {"+442079460001", "007", 7, 1.5, 1, '{"a":[1]}'}
+    assert set(column(mirror)) == values
+    promoted.demote(mirror, CDRS, "mood")
+    promote(mirror)
+    assert set(column(mirror)) == values
+
+
+def test_a_record_that_is_no_plain_json_is_kept_as_before(mirror):
+    promote(mirror)
+    (document,) = read_page(b'{"data":[{"id":1,"rate":NaN,"mood":"odd"}],"total":1}').documents
+    mirror.write(lambda tx: upsert(tx, CDRS, [document], source="sync", asked_at=AT))
+    assert column(mirror) == ["odd"]
+
+
+def test_a_big_table_is_filled_in_slices_that_let_others_write(mirror, monkeypatch):
+    monkeypatch.setattr(promoted, "SLICE", 3)
+    come(mirror, *({"id": number, "mood": f"m{number}"} for number in range(-4, 6)))
+    told = []
+
+    def tell(done, total):
+        told.append((done, total))
+        assert ids(mirror, ("mood", "eq", "m4")) == [4], "whatever is not filled yet is found as before"
+        come(mirror, {"id": 100 + done, "mood": "new"}, {"id": 5, "mood": "changed"})
+
+    promoted.promote(mirror, CDRS, "mood", tell)
+    assert told == [(3, 10), (6, 10), (9, 10), (10, 10)]
+    with mirror.read() as connection:
+        rows = connection.execute("SELECT mood, json_extract(_doc, '$.mood') FROM cdrs").fetchall()
+    assert len(rows) == 14
+    assert all(row[0] == row[1] for row in rows)
+
+
+def test_what_was_interrupted_is_finished_at_the_next_start(mirror, monkeypatch):
+    monkeypatch.setattr(promoted, "SLICE", 2)
+    come(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
+
+    def stop(_done, _total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        promoted.promote(mirror, CDRS, "mood", stop)
+    promoted.settle(mirror, CDRS, {"mood"})
+    assert column(mirror) == ["dull"] * 5
+
+
+def test_filters_sorts_and_exports_take_it_as_any_column_by_its_index(mirror):
+    come(mirror, *({"id": number, "mood": f"m{number % 5}"} for number in range(1, 21)))
+    promote(mirror)
+    assert ids(mirror, ("mood", "eq", "m3")) == [3, 8, 13, 18]
+    assert ids(mirror, ("mood", "gte", "m4"), sort="mood", dir="DESC") == [4, 9, 14, 19]
+    with mirror.read() as connection:
+        binder = Binder(CDRS, connection)
+        sql = f"SELECT id FROM cdrs WHERE {binder.expression('mood', 'filter')} = 'm3'"
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", binder.values).fetchone()[3]
+    assert "cdrs_promoted_mood" in plan
+    lines = b"".join(csv.stream(mirror.read, select(CDRS, {"columns": "id,mood"}))).split()
+    assert lines[:2] == [b'"id","mood"', b'1,"m1"']
+
+
+def test_a_hidden_field_stays_hidden(mirror):
+    come(mirror, {"id": 1, "mood": "dull"})
+    promote(mirror)
+    with mirror.read() as connection, pytest.raises(QueryError):
+        Binder(CDRS, connection, frozenset({"mood"})).expression("mood", "filter")
+
+
+def test_records_without_keys_have_it_too(mirror):
+    come(mirror, {"mood": "dull"}, of=TRACKED)
+    promote(mirror, of=TRACKED)
+    come(mirror, {"mood": "dull"}, {"mood": "fine"}, of=TRACKED)
+    assert column(mirror, table=TRACKED.table) == ["dull", "fine"]
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "src", "_doc", "a b", 'a"b', "1st", "x" * 65, "", "mood"])
+def test_what_cannot_be_a_column_is_refused(mirror, name):
+    promote(mirror)
+    with pytest.raises(QueryError):
+        promote(mirror, name)
+
+
+def test_it_can_be_taken_back(mirror):
+    come(mirror, {"id": 1, "mood": "dull"})
+    promote(mirror)
+    promoted.demote(mirror, CDRS, "mood")
+    assert ids(mirror, ("mood", "eq", "dull")) == [1]
+    promote(mirror)
+    assert column(mirror) == ["dull"]
+
+
+def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
+    house = open_house(tmp_path / "house.db")
+    wishes.promote(house, mirror, CDRS, "mood", "someone@example.com")
+    mirror.close()
+    for name in ("mirror.db", "another.db"):
+        again = open_mirror(tmp_path / name)
+        wishes.settle(house, again)
+        come(again, {"id": 1, "mood": "dull"})
+        assert column(again) == ["dull"]
+        wishes.settle(house, again)
+        again.close()
+    last = open_mirror(tmp_path / "another.db")
+    wishes.demote(house, last, CDRS, "mood")
+    with last.read() as connection:
+        assert promoted.columns(connection, CDRS) == []
+    with house.read() as connection:
+        assert wishes.wanted(connection) == {}
+    last.close()
+    house.close()
+
+
+def test_when_it_is_documented_the_tables_own_column_takes_its_place(tmp_path, mirror, monkeypatch):
+    come(mirror, {"id": 1, "mood": "dull", "tone": "low"}, {"id": 2})
+    promote(mirror)
+    mirror.close()
+    learnt = dataclasses.replace(
+        CDRS, fields=(*CDRS.fields, Field("mood", "string"), Field("tone", "string"))
+    )
+    monkeypatch.setattr(schema, "mirrored", lambda: [learnt])
+    again = open_mirror(tmp_path / "mirror.db")
+    assert column(again) == [None, "dull"]
+    assert column(again, "tone") == [None, "low"]
+    with again.read() as connection:
+        assert promoted.columns(connection, learnt) == []
+    again.close()
