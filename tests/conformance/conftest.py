@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +16,7 @@ import pytest
 import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from integration import factory
+from integration import clock, factory
 from integration.catalogue.shapes import Operation
 from integration.mirror import walks
 from integration.settings import load
@@ -23,9 +25,8 @@ from integration.sync.plan import walked
 from tests.harness import free_port, wait_for
 from tests.simulator.conftest import START, Client
 
-LATER = {"start_time", "connected_at", "timestamp", "calldate", "origtime", "size", "billsec", "charge"}
-VOLATILE = {"duration", "created_at", "updated_at", "next_run_at", "last_run_at", "call_id", *LATER}
-"""What two worlds that begin a second apart may tell differently."""
+VOLATILE = {"duration"}
+"""What a live call tells differently whenever it is asked."""
 
 
 class Quiet(WSGIRequestHandler):
@@ -119,21 +120,75 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         simulator.stop()
 
 
-@pytest.fixture(scope="package")
-def twins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Two simulators from one seed, the second behind the facade: both are told the same."""
-    first, second = (embed.start(seed=7, cdrs=200, start_at=START) for _ in range(2))
-    more = {"SWITCHROOM_FACADE__DESTRUCTIVE": "true"}
-    try:
-        with product_before(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
-            yield Pair(Client(first, first.admin.api_key), facade, product)
-    finally:
-        first.stop()
-        second.stop()
+class Held:
+    """The clock of every simulator, in place of `integration.clock`: it stands until it is told to go on.
+
+    Whatever two simulators from one seed are told alike, they then do alike, to the last stamp. The product
+    keeps the real clock.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._now = float(int(clock.unix()))
+        for name, module in list(sys.modules.items()):
+            if name.startswith("integration.simulator.") and hasattr(module, "clock"):
+                patch.setattr(module, "clock", self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(clock, name)
+
+    def unix(self) -> float:
+        return self._now
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._now, UTC)
+
+    def stamp(self, moment: datetime | float | None = None) -> str:
+        return clock.stamp(self._now if moment is None else moment)
+
+    def go_on(self, *simulators: embed.Simulator) -> None:
+        """Let it be a later second, and every call of `simulators` be where it is by then."""
+        self._now = max(self._now + 1, float(int(clock.unix())))
+        for simulator in simulators:
+            arrived = threading.Event()
+            # Behind everything that was due until now.
+            simulator.machine.traffic.at(self._now, lambda _, arrived=arrived: arrived.set())
+            assert arrived.wait(10), simulator.machine.traffic.error
+
+
+@dataclass
+class Twins(Pair):
+    """Two simulators from one seed, `facade`'s behind the product: both are told the same."""
+
+    second: embed.Simulator
+    clock: Held
+
+    def go_on(self) -> None:
+        self.clock.go_on(self.platform.simulator, self.second)
+
+
+@pytest.fixture(scope="module")
+def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Twins]:
+    with pytest.MonkeyPatch.context() as patch:
+        held = Held(patch)
+        first, second = (embed.start(seed=7, cdrs=200, start_at=START) for _ in range(2))
+        more = {"SWITCHROOM_FACADE__DESTRUCTIVE": "true"}
+        try:
+            with product_before(second, tmp_path_factory.mktemp("twin"), **more) as (product, facade):
+                yield Twins(Client(first, first.admin.api_key), facade, product, second, held)
+        finally:
+            first.stop()
+            second.stop()
+
+
+@pytest.fixture
+def twins(born: Twins) -> Twins:
+    """The twins, in a second of its own for each test."""
+    born.go_on()
+    return born
 
 
 def steady(value: Any) -> Any:
-    """`value` without what two worlds may tell differently."""
+    """`value` without what changes while it is asked for."""
     if isinstance(value, dict):
         return {name: steady(inner) for name, inner in value.items() if name not in VOLATILE}
     return [steady(inner) for inner in value] if isinstance(value, list) else value
