@@ -16,7 +16,7 @@ from integration.dashboard import account_words as words_of
 from integration.dashboard.account_shelves import RESOURCE, Shelf, Sight
 from integration.dashboard.account_values import Names, Reader
 from integration.dashboard.account_view import View
-from integration.dashboard.calls import calling_code
+from integration.dashboard.calls_view import calling_code
 from integration.documents import read_object
 from integration.errors import QueryError
 from integration.exports.selection import HISTORY

@@ -14,7 +14,7 @@ from flask import Blueprint, Response, request
 from integration import clock
 from integration.context import this_house
 from integration.dashboard import formats, shell
-from integration.dashboard.calls import NAMES, read_day
+from integration.dashboard.calls_view import NAMES, read_day
 from integration.dashboard.guard import needs
 from integration.mirror import reports, summary
 from integration.mirror.reports import Figures, Span, Sums

@@ -1,4 +1,4 @@
-"""Saved views of Calls, and which of its columns a person sees."""
+"""Saved views of Calls, its labels, and which of its columns a person sees."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.context import this_house
-from integration.dashboard.calls import COLUMNS, NAMES
-from integration.dashboard.guard import current_person
-from integration.house import views
+from integration.dashboard import shell
+from integration.dashboard.calls import COLUMNS
+from integration.dashboard.calls_view import NAMES
+from integration.dashboard.guard import current_person, needs
+from integration.database import Transaction
+from integration.house import audit, notes, views
 
 blueprint = Blueprint("views", __name__)
 
@@ -52,6 +55,35 @@ def remove(number: int) -> Response:
     if not views.remove(this_house().house, current_person().id, number):
         abort(404)
     return _back(_query())
+
+
+@blueprint.get("/calls/labels")
+@needs("supervisor")
+def labels() -> str:
+    """Labels of ours: how often each is used, to rename and to drop."""
+    with this_house().house.read() as connection:
+        return shell.page("calls", "labels.html", labels=notes.label_uses(connection))
+
+
+@blueprint.post("/calls/labels")
+@needs("supervisor")
+def change_label() -> Response:
+    """Rename `label` to `to` on every call, or take it off every call (`drop`)."""
+    label, to, me = request.form.get("label", ""), request.form.get("to", ""), current_person().email
+    drop = bool(request.form.get("drop"))
+
+    def work(tx: Transaction) -> None:
+        if drop:
+            notes.drop_label(tx, label)
+        else:
+            notes.rename_label(tx, label, to)
+        audit.record(tx, me, "label dropped" if drop else "label renamed", f"{label} → {to}" if to else label)
+
+    try:
+        this_house().house.write(work)
+    except ValueError as mistake:
+        abort(400, str(mistake))
+    return redirect("/calls/labels", 303)
 
 
 @blueprint.post("/calls/columns")

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from integration import clock
 from integration.catalogue import UnknownResource, resource
 from integration.catalogue.shapes import Resource
-from integration.dashboard import calls
+from integration.dashboard import calls_view
 from integration.database import Database
 from integration.errors import QueryError
 from integration.exports import csv, jsonl, parquet, rights, xlsx
@@ -145,11 +145,11 @@ def _shown(house: Parts, args: Mapping[str, str]) -> CallFilter | None:
     if view is None:
         return None
     zone = ZoneInfo(house.settings.dashboard.timezone)
-    asked = calls.read(
+    asked = calls_view.read(
         dict(parse_qsl(view)),
         zone=zone,
         today=clock.now().astimezone(zone).date(),
-        calling_code=calls.calling_code(house.settings.dashboard.country),
+        calling_code=calls_view.calling_code(house.settings.dashboard.country),
         house=house.house,
     ).asked
     if asked.wanted is not None and isinstance(house.mirror, Database):

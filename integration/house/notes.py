@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
@@ -55,13 +56,18 @@ def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: s
 
 def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
     """Put a label on a call; doing it twice is once. Raises ValueError for an empty or long one."""
+    tx.execute(
+        "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
+        (leg_id, clean_label(label), clock.stamp(), person),
+    )
+
+
+def clean_label(label: str) -> str:
+    """A label with single spaces. Raises ValueError for an empty or long one."""
     label = " ".join(label.split())
     if not 0 < len(label) <= 40:
         raise ValueError("A label has 1 to 40 characters.")
-    tx.execute(
-        "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
-        (leg_id, label, clock.stamp(), person),
-    )
+    return label
 
 
 def remove_label(tx: Transaction, leg_ids: Sequence[int], label: str) -> bool:
@@ -82,6 +88,45 @@ def labels_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[st
     marks = ", ".join("?" * len(leg_ids))
     sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({marks}) ORDER BY label"
     return [row["label"] for row in connection.execute(sql, list(leg_ids))]
+
+
+def labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
+    """The labels of those legs that have any, in alphabetical order."""
+    rows = connection.execute(
+        "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
+        (json.dumps(list(leg_ids)),),
+    )
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["leg_id"], []).append(row["label"])
+    return found
+
+
+def label_uses(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Every label in use, in alphabetical order: label, calls, last_at (UTC text)."""
+    return connection.execute(
+        "SELECT label, count(*) AS calls, max(at) AS last_at FROM labels GROUP BY label"
+        " ORDER BY label COLLATE NOCASE"
+    ).fetchall()
+
+
+def rename_label(tx: Transaction, label: str, to: str) -> None:
+    """Call a label something else on every call. One that exists already takes the calls of both. Raises
+    ValueError for an empty or long name."""
+    to = clean_label(to)
+    if to == label:
+        return
+    tx.execute(
+        "INSERT OR IGNORE INTO labels (leg_id, label, at, person)"
+        " SELECT leg_id, ?, at, person FROM labels WHERE label = ?",
+        (to, label),
+    )
+    drop_label(tx, label)
+
+
+def drop_label(tx: Transaction, label: str) -> None:
+    """Take a label off every call."""
+    tx.execute("DELETE FROM labels WHERE label = ?", (label,))
 
 
 def known_labels(connection: sqlite3.Connection) -> list[str]:

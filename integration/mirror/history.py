@@ -89,7 +89,7 @@ class CallFilter:
     noted: str | None = None
     """JSON: ids of legs whose notes or labels have what `wanted` looks for."""
     hours: str | None = None
-    """JSON: spans of UTC text [[since, until), …], of which the call began in one (`reports.hours`)."""
+    """JSON: spans of UTC text [[since, until), …], of which the call began in one."""
     only_user: int | None = None
     """Narrows to the calls of this platform user, whatever else is asked (`dashboard.agents_see = own`)."""
 

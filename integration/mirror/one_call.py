@@ -59,6 +59,12 @@ def legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
     ).fetchall()
 
 
+def calls_of_legs(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, int]:
+    """Leg id → call id, of all legs of these calls, and of each call's own id."""
+    rows = _of(connection, "SELECT leg_id, call_id FROM _legs WHERE call_id IN ({})", call_ids)
+    return {**{call: call for call in call_ids}, **{row["leg_id"]: row["call_id"] for row in rows}}
+
+
 def user_of_recording(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:
     """(whether there is such a recording, the platform user whose call it was)."""
     return _user(connection, "SELECT user_id FROM monitors WHERE id = ?", monitor_id)

@@ -12,7 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
@@ -249,20 +249,6 @@ def first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
     row = connection.execute("SELECT min(started_at) FROM _calls").fetchone()
     moment = clock.parse_stamp(row[0]) if row[0] else None
     return None if moment is None else moment.astimezone(zone).date()
-
-
-def hours(first: date, last: date, zone: ZoneInfo, weekday: int | None, hour: int | None) -> list[list[str]]:
-    """The hours of a zone's clock as spans of UTC text, [since, until): of the days from `first` to `last`
-    that are a `weekday` (0 is Monday), the `hour`. An hour shown twice is one long span."""
-    spans = []
-    for number in range((last - first).days + 1):
-        day = first + timedelta(days=number)
-        if weekday is not None and day.weekday() != weekday:
-            continue
-        begin = datetime.combine(day, time(hour or 0), zone)
-        end = datetime.combine(day, time(), zone) + timedelta(hours=24 if hour is None else hour + 1)
-        spans.append([clock.stamp(begin.astimezone(UTC)), clock.stamp(end.astimezone(UTC))])
-    return spans
 
 
 @cache

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from integration import clock
+from integration.house import notes
 from tests.dashboard.reading import call_ids, link, text
 
 
@@ -196,3 +197,45 @@ def test_no_page_holds_inline_script_or_style(site, client):
         assert "<style" not in page
         assert not re.search(r"<script(?![^>]*\bsrc=)", page)
         assert not re.search(r"\son[a-z]+=", page)
+
+
+@pytest.mark.parametrize(
+    ("span", "found"),
+    [
+        ("begin=09:00&end=17:30", [2]),
+        ("begin=17:30&end=09:00", [3, 1]),
+        ("begin=17:00", [3]),
+        ("end=09:00", [1]),
+    ],
+)
+def test_calls_of_a_part_of_the_day_also_over_midnight(site, client, span, found):
+    for number, clock_time in enumerate(("05:00:00", "12:00:00", "21:00:00"), 1):
+        site.call(number, f"2026-07-01 {clock_time}")  # an hour later in London
+    assert call_ids(client.get(f"/calls?from=2026-07-01&to=2026-07-01&{span}")) == found
+
+
+def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(site, client):
+    site.call(1, ago(hours=1))
+    answer = client.get("/calls?range=month&q=x&direction=in&begin=08:00&clock=09:00&min=5")
+    assert "Inbound" in text(answer)
+    assert "talked at least 5 s" in text(answer)
+    cleared = re.search(r'href="([^"]*)">Clear filters', answer.text)
+    assert cleared is not None
+    assert cleared[1] == "/calls?q=x&amp;range=month"
+
+
+def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(site, client):
+    for number in (1, 2, 3):
+        site.call(number, ago(hours=number))
+    site.leg(20, call_id=2)
+    for leg, label in ((1, "Order"), (20, "Order"), (3, "Oder")):
+        site.house.write(lambda tx, leg=leg, label=label: notes.add_label(tx, leg, "ann@example.com", label))
+    assert 'title="Only calls labelled Oder"' in client.get("/calls").text
+    assert call_ids(client.get("/calls?label=Order")) == [1, 2]
+    assert call_ids(client.get("/calls?q=rder")) == [1, 2]
+    client.post("/calls/labels", label="Oder", to="Order")
+    assert call_ids(client.get("/calls?label=Order")) == [1, 2, 3]
+    client.post("/calls/labels", label="Order", drop="1")
+    assert call_ids(client.get("/calls?label=Order")) == []
+    assert "No labels yet" in client.get("/calls/labels").text
+    assert site.client("agent").post("/calls/labels", label="Order", to="x").status_code == 403

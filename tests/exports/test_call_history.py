@@ -15,7 +15,7 @@ from flask import Flask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from integration.dashboard import calls as page
+from integration.dashboard import calls_view as page
 from integration.dashboard import formats
 from integration.exports import routes
 from integration.exports.presets import CALLS, PRESETS
