@@ -16,6 +16,9 @@ def make_blueprint(parts: House) -> Blueprint:
     blueprint = Blueprint("health", __name__)
     metrics = Metrics(parts.health)
     metrics.gauge("live_streams", "Open live streams.", lambda: parts.hub.watchers)
+    metrics.counts(
+        "webhooks", "Webhooks by what their senders were told.", "outcome", lambda: parts.inbox.counts()
+    )
 
     @blueprint.get("/healthz")
     def healthz() -> Response:

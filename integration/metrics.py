@@ -5,10 +5,10 @@ A registry of our own, never the library's global one: two products in one proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from integration.health import Health
@@ -17,20 +17,19 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Counters that parts keep, gauges that are asked for when the page is read, and the health of all."""
+    """Gauges and counts that are asked for when the page is read, and the health of all."""
 
     def __init__(self, health: Health) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_HealthCollector(health))
         ProcessCollector(registry=self.registry)
 
-    def counter(self, name: str, help_text: str, labels: Iterable[str] = ()) -> Counter:
-        """A count that only rises; `name` without `switchroom_` and `_total`."""
-        return Counter(f"switchroom_{name}", help_text, tuple(labels), registry=self.registry)
-
-    def seconds(self, name: str, help_text: str, labels: Iterable[str] = ()) -> Histogram:
-        """A distribution of durations in seconds; `name` without `switchroom_` and `_seconds`."""
-        return Histogram(f"switchroom_{name}_seconds", help_text, tuple(labels), registry=self.registry)
+    def counts(
+        self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """What only rises, by `label`, asked for when the page is read; `name` without `switchroom_` and
+        `_total`."""
+        self.registry.register(_AskedCounts(f"switchroom_{name}", help_text, label, values))
 
     def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
         """A value that is asked for when the page is read."""
@@ -50,6 +49,22 @@ class _AskedGauge(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(self.name, self.help_text, value=self.value())
+
+
+class _AskedCounts(Collector):
+    def __init__(
+        self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self.name, self.help_text, self.label, self.values = name, help_text, label, values
+
+    def describe(self) -> Iterable[Metric]:
+        return [CounterMetricFamily(self.name, self.help_text)]
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(self.name, self.help_text, labels=[self.label])
+        for name, value in self.values().items():
+            family.add_metric([name], value)
+        yield family
 
 
 class _HealthCollector(Collector):

@@ -48,6 +48,8 @@ class Receiver:
             answer = self._answer(Request(environ))
         except HTTPException as error:
             answer = _error(error.code or 500, error.name)
+        if answer.status_code >= 400:
+            self._inbox.refused += 1
         body = [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.get_data()]
         start_response(answer.status, answer.get_wsgi_headers(environ).to_wsgi_list())
         # A list goes out at once; any other iterable is streamed, with hand-overs between threads.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import orjson
 
@@ -96,7 +97,11 @@ class Inbox:
         self.database = Database(path, prepare=_prepare, synchronous="FULL", group=GROUP, on_broken=on_broken)
         self.on_stored = on_stored
         self.received = 0
-        """Webhooks taken in since the start; a measure of how busy the receiver is, not an exact count."""
+        """Webhooks taken in since the start, whether durable yet or not."""
+        self.refused = 0
+        """Requests to the receiver that a sender has to mend or repeat. Requests count side by side without a
+        lock: Python hands over between calls and loops, never within `+= 1`."""
+        self._told = Counter[str]()
 
     def receive(self, body: bytes) -> Future[Acknowledgement]:
         """Queue `body` for the next commit; the future is done once it is durable."""
@@ -118,6 +123,11 @@ class Inbox:
             ),
         )
 
+    def counts(self) -> dict[str, int]:
+        """What senders were told since the start: stored, duplicate, unreadable, refused."""
+        told = {answer: self._told[answer] for answer in get_args(Acknowledgement)}
+        return {**told, "refused": self.refused}
+
     def _store(self, tx: Transaction, arrivals: list[_Arrival]) -> list[Acknowledgement]:
         """In at most three statements. The same body again is counted; another body under the same id is a
         row of its own, flagged."""
@@ -138,6 +148,7 @@ class Inbox:
             tx.execute(_insert(len(answers) - len(again)), new)
             if self.on_stored is not None:
                 tx.after_commit(self.on_stored)
+        tx.after_commit(partial(self._told.update, answers))
         if again:
             tx.executemany(
                 "UPDATE inbox SET deliveries = deliveries + 1 WHERE event_id = ? AND body_hash = ?", again

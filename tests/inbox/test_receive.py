@@ -93,6 +93,16 @@ def test_it_counts_a_duplicate_and_keeps_one_row(receiver):
     assert [row["deliveries"] for row in receiver.rows()] == [2]
 
 
+def test_it_counts_what_it_told_its_senders(receiver):
+    event = {"id": "x.1", "event_name": "call.initial"}
+    for payload in (event, event, {"id": "x.2"}, b"{", b"{}"):
+        receiver.post(payload)
+    receiver.ask("GET")
+    receiver.ask(path="/webhooks/wrong")
+    receiver.ask("PUT")
+    assert receiver.inbox.counts() == {"stored": 2, "duplicate": 1, "unreadable": 1, "refused": 2}
+
+
 def test_it_keeps_both_bodies_of_one_id_and_flags_the_second(receiver):
     for text in ("one", "two"):
         assert receiver.post({"id": "x.1", "event_name": "sms.received", "text": text})[1] == {

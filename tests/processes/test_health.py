@@ -96,7 +96,7 @@ def test_metrics_tell_what_the_report_tells() -> None:
     parts.watch("apply", essential=True)
     parts.fail("apply", "the disk is full")
     metrics = Metrics(parts)
-    metrics.counter("webhooks", "Webhooks by answer.", ["answer"]).labels("stored").inc(3)
+    metrics.counts("webhooks", "Webhooks by answer.", "answer", lambda: {"stored": 3})
     metrics.gauge("streams", "Open streams.", lambda: 2)
     text = metrics.text().decode()
     for line in (

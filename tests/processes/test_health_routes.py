@@ -29,6 +29,7 @@ class Parts:
     house: Database
     health: Health = field(default_factory=Health)
     hub: Any = field(default_factory=lambda: SimpleNamespace(watchers=2))
+    inbox: Any = field(default_factory=lambda: SimpleNamespace(counts=lambda: {"stored": 3, "refused": 1}))
 
 
 @pytest.fixture
@@ -73,6 +74,12 @@ def test_metrics_are_for_this_machine(client: FlaskClient, address: str) -> None
     answer = client.get("/metrics", environ_base={"REMOTE_ADDR": address})
     assert answer.status_code == 200
     assert "switchroom_live_streams 2.0" in answer.text
+
+
+def test_metrics_count_webhooks(client: FlaskClient) -> None:
+    page = client.get("/metrics").text
+    assert 'switchroom_webhooks_total{outcome="stored"} 3.0' in page
+    assert 'switchroom_webhooks_total{outcome="refused"} 1.0' in page
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"])
