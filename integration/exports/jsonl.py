@@ -34,7 +34,7 @@ def chunks(connection: sqlite3.Connection, sheet: Sheet, *, lines: int = LINES) 
         sheet.values,
     )
     while rows := cursor.fetchmany(lines):
-        yield b"".join((masked(row[0]) if sheet.masked else row[0]) + b"\n" for row in rows)
+        yield b"".join(masked(row[0]) + b"\n" for row in rows)
 
 
 def _objects(connection: sqlite3.Connection, sheet: Sheet, lines: int) -> Iterator[bytes]:

@@ -13,12 +13,13 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from integration.catalogue.shapes import Resource
+from integration.documents import column_value, read_object
 from integration.exports.columns import Extra, is_moment, made
 from integration.exports.presets import Preset
 from integration.exports.selection import BOOKKEEPING, MOST_COLUMNS, Reader, Selection
 from integration.mirror import browse, dictionaries, history
 from integration.mirror.filters import Binder, kind_of
-from integration.mirror.masking import has_secrets, is_secret
+from integration.mirror.masking import is_secret, masked
 
 Kind = Literal[
     "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
@@ -30,6 +31,7 @@ list or an object, as JSON text. Any of them may hold text that drifted in."""
 MASK = "***"
 _NUL = "\\u0000"
 """How a NUL stands in the JSON text of a record."""
+_ESCAPED = f"(_doc GLOB '*{_NUL}*' OR _doc GLOB '*\\u[dD][89a-fA-F]*')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class Sheet:
     zone: ZoneInfo | None
     local: ZoneInfo
     document: str | None = None
-    masked: bool = False
     first: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
 
@@ -168,7 +169,6 @@ def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
         zone=selection.zone,
         local=selection.local,
         document="_doc" if selection.whole else None,
-        masked=has_secrets(resource),
         values=values,
     )
 
@@ -219,9 +219,14 @@ def _column(binder: Binder, selection: Selection, extras: Mapping[str, Extra], n
     if field is not None and is_moment(resource, field):
         # A preset has a column of its own for the local time.
         return Column(name, sql, "time" if selection.preset is None else "utc")
-    if field is not None and field.real_type in ("array", "object"):
-        return Column(name, sql, "json")
-    return Column(name, sql, kind_of(field, resource))
+    nested = field is not None and field.real_type in ("array", "object")
+    if sql.startswith("json_extract("):
+        # It ends a text at its NUL and writes half a surrogate pair as broken UTF-8; reading does neither.
+        sql = f"CASE WHEN {_ESCAPED} THEN {sql.replace('json_extract', 'field_of', 1)} ELSE {sql} END"
+    if nested or field is None:
+        # What lies deeper may be a PIN as well.
+        sql = f"CASE WHEN {sql} GLOB '[[{{]*' THEN without_secrets({sql}) ELSE {sql} END"
+    return Column(name, sql, "json" if nested else kind_of(field, resource))
 
 
 def _masked(column: Column) -> str:
@@ -236,7 +241,18 @@ def _masked(column: Column) -> str:
 def register(connection: sqlite3.Connection) -> None:
     connection.create_function("without_nul", 1, without_nul, deterministic=True)
     connection.create_function("in_zone", 2, in_zone, deterministic=True)
+    connection.create_function("field_of", 2, field_of, deterministic=True)
+    connection.create_function("without_secrets", 1, without_secrets, deterministic=True)
     connection.create_function("with_offset", 2, with_offset, deterministic=True)
+
+
+def field_of(document: str, path: str) -> Any:
+    """What json_extract gives for `path` ('$."name"'), exactly, as a column of the mirror holds it."""
+    return column_value(read_object(document).values.get(path[3:-1]))
+
+
+def without_secrets(text: str) -> str:
+    return masked(text.encode()).decode()
 
 
 def without_nul(value: Any) -> Any:

@@ -1,0 +1,120 @@
+"""What callers, colleagues and the platform may write into a field, in every form of file: no formula, no
+broken line, no lost letter, no secret."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import openpyxl
+import pyarrow.parquet
+import pytest
+from openpyxl.utils.escape import unescape
+
+from integration.catalogue import resource
+from integration.documents import read_object
+from integration.mirror.upsert import upsert
+from tests.dashboard.site import Site, running
+from tests.exports.test_call_history import exporting
+from tests.exports.test_csv import guarded
+
+ODD = [
+    "+442079460001", "00442079460001", "0207", "=1+1", "@SUM(A1)", "-2+3", "+1+1", "\t=1", "\r=1",
+    '=HYPERLINK("http://example.com","x")', 'say "hi", ok', "a\r\nb", "a\nb;c", "a\x00=b", "\x00", "\x01\x1f",
+    "\u202egnp.exe", "\u200f=1", "\u061c", "\ufeff=1", "\u2028x\u2029", "\ufffe\uffff",
+    "Zoë 中文 🎉", "e\u0301", "'=1", "_x0041_", "%s%w%n", "1e5", "TRUE", "NULL", "", " =1",
+    "*** END ***", "x" * 5000,
+]  # fmt: skip
+
+
+def stored(site: Site, collection: str, *records: str) -> None:
+    """Records as the platform sent them, through the door for rows."""
+    documents = [read_object(record) for record in records]
+    site.mirror.write(
+        lambda tx: upsert(tx, resource(collection), documents, source="sync", asked_at="2026-07-01 00:00:00")
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running(tmp_path_factory.mktemp("site") / "data") as site:
+        texts = [json.dumps({"id": at, "src_name": text, "strange": text}) for at, text in enumerate(ODD, 1)]
+        stored(site, "cdrs", *texts, '{"id":999,"src_name":"a\\ud800b","strange":"a\\ud800b"}')
+        yield site
+
+
+def shown(text: str) -> str:
+    return text.replace("\x00", "\ufffd")
+
+
+EXPECTED = [*ODD, "a\\ud800b"]
+"""Half a surrogate pair is no letter; it stays the escape that it was."""
+COLUMNS = "columns=src_name,strange,id"
+
+
+def test_csv_neutralises_formulas_and_spoils_nothing_else(site: Site) -> None:
+    data = exporting(site).get(f"/exports/cdrs.csv?{COLUMNS}").data
+    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
+    assert [row[0] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
+    assert [row[1] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
+    assert rows[1][0] == "+442079460001"
+
+
+def test_xlsx_has_every_text_as_text(site: Site) -> None:
+    data = exporting(site).get(f"/exports/cdrs.xlsx?{COLUMNS}").data
+    page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
+    for number, text in enumerate(EXPECTED, 2):
+        for cell in page[number][:2]:
+            # XML has no way to say these two; CR LF is one line end to its readers.
+            said = unescape(cell.value or "").replace("\r\n", "\n")
+            expected = shown(text).replace("\r\n", "\n")
+            if "\ufffe" not in text:
+                assert (said, cell.data_type) == (expected, "n" if cell.value is None else "s")
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        assert b"<f>" not in parts.read("xl/worksheets/sheet1.xml")
+        assert parts.testzip() is None
+
+
+def test_json_lines_and_parquet_have_what_came(site: Site) -> None:
+    client = exporting(site)
+    data = client.get("/exports/cdrs.jsonl").data
+    assert data.count(b"\n") == len(EXPECTED)
+    raw = [json.loads(line)["src_name"] for line in data.splitlines()]
+    assert raw == [*ODD, "a\ud800b"]
+    chosen = client.get(f"/exports/cdrs.jsonl?{COLUMNS}").data.split(b"\n")[:-1]
+    assert [json.loads(line)["strange"] for line in chosen] == EXPECTED
+    table = pyarrow.parquet.read_table(io.BytesIO(client.get(f"/exports/cdrs.parquet?{COLUMNS}").data))
+    assert table["src_name"].to_pylist() == table["strange"].to_pylist() == EXPECTED
+
+
+def test_the_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
+    with running(tmp_path / "data") as site:
+        for number, text in enumerate(ODD, 1):
+            site.put("monitors", id=number, caller=text, timestamp="2026-07-01 00:00:00", _doc=json.dumps(
+                {"id": number, "caller": text}))  # fmt: skip
+        data = exporting(site).get("/exports/recordings.zip?columns=caller").data
+    manifest = zipfile.ZipFile(io.BytesIO(data)).read("manifest.csv").decode("utf-8-sig")
+    rows = list(csv.reader(io.StringIO(manifest, newline="")))
+    assert rows[0] == ["caller", "missing"]
+    assert [row[0] for row in rows[1:]] == [guarded(text) for text in ODD]
+    assert {row[1] for row in rows[1:]} == {"not in the archive (never asked for)"}
+
+
+def test_a_header_that_the_platform_chose_is_guarded_too(site: Site) -> None:
+    name = "=cmd|'/C calc'!A0"
+    stored(site, "sms", json.dumps({"id": 1, name: "=1"}))
+    data = exporting(site).get("/exports/sms.csv", query_string={"columns": name}).data
+    assert list(csv.reader(io.StringIO(data.decode()))) == [[f"'{name}"], ["'=1"]]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_a_pin_that_lies_deeper_is_masked_as_well(site: Site, form: str) -> None:
+    stored(site, "queues", '{"id":1,"users":[{"id":5,"pin":"canary-1"}],"strange":{"vm_pin":"canary-2"}}')
+    for query in ("", "?columns=users,strange"):
+        answer = exporting(site).get(f"/exports/queues.{form}{query}")
+        assert answer.status_code == 200
+        assert b"canary" not in answer.data
