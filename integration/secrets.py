@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -105,10 +105,11 @@ def _own_secrets(settings: Settings) -> list[str]:
     return webhook_secrets(settings)
 
 
-def claim_data_dir(settings: Settings) -> None:
+def claim_data_dir(settings: Settings, is_same: Callable[[], bool] = lambda: False) -> None:
     """Remember in `data_dir` whose account it holds; another account on it is refused.
 
-    The account is the base URL (its version segment apart) with the user id or login e-mail.
+    The account is the base URL (its version segment apart) with the user id or login e-mail. Where only the
+    latter is another, `is_same` may know that it is another login of the same customer, and is remembered.
     Raises ConfigurationError (exit status 2) for another account, SwitchroomError for an unreadable file.
     """
     platform = settings.platform
@@ -123,12 +124,17 @@ def claim_data_dir(settings: Settings) -> None:
         theirs = {key: kept[key] for key in mine}
     except (ValueError, KeyError, TypeError):
         raise SwitchroomError(f"{path}: is damaged; it should say {json.dumps(mine)}") from None
-    if theirs != mine:
+    if theirs == mine:
+        return
+    if theirs["base_url"] == mine["base_url"] and is_same():
+        _replace(path, json.dumps(mine) + "\n")
+    else:
         raise ConfigurationError(
             [
                 f"storage.data_dir: {settings.storage.data_dir} holds account {theirs['account']} of"
                 f" {theirs['base_url']}, not {mine['account']} of {mine['base_url']};"
-                f" give each account a data_dir of its own (if it is the same account, change {path})"
+                " give each account a data_dir of its own (another login of the same customer is taken over"
+                f" while the platform answers; else change {path})"
             ]
         )
 

@@ -30,6 +30,7 @@ from integration.processes.channel import (
 )
 from integration.secrets import claim_data_dir
 from integration.settings import Settings
+from integration.upkeep.account import same_customer
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def _handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
     # Imported when first needed: the command that hands over needs none of it.
     from integration.factory import build
 
-    claim_data_dir(settings)
+    claim_data_dir(settings, lambda: same_customer(settings))
     product = build(settings)
     try:
         yield product.commands

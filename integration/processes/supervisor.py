@@ -37,6 +37,7 @@ from integration.processes import BLOCKING_THREADS, port
 from integration.processes.commands import take_over
 from integration.secrets import claim_data_dir
 from integration.settings import Settings, warnings
+from integration.upkeep.account import same_customer
 from integration.worker import FACTORY, Worker
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ def serve(settings: Settings, *, factory: str = FACTORY, say: Callable[[str], No
     _raise_file_limit()
     lock = take_over(data_dir, say)
     try:
-        claim_data_dir(settings)
+        claim_data_dir(settings, lambda: same_customer(settings))
         listener = port.listen(settings.server.host, settings.server.port)
         # Links name the port: for port 0, the one that was found.
         server = settings.server.model_copy(update={"port": listener.getsockname()[1]})

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from integration.catalogue import resource
+from integration.documents import Document
 from integration.errors import ConfigurationError, SwitchroomError
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import upsert
 from integration.secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
 from integration.settings import Settings
+from integration.upkeep.account import same_customer
+from tests.harness import NOWHERE
+from tests.platform_api.server import Server
 
 
 def settings(
@@ -50,6 +58,45 @@ def test_a_data_dir_belongs_to_one_account(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigurationError, match=r"storage\.data_dir: .* holds account 100001"):
             claim_data_dir(other)
+
+
+@pytest.mark.parametrize(
+    ("customer", "known", "kept"), [(7, 7, True), ("7", 7, True), (8, 7, False), (7, None, False)]
+)
+def test_another_login_of_the_same_customer_keeps_its_data(
+    tmp_path: Path, customer: object, known: object, kept: bool
+) -> None:
+    server = Server()
+    server.routes["*"] = lambda _, reply: reply.json({"data": {"id": 9, "customer_id": customer}})
+    before = settings(tmp_path, base_url=f"{server.url}/v1.2")
+    claim_data_dir(before)
+    mirror = open_mirror(tmp_path / "mirror.db")
+    if known is not None:
+        me = {"id": 1, "customer_id": known}
+        mirror.write(
+            lambda tx: upsert(
+                tx, resource("me"), [Document(json.dumps(me), me)], source="sync", asked_at="2026"
+            )
+        )
+    mirror.close()
+    other = settings(tmp_path, base_url=f"{server.url}/v1.2", user="100002")
+    try:
+        if kept:
+            claim_data_dir(other, lambda: same_customer(other))
+            claim_data_dir(other)
+        else:
+            with pytest.raises(ConfigurationError, match="holds account 100001"):
+                claim_data_dir(other, lambda: same_customer(other))
+            claim_data_dir(before)
+    finally:
+        server.close()
+
+
+def test_a_platform_that_is_away_leaves_the_data_with_whom_it_belongs(tmp_path: Path) -> None:
+    claim_data_dir(settings(tmp_path, base_url=NOWHERE))
+    other = settings(tmp_path, base_url=NOWHERE, user="100002")
+    with pytest.raises(ConfigurationError, match="holds account 100001"):
+        claim_data_dir(other, lambda: same_customer(other))
 
 
 def test_a_damaged_account_file_is_told(tmp_path: Path) -> None:
