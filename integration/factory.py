@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from flask import Flask
 
 from integration import __version__, clock, health_routes
+from integration.alerts.loops import alert_loops
 from integration.background import Loop
 from integration.context import EXTENSION, House
 from integration.dashboard import guard, login, pages, security
@@ -97,6 +98,7 @@ class Product:
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._schedules = Schedules(self.parts)
         self._exporting = Loop("scheduled exports", self._schedules.run, EVERY_SECONDS, self.health)
+        self._alerting = alert_loops(self.parts)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
         self._backing_up = Loop(rotation.NAME, self._rotation.look, rotation.LOOK_SECONDS, self.health)
@@ -119,7 +121,7 @@ class Product:
     def loops(self) -> tuple[Loop, ...]:
         """What runs again and again while the product does."""
         loops = [self._applying, self._following, self._indexing, self._following_up]
-        loops += [self._ticking, self._pruning, self._summing]
+        loops += [self._ticking, self._pruning, self._summing, *self._alerting]
         if self.parts.settings.backup.every_hours:
             loops.append(self._backing_up)
         if self._keeper.wanted:

@@ -143,7 +143,8 @@ def _waits(call: sqlite3.Row) -> bool:
 
 
 def present(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
-    """Events for one change: `call` with its row, `call_gone`, `sms`, `callback`; [] for anything else.
+    """Events for one change: `call` with its row, `call_gone`, `sms`, `callback`, `alert`; [] for
+    anything else.
 
     Runs in an application context, but in nobody's request (live/stream.py).
     """
@@ -153,6 +154,8 @@ def present(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
         return _present_call(change, house, only)
     if change.topic == "call_gone":
         return [("call_gone", {"id": int(change.key), "counts": _counts(house, only)})]
+    if change.topic == "alert":
+        return [("alert", {"now": int(clock.unix() * 1000)})]
     if change.topic == "sms":
         return [("sms", {"now": int(clock.unix() * 1000)})]
     if change.topic == "callback":

@@ -7,6 +7,7 @@ from flask import Flask
 from integration.dashboard import (
     account,
     actions,
+    alerts,
     audio,
     call,
     calls,
@@ -42,6 +43,7 @@ BLUEPRINTS = (
     views.blueprint,
     system_work.blueprint,
     settings.blueprint,
+    alerts.blueprint,
     wall.blueprint,
 )
 

@@ -16,7 +16,8 @@ from integration.context import House, this_house
 from integration.dashboard import formats
 from integration.dashboard.guard import current_person
 from integration.dashboard.roles import only_calls_of
-from integration.house import callbacks, seen
+from integration.house import alert_rules, callbacks, seen
+from integration.house.alert_rules import Finding
 from integration.house.people import Person
 from integration.mirror import audio, live, messages
 
@@ -26,6 +27,10 @@ LATE_SECONDS = 300
 
 UNREAD = timedelta(days=30)
 """Older messages do not count as unread: whoever comes back from afar begins with a page, not a number."""
+
+
+NOTICES = 3
+"""Shown on every page; more are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,15 @@ def unread_threads(house: House, person: Person) -> set[str]:
     return {contact for contact, at in latest.items() if at > marks.get(contact, "")}
 
 
+def notices(house: House, only: int | None) -> list[tuple[str, Finding]]:
+    """What alert rules that tell the dashboard find now, newest first; they name callers, so that who sees
+    their own calls only is told nothing."""
+    if only is not None:
+        return []
+    with house.house.read() as connection:
+        return alert_rules.noticed(connection, NOTICES + 1)
+
+
 def tabs(counts: live.Counts, missed: int, unread: int, unheard: int, trouble: bool) -> list[Tab]:
     supervises, hears = current_person().may("supervisor"), current_person().may("recordings")
     return [
@@ -130,6 +144,7 @@ def shell(person: Person) -> dict[str, Any]:
     settings = house.settings.dashboard
     return {
         "person": person,
+        "notices": notices(house, only),
         "tabs": tabs(
             counts,
             open_callbacks(house, only),

@@ -17,6 +17,8 @@ from integration import migrations
 from integration.database import Database
 from integration.errors import StorageError
 from integration.house import (
+    alert_log,
+    alert_rules,
     attempts,
     audit,
     callbacks,
@@ -54,6 +56,8 @@ OWNERS: tuple[ModuleType, ...] = (
     journal,
     remembered,
     wallboards,
+    alert_rules,
+    alert_log,
     phones,
     seen,
     views,

@@ -102,6 +102,6 @@ def _why(error: BaseException) -> str:
         if isinstance(cause, ConnectionRefusedError):
             return "nothing listens there"
         if isinstance(cause, TimeoutError):
-            return "it did not take the file in time"
+            return "it did not answer in time"
         cause = cause.__cause__ or cause.__context__
     return "the connection broke"

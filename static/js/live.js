@@ -5,7 +5,7 @@ import { seen } from "./act.js";
 import { ring } from "./bell.js";
 import { sync, tick } from "./timers.js";
 
-const EVENTS = ["call", "call_gone", "sms", "callback", "reload"];
+const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload"];
 const POLL = 10_000, KEPT = 8;
 const list = document.getElementById("live");
 const page = document.body.dataset.page;
@@ -112,7 +112,7 @@ function take(name, data, id) {
     else if (page === "missed" && data.ended) soon();
     again(data.id);
   } else if (name === "call_gone" && list) { document.getElementById(`call-${data.id}`)?.remove(); tidy(); }
-  else if ((name === "callback" && page === "missed") || name === "sms") soon();
+  else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
 }
 
 function more() {

@@ -1,0 +1,245 @@
+"""Messages leave for mailboxes and addresses; what fails shows, is tried again, and holds nobody up."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from integration import clock
+from integration.alerts.loops import alert_loops
+from integration.alerts.messages import lines, targets
+from integration.alerts.send import Sender, SendingFailed
+from integration.house import alert_log, alert_rules
+from integration.house.alert_rules import Finding, Rule
+from tests.dashboard.site import running
+from tests.harness import wait_for
+
+FOUND = Finding(1, "a", "Ann Example (020 7946 0001) has been waiting", "/calls/7", "2026-03-04 11:00:00")
+
+
+class Mailbox(socketserver.ThreadingTCPServer):
+    """Takes what SMTP brings; `refuse` is what it says to recipients instead."""
+
+    daemon_threads = True
+
+    def __init__(self, refuse: str = "") -> None:
+        super().__init__(("127.0.0.1", 0), _Smtp)
+        self.letters: list[str] = []
+        self.refuse = refuse
+
+
+class _Smtp(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        self._say("220 mail.example.com")
+        while line := self.rfile.readline().decode().strip():
+            match line[:4].upper():
+                case "DATA":
+                    self._say("354 go on")
+                    text = b""
+                    while not text.endswith(b"\r\n.\r\n"):
+                        text += self.rfile.readline()
+                    self.server.letters.append(text.decode())
+                    self._say("250 kept")
+                case "RCPT" if self.server.refuse:
+                    self._say(self.server.refuse)
+                case "QUIT":
+                    self._say("221 bye")
+                    break
+                case _:
+                    self._say("250 ok")
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+class Receiver(HTTPServer):
+    def __init__(self, status: int = 200) -> None:
+        super().__init__(("127.0.0.1", 0), _Http)
+        self.status = status
+        self.taken: list[tuple[str, str | None, dict]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook?token=secret"
+
+
+class _Http(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.taken.append((self.path, self.headers["Authorization"], body))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(server):
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def mailbox():
+    with serving(Mailbox()) as server:
+        yield server
+
+
+@pytest.fixture
+def receiver():
+    with serving(Receiver()) as server:
+        yield server
+
+
+@pytest.fixture
+def site(tmp_path, mailbox):
+    with running(
+        tmp_path / "data",
+        smtp__host="127.0.0.1",
+        smtp__port=str(mailbox.server_address[1]),
+        smtp__from="calls@example.com",
+        smtp__starttls="false",
+        server__public_url="https://calls.example.com",
+    ) as site:
+        yield site
+
+
+def tell(site, kind: str = "alert", **values) -> Rule:
+    """A message of a rule that waits to be sent."""
+    with site.house.read() as connection:
+        rules = alert_rules.everything(connection)
+    if values:
+        number = alert_rules.save(site.house, Rule(0, "Long waits", "waiting", 60, **values))
+        with site.house.read() as connection:
+            rule = alert_rules.find(connection, number)
+    else:
+        (rule,) = rules
+    made = list(lines(site.settings, rule, kind, [FOUND], clock.now()))
+    site.house.write(lambda tx: alert_log.add(tx, made))
+    return rule
+
+
+def log(site) -> list[alert_log.Line]:
+    with site.house.read() as connection:
+        return alert_log.newest(connection, 20)
+
+
+def test_an_e_mail_says_what_since_when_and_where(site, mailbox):
+    tell(site, emails="ann@example.com bob@example.org")
+    Sender(site.parts, "email").run()
+    (letter,) = mailbox.letters
+    assert "From: calls@example.com" in letter
+    assert "To: ann@example.com, bob@example.org" in letter
+    assert "Subject: Long waits: Ann Example (020 7946 0001) has been waiting" in letter
+    assert "- Ann Example (020 7946 0001) has been waiting, since 04 Mar 11:00" in letter
+    assert "https://calls.example.com/calls/7" in letter
+    assert [line.state for line in log(site)] == ["sent"]
+    Sender(site.parts, "email").run()
+    assert len(mailbox.letters) == 1
+
+
+def test_an_address_gets_json_that_a_chat_can_show(site, receiver):
+    tell(site, "recovered", url=receiver.url, secret="Bearer abc")
+    Sender(site.parts, "post").run()
+    ((path, authorization, body),) = receiver.taken
+    assert (path, authorization) == ("/hook?token=secret", "Bearer abc")
+    assert (body["event"], body["rule"], body["condition"]) == ("recovered", "Long waits", "waiting")
+    assert body["text"].startswith("over: Long waits: Ann Example")
+    assert body["findings"][0]["url"] == "https://calls.example.com/calls/7"
+    (line,) = log(site)
+    assert "token" not in line.target
+
+
+def test_a_channel_that_fails_shows_is_tried_later_and_recovers(site, receiver, monkeypatch):
+    receiver.status = 500
+    tell(site, url=receiver.url)
+    sender = Sender(site.parts, "post")
+    with pytest.raises(SendingFailed, match="answered 500"):
+        sender.run()
+    with pytest.raises(SendingFailed, match="answered 500"):
+        sender.run()
+    assert len(receiver.taken) == 1
+    receiver.status = 204
+    later = clock.unix() + 61
+    monkeypatch.setattr(clock, "unix", lambda: later)
+    sender.run()
+    assert [(line.state, line.tries, line.error) for line in log(site)] == [("sent", 2, None)]
+
+
+def test_after_the_last_try_nobody_tries_any_more(site, receiver, monkeypatch):
+    receiver.status, now = 500, clock.unix()
+    monkeypatch.setattr(clock, "unix", lambda: now)
+    tell(site, url=receiver.url)
+    for _ in range(9):
+        with pytest.raises(SendingFailed):
+            Sender(site.parts, "post").run()
+        now += 22_000
+    assert [(line.state, line.tries) for line in log(site)] == [("failed", len(alert_log.GAPS) + 1)]
+
+
+def test_a_message_of_a_removed_rule_goes_nowhere_and_is_no_fault(site, mailbox):
+    rule = tell(site, emails="ann@example.com")
+    alert_rules.remove(site.house, rule.id)
+    Sender(site.parts, "email").run()
+    assert (mailbox.letters, [line.state for line in log(site)]) == ([], ["failed"])
+
+
+def test_a_refused_recipient_is_said_without_a_password(site, mailbox):
+    mailbox.refuse = "550 no such person"
+    tell(site, emails="ann@example.com")
+    with pytest.raises(
+        SendingFailed, match=r"refuses every recipient: ann@example\.com \(550 no such person"
+    ):
+        Sender(site.parts, "email").run()
+
+
+def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
+    """A slow or broken receiver holds up neither the rules nor the mail."""
+    receiver.status = 503
+    alert_rules.save(
+        site.house, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
+    )
+    site.call(1, clock.stamp(clock.unix() - 90), state="ringing", outcome=None)
+    loops = alert_loops(site.parts)
+    for loop in loops:
+        loop.start()
+    try:
+        wait_for(
+            lambda: {line.channel: line.state for line in log(site)}.get("email") == "sent", "the e-mail"
+        )
+        wait_for(
+            lambda: site.health.report()["checks"]["alerts by HTTP"]["state"] == "failing", "the failure"
+        )
+        checks = site.health.report()["checks"]
+        assert "answered 503" in checks["alerts by HTTP"]["error"]
+        assert checks["alert rules"]["state"] == "ok"
+    finally:
+        for loop in loops:
+            loop.stop()
+
+
+def test_who_is_told(site):
+    rule = Rule(
+        1,
+        "A",
+        "waiting",
+        60,
+        notice=True,
+        emails="a@example.com b@example.com",
+        url="https://x.example/h?k=1",
+    )
+    assert [one[:2] for one in targets(site.settings, rule)] == [
+        ("notice", "the dashboard"),
+        ("email", "a@example.com, b@example.com"),
+        ("post", "https://x.example/h"),
+    ]

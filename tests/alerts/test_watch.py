@@ -1,0 +1,199 @@
+"""Rules against real databases: what they find, what they tell, what they forget."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from integration import clock
+from integration.alerts.conditions import CONDITIONS
+from integration.alerts.watch import RuleFailed, Watch, configured
+from integration.house import alert_log, alert_rules, callbacks
+from integration.house.alert_rules import Rule
+from tests.dashboard.site import running
+
+
+def ago(seconds: float) -> str:
+    return clock.stamp(clock.unix() - seconds)
+
+
+def add(site, condition: str, threshold: int | None = None, **values) -> int:
+    """A rule that was made long ago."""
+    number = CONDITIONS[condition].default if threshold is None else threshold
+    wanted = Rule(0, f"Rule {condition}", condition, number, **{"notice": True, **values})
+    id_ = alert_rules.save(site.house, wanted)
+    site.house.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
+    return id_
+
+
+@pytest.fixture
+def watch(site):
+    return Watch(site.parts, lambda: None)
+
+
+def now(site) -> list[str]:
+    with site.house.read() as connection:
+        return [one.text for found in alert_rules.findings(connection).values() for one in found]
+
+
+def log(site) -> list[tuple[str, str]]:
+    with site.house.read() as connection:
+        return [(line.kind, line.subject) for line in alert_log.newest(connection, 50)]
+
+
+def test_a_missed_caller_who_is_not_called_back(site, watch):
+    add(site, "not_called_back", 30)
+    site.call(1, ago(1700), outcome="missed", party_name="Ann Example")
+    callbacks.follow(site.house, site.mirror, 15)
+    watch.round()
+    assert now(site) == []
+    site.call(2, ago(2000), outcome="missed", party="447700900102", party_e164="+447700900102")
+    site.mirror.write(lambda tx: tx.announce("call", 2, {}))
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
+    callbacks.follow(site.house, site.mirror, 15)
+    watch.round()
+    assert now(site) == ["07700 900102 waits for a call back"]
+    with site.house.read() as connection:
+        (item,) = [one for one in callbacks.items(connection) if one.party.endswith("102")]
+    callbacks.close(site.house, item.id, "ann@example.com")
+    watch.round()
+    assert [kind for kind, _ in log(site)] == ["recovered", "alert"]
+
+
+def test_a_caller_who_waits_and_a_queue_that_is_long(site, watch):
+    add(site, "waiting", 60)
+    add(site, "queue_length", 2)
+    site.put("queues", id=5, name="Support")
+    for number, seconds in ((1, 61), (2, 20)):
+        site.call(
+            number,
+            ago(seconds),
+            state="ringing",
+            outcome=None,
+            group_kind="queue",
+            group_id=5,
+            group_name="Support",
+        )
+    watch.round()
+    assert sorted(now(site)) == ["07700 900101 has been waiting on Support", "2 callers waiting in Support"]
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended', outcome = 'answered'"))
+    watch.round()
+    assert now(site) == []
+
+
+def test_news_are_told_once_and_never_the_history(site, watch):
+    add(site, "missed_call")
+    site.call(1, ago(2 * 3600), outcome="missed")
+    site.call(2, ago(60), outcome="missed")
+    site.call(3, ago(60), outcome="answered")
+    watch.round()
+    watch.round()
+    assert [subject for _, subject in log(site)] == [
+        "Rule missed_call: Missed call from 07700 900101 on 020 7946 0002"
+    ]
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET started_at = ?", (ago(2 * 3600),)))
+    watch.round()
+    assert len(log(site)) == 1
+
+
+def test_silent_webhooks_count_from_the_beginning_of_the_hours(site, watch):
+    add(site, "silent_webhooks", 30)
+    watch.round()
+    assert now(site) == ["No webhook has come from the platform"]
+    site.inbox.receive(b'{"event": "call.hangup"}').result()
+    watch.round()
+    assert now(site) == []
+    begins = clock.now() - timedelta(minutes=20)
+    here = begins.astimezone(watch._zone)
+    add(site, "silent_webhooks", 30, begins=f"{here:%H:%M}", ends=f"{here + timedelta(hours=2):%H:%M}")
+    watch.round()
+    assert now(site) == []
+
+
+def test_files_gaps_and_a_mirror_that_is_behind(site, watch):
+    for condition in ("files", "gap", "behind"):
+        add(site, condition)
+    site.put("media", kind="recording", record_id=1, path="recordings/1.mp3", state="failed", tries=3,
+             last_error="404 from the platform", updated_at=ago(60))  # fmt: skip
+    for day, ours in ((ago(2 * 86400)[:10], 7), (ago(0)[:10], 3)):
+        site.put("_coverage", collection="cdrs", day=day, total=10, ours=ours, asked_at=ago(60))
+    site.put(
+        "_walks", collection="cdrs", last_success_at=ago(3600), last_error="timed out", last_error_at=ago(9)
+    )
+    watch.round()
+    assert sorted(now(site)) == [
+        "1 download of recordings or voicemail failed (404 from the platform)",
+        f"3 records of /cdrs missing here, the first of {ago(2 * 86400)[:10]}",
+        "Call records are not read from the platform: timed out",
+    ]
+
+
+def test_a_part_that_fails_and_a_disk_that_is_full(site, watch, monkeypatch):
+    add(site, "trouble", 10)
+    add(site, "disk", 100_000)
+    site.health.fail("search index", "no such table")
+    site.health.fail("alerts by e-mail", "is not told by e-mail")
+    watch.round()
+    assert [text for text in now(site) if "index" in text] == []
+    later = clock.unix() + 601
+    monkeypatch.setattr(clock, "unix", lambda: later)
+    watch.round()
+    assert [text for text in now(site) if "GB" not in text] == ["search index: no such table"]
+    assert any("GB are free" in text for text in now(site))
+
+
+def test_messages_that_came_in(site, watch):
+    add(site, "sms")
+    site.put(
+        "sms",
+        id=1,
+        type="I",
+        created_at=ago(60),
+        message="Are you open on Sunday?",
+        **{"from": "447700900101"},
+    )
+    watch.round()
+    assert now(site) == ["Message from 07700 900101: Are you open on Sunday?"]
+
+
+def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(site, watch):
+    number = add(site, "missed_call")
+    site.call(1, ago(60), outcome="missed")
+    alert_rules.pause(site.house, number, paused=True)
+    watch.round()
+    assert now(site) == []
+    alert_rules.pause(site.house, number, paused=False)
+    watch.round()
+    assert len(now(site)) == 1
+    site.house.write(lambda tx: tx.execute("DELETE FROM alert_rules"))
+    watch.round()
+    assert now(site) == []
+
+
+def test_a_rule_that_can_not_be_looked_at_does_not_silence_the_others(site, watch):
+    add(site, "missed_call")
+    add(site, "queue_length")
+    site.call(1, ago(60), outcome="missed")
+    site.mirror.write(lambda tx: tx.execute("ALTER TABLE queues RENAME TO elsewhere"))
+    with pytest.raises(RuleFailed, match="Rule queue_length: OperationalError"):
+        watch.round()
+    assert len(now(site)) == 1
+
+
+def test_the_configuration_makes_rules_of_its_events(tmp_path):
+    with running(
+        tmp_path / "data",
+        alerts__urls="json://192.0.2.1/a,json://192.0.2.1/b",
+        alerts__events="missed_call,sync_failing",
+    ) as site:
+        assert [(rule.condition, rule.threshold) for rule in configured(site.settings)] == [
+            ("missed_call", 0),
+            ("behind", 10),
+        ]
+        site.call(1, ago(60), outcome="missed")
+        Watch(site.parts, lambda: None).round()
+        with site.house.read() as connection:
+            lines = alert_log.newest(connection, 9)
+        assert [(line.channel, line.place) for line in lines] == [("apprise", 1), ("apprise", 0)]
+        assert "192.0.2.1" not in lines[0].target
