@@ -23,6 +23,9 @@ from integration.dashboard.jobs import Jobs
 from integration.dashboard.live import present
 from integration.database import Change, Database
 from integration.exports import routes as export_routes
+from integration.exports.preparing import EVERY_SECONDS as LOOK_SECONDS
+from integration.exports.preparing import EXTENSION as PREPARED
+from integration.exports.preparing import Preparer
 from integration.exports.schedules import EVERY_SECONDS, Schedules
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
@@ -98,6 +101,9 @@ class Product:
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._schedules = Schedules(self.parts)
         self._exporting = Loop("scheduled exports", self._schedules.run, EVERY_SECONDS, self.health)
+        self._preparer = Preparer(self.parts)
+        self._preparing = Loop("prepared exports", self._preparer.run, LOOK_SECONDS, self.health)
+        self._preparer.wake = self._preparing.wake
         self._alerting = alert_loops(self.parts)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
@@ -114,6 +120,7 @@ class Product:
             **upkeep_commands.handlers(inbox, self._applier),
         }
         self.site.extensions[JOBS] = Jobs(commands=self.commands)
+        self.site.extensions[PREPARED] = self._preparer
         _watch_databases(self.parts)
         self.health.probe("schedules of exports", self._schedules.trouble)
 
@@ -122,6 +129,7 @@ class Product:
         """What runs again and again while the product does."""
         loops = [self._applying, self._following, self._indexing, self._following_up]
         loops += [self._ticking, self._pruning, self._summing, *self._alerting]
+        loops += [self._exporting, self._preparing]
         if self.parts.settings.backup.every_hours:
             loops.append(self._backing_up)
         if self._keeper.wanted:
@@ -154,6 +162,7 @@ class Product:
             self.parts.platform.close()
             self.parts.clockwork.stop(timeout=2.0)
             self._schedules.stop()
+            self._preparer.stop()
             for loop in self.loops:
                 loop.stop()
             self.parts.inbox.close()

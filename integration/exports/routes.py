@@ -5,24 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, current_app, redirect, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
-from integration.catalogue.shapes import Resource
 from integration.context import House
-from integration.dashboard import security
 from integration.errors import QueryError
-from integration.exports import asking, rights
+from integration.exports import asking, prepared, preparing
 from integration.exports.asking import TYPES, NoSuchExport
+from integration.exports.callers import Door
+from integration.exports.preparing import FORMS, preparer_of
 from integration.exports.rights import NotAllowed
 from integration.exports.sheet import Stream
 from integration.exports.zip import Archive
-from integration.facade import narrowing
 from integration.facade.answers import Stop, failure
-from integration.facade.auth import Gatekeeper
-from integration.house import audit, sessions
-from integration.house.people import Person
+from integration.house import audit
 
 NAME = "exports"
 
@@ -38,6 +35,7 @@ def make_blueprint(house: House) -> Blueprint:
     exports = Exports(house)
     rule = f"/exports/<path:name>.<any({','.join(TYPES)}):form>"
     blueprint.add_url_rule(rule, "export", exports.answer, methods=["GET", "HEAD"])
+    prepared.add_routes(blueprint, house)
     return blueprint
 
 
@@ -46,16 +44,20 @@ class Exports:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._gatekeeper = Gatekeeper(house)
+        self._door = Door(house)
 
     def answer(self, name: str, form: str) -> BaseResponse:
         try:
             chosen, _ = asking.named(name)
-            who, only, person = self._who(chosen, form)
+            caller = self._door.identify(chosen, form)
             args = asked_for(request.args)
-            selection = asking.selection(self._house, name, args, only, person)
+            selection = asking.selection(self._house, name, args, caller.only, caller.person)
             chunks = asking.chunks(self._house, selection, form, args)
-            if isinstance(chunks, Stream) and form in ("xlsx", "parquet") and request.method != "HEAD":
+            if isinstance(chunks, Stream) and form in FORMS and request.method != "HEAD":
+                preparer = preparer_of(current_app)
+                if preparer is not None and chunks.rows > preparing.MANY:
+                    chunks.close()
+                    return prepared.ask(self._house, preparer, caller, name, form, args, chunks.rows)
                 chunks.begin()
         except Stop as stop:
             if stop.status == 401 and "text/html" in request.headers.get("Accept", ""):
@@ -70,34 +72,13 @@ class Exports:
         if request.method != "HEAD":
             audit.record(
                 self._house.house,
-                who,
+                caller.who,
                 "export",
                 f"{asking.filed_under(name)}.{form}",
                 f"{chunks.rows} rows",
                 address=request.remote_addr or "",
             )
         return _download(chunks, form)
-
-    def _who(self, chosen: Resource, form: str) -> tuple[str, int | None, Person | None]:
-        """Who exports, for the audit, the user they are narrowed to, and the person (None: a key). Raises
-        Stop 401, 403, NotAllowed."""
-        needed = rights.rights_of(chosen)
-        if "Authorization" in request.headers or "X-Auth-Token" in request.headers:
-            caller = self._gatekeeper.identify(request)
-            if not caller.from_mirror:
-                raise Stop(403, "Only administrators' credentials and local keys may export.")
-            if caller.key is not None and not caller.key.may_touch(needed):
-                raise Stop(403, f"The key {caller.key.name!r} has no right to {needed}.")
-            if caller.narrowed is not None and not narrowing.reachable(needed):
-                raise Stop(403, "This key sees only its own user's records.")
-            return caller.who, caller.narrowed, None
-        token = security.browser_token(request)
-        found = sessions.find(self._house.house, token) if token else None
-        if found is None:
-            raise Stop(401, "Log in first.")
-        person = found[1]
-        only = rights.only_of(person, chosen, form, self._house.settings.dashboard.agents_see)
-        return person.email, only, person
 
 
 def asked_for(args: MultiDict[str, str]) -> dict[str, str]:

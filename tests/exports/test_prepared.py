@@ -1,0 +1,255 @@
+"""Large exports: prepared in the background, for whoever asked and nobody else."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import openpyxl
+import pytest
+
+from integration import clock
+from integration.exports import asking, preparing
+from integration.exports.preparing import EXTENSION, Preparer
+from integration.exports.routes import make_blueprint
+from integration.exports.sheet import sheet_of
+from integration.house import audit, people, prepared_exports, sessions
+from tests.facade.conftest import Room, room, sample, settings
+from tests.harness import wait_for
+
+__all__ = ["room", "settings"]
+
+CDR = sample("response-cdrs-list-200")["data"][0]
+ROWS = 12
+URL = "/exports/cdrs.xlsx?columns=id,src"
+
+
+class Desk:
+    """A room whose exports of more than ten rows are prepared."""
+
+    def __init__(self, room: Room) -> None:
+        self.room, self.client = room, room.app.test_client(use_cookies=False)
+        self.restart()
+        room.app.register_blueprint(make_blueprint(room.house))
+        room.put("cdrs", *({**CDR, "id": number, "user_id": 7} for number in range(1, ROWS + 1)))
+
+    def restart(self) -> None:
+        """Another process takes over."""
+        self.preparer = Preparer(self.room.house)
+        self.room.app.extensions[EXTENSION] = self.preparer
+
+    def person(self, name: str, role: str = "supervisor", **options: Any) -> dict[str, str]:
+        """The cookie header of a new person."""
+        made = people.create(self.room.people, f"{name}@example.com", role, **options)
+        return {"Cookie": f"session={sessions.begin(self.room.people, made.id)}"}
+
+    def ask(self, headers: dict[str, str], url: str = URL) -> str:
+        """Where to ask how far it is."""
+        answer = self.client.get(url, headers=headers)
+        assert answer.status_code == 202, answer.data
+        return str(answer.headers["Location"])
+
+    def until(self, state: str, where: str, headers: dict[str, str]) -> dict[str, Any]:
+        def told() -> dict[str, Any] | None:
+            found = self.client.get(where, headers=headers).json
+            return found if found["state"] == state else None
+
+        return cast(dict[str, Any], wait_for(told, state, 10))
+
+
+@pytest.fixture
+def desk(room: Room, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(preparing, "MANY", 10)
+    desk = Desk(room)
+    yield desk
+    desk.preparer.stop()
+
+
+class Gate:
+    """Stands in for the look at the disk, which comes after each batch of rows: holds the writer there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reached, self.open = threading.Event(), threading.Event()
+        self.free = 10**12
+        monkeypatch.setattr(preparing.shutil, "disk_usage", self._asked)
+
+    def _asked(self, _path: object) -> SimpleNamespace:
+        self.reached.set()
+        assert self.open.wait(10)
+        return SimpleNamespace(free=self.free)
+
+
+def test_it_is_asked_for_polled_and_fetched(desk: Desk) -> None:
+    ann = desk.person("ann")
+    answer = desk.client.get(URL, headers=ann)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (202, "2")
+    assert (answer.json["total"], answer.json["form"]) == (ROWS, "xlsx")
+    where = answer.headers["Location"]
+    told = desk.until("done", where, ann)
+    assert (told["done"], told["total"]) == (ROWS, ROWS)
+    file = desk.client.get(told["file"], headers=ann)
+    assert file.headers["X-Export-Rows"] == str(ROWS)
+    assert file.headers["Content-Disposition"] == "attachment; filename=cdrs.xlsx"
+    assert file.headers["Cache-Control"] == "no-store"
+    book = openpyxl.load_workbook(io.BytesIO(file.data))
+    assert [row[0] for row in book.worksheets[0].iter_rows(values_only=True)] == ["id", *range(1, ROWS + 1)]
+    assert told["bytes"] == len(file.data)
+    part = desk.client.get(told["file"], headers={**ann, "Range": "bytes=100-"})
+    assert (part.status_code, part.data) == (206, file.data[100:])
+    trail = [(entry.what, entry.about, entry.result) for entry in audit.newest(desk.room.people)[:2]]
+    assert trail == [("export", "cdrs.xlsx", "12 rows"), ("export asked for", "cdrs.xlsx", "12 rows")]
+
+
+def test_small_ones_csv_and_counting_are_answered_at_once(desk: Desk) -> None:
+    ann = desk.person("ann")
+    for url in (URL + "&to=2000-01-01", URL.replace("xlsx", "csv")):
+        assert desk.client.get(url, headers=ann).status_code == 200
+    head = desk.client.head(URL, headers=ann)
+    assert (head.status_code, head.headers["X-Export-Rows"]) == (200, str(ROWS))
+
+
+def test_a_browser_is_sent_to_the_page_that_shows_how_far_it_is(desk: Desk) -> None:
+    answer = desk.client.get(URL, headers={**desk.person("ann"), "Accept": "text/html"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/exports")
+
+
+def test_a_program_asks_with_its_key(desk: Desk) -> None:
+    key, other = desk.room.key("one"), desk.room.key("two")
+    where = desk.ask(key, URL.replace("xlsx", "parquet"))
+    told = desk.until("done", where, key)
+    assert desk.client.get(told["file"], headers=key).data.startswith(b"PAR1")
+    assert desk.client.delete(where, headers=other).status_code == 404
+    assert desk.client.delete(where, headers=key).status_code == 204
+    assert desk.client.get(where, headers=key).status_code == 404
+    assert not list((desk.room.house.settings.storage.data_dir / "prepared").iterdir())
+
+
+def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
+    ann, boss = desk.person("ann"), desk.person("boss", "admin")
+    where = desk.ask(ann)
+    file = desk.until("done", where, ann)["file"]
+    for url in (where, file):
+        assert desk.client.get(url, headers=boss).status_code == 404
+        assert desk.client.get(url, headers=desk.room.key(url)).status_code == 404
+        assert desk.client.get(url).status_code == 401
+        assert desk.client.get(url, headers={"Accept": "text/html"}).status_code == 302
+    assert desk.client.get("/exports/prepared/99/file", headers=ann).status_code == 404
+    assert desk.client.delete(where, headers=ann).status_code == 401, "a session proves no intent"
+    people.set_right(desk.room.people, "ann@example.com", "export", False)
+    for url in (where, file):
+        assert desk.client.get(url, headers=ann).status_code == 403
+
+
+def test_who_sees_less_than_when_they_asked_does_not_get_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = desk.person("ann", "agent", platform_user_id=7)
+    people.set_right(desk.room.people, "ann@example.com", "export", True)
+    where = desk.ask(ann)
+    file = desk.until("done", where, ann)["file"]
+    own = desk.room.house.settings.model_copy(
+        update={"dashboard": desk.room.house.settings.dashboard.model_copy(update={"agents_see": "own"})}
+    )
+    monkeypatch.setattr(desk.room.house, "settings", own)
+    assert desk.client.get(file, headers=ann).status_code == 403
+
+
+def test_asking_twice_is_asking_once_and_five_are_enough(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, ann = Gate(monkeypatch), desk.person("ann")
+    assert desk.ask(ann) == desk.ask(ann)
+    for number in range(4):
+        desk.ask(ann, f"{URL}&from=200{number}-01-01")
+    refused = desk.client.get(f"{URL}&from=2010-01-01", headers=ann)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "60")
+    gate.open.set()
+
+
+def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, key = Gate(monkeypatch), desk.room.key("one")
+    where = desk.ask(key)
+    assert gate.reached.wait(10)
+    told = desk.until("running", where, key)
+    assert (told["done"], told["total"]) == (ROWS, ROWS)
+    assert desk.client.get(told["file"], headers=key).status_code == 409
+    assert desk.client.delete(where, headers=key).status_code == 204
+    gate.open.set()
+    desk.until("cancelled", where, key)
+    folder = desk.room.house.settings.storage.data_dir / "prepared"
+    wait_for(lambda: not list(folder.iterdir()), "the part to be gone")
+
+
+def test_a_restart_begins_it_again_and_gives_up_in_the_end(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, ann = Gate(monkeypatch), desk.person("ann")
+    where = desk.ask(ann)
+    assert gate.reached.wait(10)
+    folder = desk.room.house.settings.storage.data_dir / "prepared"
+    (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
+    desk.preparer.stop(0)
+    gate.open.set()
+    wait_for(lambda: not list(folder.glob("*.part")), "the first process to end")
+    desk.restart()
+    desk.preparer.run()
+    desk.until("done", where, ann)
+    assert [path.name for path in folder.iterdir()] == ["1.xlsx"]
+    second = desk.ask(ann)
+    number = int(second.rpartition("/")[2])
+    desk.until("done", second, ann)
+    desk.room.people.write(
+        lambda tx: tx.execute(
+            "UPDATE prepared_exports SET state = 'running', begun = 3 WHERE id = ?", (number,)
+        )
+    )
+    desk.restart()
+    desk.preparer.run()
+    assert "cut off" in desk.until("failed", second, ann)["error"]
+
+
+def test_a_full_disk_ends_it_with_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, ann = Gate(monkeypatch), desk.person("ann")
+    gate.free = 1000
+    gate.open.set()
+    where = desk.ask(ann)
+    assert "disk is nearly full" in desk.until("failed", where, ann)["error"]
+
+
+def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = desk.person("ann")
+    first = desk.ask(ann)
+    size = desk.until("done", first, ann)["bytes"]
+    second = desk.ask(ann, URL + "&from=2001-01-01")
+    desk.until("done", second, ann)
+    exports = desk.room.house.settings.exports
+    small = {"exports": exports.model_copy(update={"max_gb": 1.5 * size / 1e9})}
+    monkeypatch.setattr(desk.room.house, "settings", desk.room.house.settings.model_copy(update=small))
+    wait_for(lambda: desk.preparer._thread is None, "the thread to end")
+    desk.preparer.run()
+    assert desk.client.get(first, headers=ann).status_code == 404
+    assert desk.client.get(second, headers=ann).status_code == 200
+    later = clock.unix() + 7 * 86400 + 1
+    monkeypatch.setattr(clock, "unix", lambda: later)
+    desk.preparer.run()
+    with desk.room.people.read() as connection:
+        assert prepared_exports.in_states(connection, "done") == []
+    assert not os.listdir(Path(desk.room.house.settings.storage.data_dir) / "prepared")
+
+
+def test_memory_does_not_grow_with_the_rows(desk: Desk) -> None:
+    """The writer gives each batch away before it takes the next: no more than one is alive."""
+    seen: list[int] = []
+    with desk.room.mirror.read() as connection:
+        found = asking.selection(desk.room.house, "cdrs", {"columns": "id"})
+        watched = preparing._watched(sheet_of(connection, found), seen.append)
+        batches = watched.rows(connection, at_once=5)
+        assert len(next(batches)) == 5
+        assert seen == []
+        assert [len(batch) for batch in batches] == [5, 2]
+    assert seen == [5, 10, 12]
