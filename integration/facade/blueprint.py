@@ -177,6 +177,8 @@ class Facade:
         if exposure is Exposure.FILE:
             return files.user_cdrs(asked) if asked.path.endswith(".csv") else files.archived(asked)
         target = resource(operation.resource or "")
+        if operation.answer == "dictionary":
+            return reads.dictionary(asked, target) or lasting.read(asked)
         if operation.answer == "collection":
             return reads.collection(asked, target)
         return reads.item(asked, target)

@@ -6,6 +6,7 @@ import sqlite3
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
+from integration.facade.answers import Stop
 from integration.mirror import records
 from integration.mirror.filters import AnyOf, Condition
 
@@ -36,6 +37,15 @@ def own(connection: sqlite3.Connection, of: Resource, user_id: int) -> Condition
     if of.collection == "voicemessages":
         return Condition("extension_id", "in", _extensions(connection, user_id))
     raise ValueError(of.collection)
+
+
+def check_known(connection: sqlite3.Connection, of: Resource) -> None:
+    """Raises Stop 503 while an empty answer would only mean that nothing was read yet: nobody else can be
+    asked, since the platform would not narrow its answer."""
+    needed = [of, resource("users")] if of.collection == "voicemessages" else [of]
+    for row in needed:
+        if not records.standing(connection, row).complete and records.is_empty(connection, row):
+            raise Stop(503, f"/{row.collection} has not been read yet.", headers={"Retry-After": "30"})
 
 
 def _extensions(connection: sqlite3.Connection, user_id: int) -> list[str]:

@@ -31,6 +31,8 @@ def collection(asked: Asked, resource: Resource) -> Response:
         return passing.read_through(asked, resource)
     with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
         standing = records.standing(connection, resource)
+        if asked.caller.narrowed is not None:
+            narrowing.check_known(connection, resource)
         if standing.complete or asked.caller.narrowed is not None:
             found = _page(asked, question, connection, standing)
             if found is not None:
@@ -48,11 +50,29 @@ def collection(asked: Asked, resource: Resource) -> Response:
             return found
 
 
+def dictionary(asked: Asked, resource: Resource) -> Response | None:
+    """`{data: [...], total}`; None where the mirror can't tell.
+
+    What a dictionary looks like is not shown. An object of codes is mirrored as one record, so that a single
+    record may have been either form; several came as a list.
+    """
+    question = _question(asked, resource)
+    if asked.wants_fresh:
+        return None
+    with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
+        standing = records.standing(connection, resource)
+        if not standing.complete or Query(resource).total(connection) < 2:
+            return None
+        return _page(asked, question, connection, standing)
+
+
 def item(asked: Asked, resource: Resource) -> Response:
     """`{data, links}`. A record of a complete collection that isn't here doesn't exist."""
     if resource.table == "me":
         return me(asked, resource)
     by, key = _key(asked, resource)
+    # A call that began a moment ago may not have been heard of: no webhook, no poll yet.
+    live = resource.table == "calls"
     if asked.wants_fresh and resource.table != "me":
         return passing.read_through(asked, resource)
     with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
@@ -62,13 +82,15 @@ def item(asked: Asked, resource: Resource) -> Response:
     told = found is not None and (found.item is not None or not _is_richer(resource))
     if found is not None and told and not found.missing and not shaped:
         return _item(asked, resource, found, standing, key)
-    if standing.complete and (found is None or found.missing):
-        raise Stop(404, f"There is no {resource.title} {key}.")
+    unknown = Stop(404, f"There is no {resource.title} {key}.")
+    gone = standing.complete and (found is None or found.missing)
+    if gone and not live:
+        raise unknown
     try:
         passed = passing.read_through(asked, resource)
-    except Stop:
+    except Stop as no_answer:
         if found is None or found.missing:
-            raise
+            raise unknown if gone else no_answer from None
         return _item(asked, resource, found, standing, key)
     if asked.caller.narrowed is not None:
         _check_own(asked, resource, key)
@@ -117,17 +139,20 @@ def _page(
     (`anyway`: then as far as the mirror knows it)."""
     if asked.caller.narrowed is not None:
         question = question.also(narrowing.own(connection, question.resource, asked.caller.narrowed))
-    texts: list[bytes] | None = asked.shortcuts.texts(connection, question)
-    if question.include:
-        for relation in question.include:
-            if asked.caller.key is not None and not asked.caller.key.may_touch(relation):
-                raise Stop(403, f"The key {asked.caller.key.name!r} has no right to {relation}.")
-        texts = includes.included(connection, question, texts or [], anyway=anyway)
-        if texts is None:
-            return None
-    if asked.caller.local and (has_secrets(question.resource) or question.include):
-        texts = [masked(text) for text in texts or []]
-    body = b'{"data":[%b],"total":%d}' % (b",".join(texts or []), asked.shortcuts.total(connection, question))
+    masking = asked.caller.local and (has_secrets(question.resource) or question.include)
+    if not question.include and not masking:
+        data = asked.shortcuts.joined(connection, question)
+    else:
+        texts: list[bytes] | None = asked.shortcuts.texts(connection, question)
+        if question.include:
+            for relation in question.include:
+                if asked.caller.key is not None and not asked.caller.key.may_touch(relation):
+                    raise Stop(403, f"The key {asked.caller.key.name!r} has no right to {relation}.")
+            texts = includes.included(connection, question, texts or [], anyway=anyway)
+            if texts is None:
+                return None
+        data = b",".join(map(masked, texts or []) if masking else texts or [])
+    body = b'{"data":[%b],"total":%d}' % (data, asked.shortcuts.total(connection, question))
     return whole(body, headers=_headers(standing))
 
 

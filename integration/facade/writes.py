@@ -50,17 +50,24 @@ def write(asked: Asked) -> Response:
     key = asked.request.headers.get("Idempotency-Key")
     if key is None:
         return passing.answer(asked, _send(asked, body))
-    who = asked.caller.who
-    first = journal.claim(asked.house.house, who, key, asked.method, asked.target, body)
+    who, target = asked.caller.who, f"{asked.target}?{asked.query}"
+    first = journal.claim(asked.house.house, who, key, asked.method, target, body)
     if first is not None:
         return _repeat(first)
     try:
         answer = passing.answer(asked, _send(asked, body))
     except Stop as stop:
         answer = stop.response()
+    except StorageError:
+        # The platform was not asked yet.
+        journal.release(asked.house.house, who, key)
+        raise
     kept = b"" if asked.path.startswith(_UNREPEATABLE) else answer.get_data()
     kind = answer.content_type or JSON
-    journal.settle(asked.house.house, who, key, answer.status_code, kind, kept)
+    try:
+        journal.settle(asked.house.house, who, key, answer.status_code, kind, kept)
+    except StorageError as error:
+        log.warning("a repeat of %s %s will get no answer: %s", asked.method, asked.path, error)
     return answer
 
 
@@ -130,7 +137,8 @@ def _repeat(first: journal.First) -> Response:
 
 
 def _send(asked: Asked, body: bytes | None) -> Answer:
-    """Journal, platform, mirror. Raises Stop 502 or 504 for no answer: it may have been done."""
+    """Journal, platform, mirror. Raises Stop 502 or 504 for no answer: it may have been done; StorageError
+    only before the platform was asked."""
     house = asked.house
     entry = journal.begin(
         house.house,
@@ -153,13 +161,9 @@ def _send(asked: Asked, body: bytes | None) -> Answer:
             seconds=max(SLOW_SECONDS, house.settings.platform.timeout),
         )
     except PlatformError as error:
-        journal.finish(
-            house.house, entry, status=None, result=f"no answer: {error}", seconds=clock.monotonic() - begun
-        )
+        _finish(asked, entry, None, f"no answer: {error}", clock.monotonic() - begun)
         raise no_answer(error) from error
-    journal.finish(
-        house.house, entry, status=said.status, result=_result(said), seconds=clock.monotonic() - begun
-    )
+    _finish(asked, entry, said.status, _result(said), clock.monotonic() - begun)
     if said.status < 400:
         try:
             _note(asked, said, body, asked_at)
@@ -167,6 +171,14 @@ def _send(asked: Asked, body: bytes | None) -> Answer:
             # Done is done: the caller must not repeat it. The next walk brings it into the mirror.
             log.warning("%s %s was done but not noted in the mirror: %s", asked.method, asked.path, error)
     return said
+
+
+def _finish(asked: Asked, entry: int, status: int | None, result: str, seconds: float) -> None:
+    """What was done is answered, noted or not: a client that is told 503 would do it again."""
+    try:
+        journal.finish(asked.house.house, entry, status=status, result=result, seconds=seconds)
+    except StorageError as error:
+        log.warning("the result of %s %s is not in the journal: %s", asked.method, asked.path, error)
 
 
 def _result(said: Answer) -> str:

@@ -138,9 +138,19 @@ class Query:
             return [row[0] for row in cursor]
         return [_counted(text, count) if text else text for text, count in cursor]
 
-    def documents(self, connection: sqlite3.Connection) -> bytes:
-        """This page's records, comma-separated: the inside of the envelope's `data`."""
-        return b",".join(self.texts(connection))
+    def joined(self, connection: sqlite3.Connection) -> tuple[bytes, int, object]:
+        """This page's records, comma-separated: the inside of the envelope's `data`; how many they are; and
+        the last one's key where the question is `in_key_order`. Not for group_by.
+
+        Joined by SQLite: a Python object for each record would cost a quarter more.
+        """
+        key = f't."{self.resource.key}"' if self.resource.key else "NULL"
+        sql, values = self._page(connection, f"t._doc AS doc, {key} AS key")
+        last = "min" if self.sort is not None and self.descending else "max"
+        row = connection.execute(
+            f"SELECT CAST(group_concat(doc) AS BLOB), count(*), {last}(key) FROM ({sql})", values
+        ).fetchone()
+        return row[0] or b"", row[1], row[2]
 
     def key_behind(
         self, connection: sqlite3.Connection, start: tuple[object, int] | None, count: int

@@ -113,21 +113,38 @@ class Shortcuts:
 
     def texts(self, connection: sqlite3.Connection, question: Query) -> list[bytes]:
         """As `question.texts(connection)`."""
-        places = self._places_of(connection, question) if question.in_key_order else None
+        places = self._places_of(connection, question)
+        texts = self._placed(connection, question, places).texts(connection)
+        if places is not None and len(texts) == question.limit:
+            self._note_end(places, question, orjson.loads(texts[-1]).get(question.resource.key))
+        return texts
+
+    def joined(self, connection: sqlite3.Connection, question: Query) -> bytes:
+        """The records of `texts`, comma-separated."""
+        if question.group_by is not None:
+            return b",".join(self.texts(connection, question))
+        places = self._places_of(connection, question)
+        body, count, key = self._placed(connection, question, places).joined(connection)
+        if places is not None and count == question.limit:
+            self._note_end(places, question, key)
+        return body
+
+    def _placed(self, connection: sqlite3.Connection, question: Query, places: _Places | None) -> Query:
+        """The question, begun at the nearest place that is known."""
         if places is None:
-            return question.texts(connection)
+            return question
         before = (question.page - 1) * question.limit
         self._walk(connection, question, places, before)
         with self._lock:
-            start = places.near(before)
-        texts = replace(question, start=start).texts(connection)
-        if len(texts) == question.limit:
-            end = orjson.loads(texts[-1]).get(question.resource.key)
-            with self._lock:
-                places.note(before + question.limit, end)
-        return texts
+            return replace(question, start=places.near(before))
+
+    def _note_end(self, places: _Places, question: Query, key: object) -> None:
+        with self._lock:
+            places.note(question.page * question.limit, key)
 
     def _places_of(self, connection: sqlite3.Connection, question: Query) -> _Places | None:
+        if not question.in_key_order:
+            return None
         descending = question.descending and question.sort is not None
         plain = not question.conditions and not question.missing and not descending
         number = _number(connection, "_orders" if plain else "_versions", question)

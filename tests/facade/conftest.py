@@ -24,7 +24,7 @@ from integration.house import keys
 from integration.house.database import open_house
 from integration.mirror import walks
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
+from integration.mirror.upsert import replace_all, upsert
 from integration.platform_api import retry
 from integration.platform_api.client import Platform
 from integration.settings import Settings
@@ -64,7 +64,8 @@ class Room:
         documents = [Document(json.dumps(record, separators=(",", ":")), record) for record in records]
 
         def work(tx: Any) -> None:
-            upsert(tx, target, documents, source="sync", asked_at=clock.stamp())
+            store = upsert if target.key is not None else replace_all
+            store(tx, target, documents, source="sync", asked_at=clock.stamp())
             if complete:
                 walks.begin(tx, collection)
                 walks.finish(tx, collection, None, len(documents))

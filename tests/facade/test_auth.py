@@ -315,6 +315,19 @@ def test_a_key_for_one_user_sees_that_users_records_only(room: Room) -> None:
     assert room.asked("/cdrs") == 0
 
 
+def test_a_key_for_one_user_is_not_told_empty_where_nothing_was_read(room: Room) -> None:
+    mine = room.key("mine", user=7)
+    unread = room.get("/cdrs", mine)
+    assert (unread.status_code, unread.json["errors"]) == (503, [])
+    assert int(unread.headers["Retry-After"]) > 0
+    room.put("voicemessages", {"id": 1, "extension_id": 1007})
+    assert room.get("/voicemessages", mine).status_code == 503
+    room.put("users", {"id": 7, "ext": "1007"})
+    assert room.get("/voicemessages", mine).json["total"] == 1
+    room.put("cdrs")
+    assert room.get("/cdrs", mine).json == {"data": [], "total": 0}
+
+
 def test_calls_of_a_key_for_one_user_come_from_that_user(room: Room) -> None:
     room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
     mine = room.key("mine", "write", user=7)

@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from tests.facade.conftest import Room, says
 
 CODES = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
+
+
+TWO = {
+    "data": [
+        {"property": "type", "id": "O", "name": "Outbound"},
+        {"property": "type", "id": "I", "name": "Inbound"},
+    ],
+    "total": 2,
+}
+
+
+def test_a_dictionary_that_came_as_a_list_is_answered_from_the_mirror(room: Room) -> None:
+    path = "/cdrs/dictionaries"
+    room.put("cdrs/dictionaries", *TWO["data"])
+    room.away()
+    answer = room.get(path)
+    assert answer.json == TWO
+    assert answer.headers["X-Mirror-Complete"] == "true"
+    one = quote('[{"property":"id","operator":"eq","value":"I"}]')
+    assert room.get(f"{path}?filter={one}").json == {"data": TWO["data"][1:], "total": 1}
+    assert room.server.asked == []
+    assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).status_code == 502
+
+
+def test_a_dictionary_never_read_or_of_one_record_is_asked_of_the_platform(room: Room) -> None:
+    """The one record may be an object of codes, whose envelope is another."""
+    path = "/cdrs/dictionaries"
+    codes = {"data": {"type": {"O": "Outbound"}}, "links": {}}
+    room.server.routes[room.base + path] = says(codes)
+    room.put("cdrs/dictionaries", *TWO["data"], complete=False)
+    assert room.get(path).json == codes
+    room.put("cdrs/dictionaries", codes["data"])
+    assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).json == codes
+    assert room.asked(path) == 2
 
 
 def test_a_dictionary_is_asked_for_once_a_day(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,16 @@ def test_empty_because_never_read_is_not_mistaken_for_empty(room: Room) -> None:
     assert answer.headers["X-Mirror-Complete"] == "false"
 
 
+def test_a_live_call_nobody_has_told_of_yet_is_asked_for(room: Room) -> None:
+    room.put("calls")
+    call = {"id": 4278000101, "state": "RINGING"}
+    room.server.routes[f"{room.base}/calls/4278000101"] = says({"data": call, "links": {}})
+    assert room.get("/calls/4278000101").json["data"] == call
+    assert room.get("/calls/4278000102").status_code == 404
+    room.away()
+    assert room.get("/calls/4278000102").status_code == 404
+
+
 def test_a_record_not_mirrored_yet_is_read_through_or_502(room: Room) -> None:
     room.server.routes[f"{room.base}/cdrs/700000001"] = says({"data": CDR, "links": {}})
     assert room.get("/cdrs/700000001").json["data"] == CDR

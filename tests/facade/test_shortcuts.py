@@ -75,7 +75,10 @@ def test_any_order_of_pages_gives_what_the_plain_query_gives(mirror: Database, a
     for page in (1, 2, 3, 7, 4, 5, 20, 6, 3, 1, 2):
         question = asked(**args, limit="7", page=str(page))
         with mirror.read() as connection:
-            assert shortcuts.texts(connection, question) == question.texts(connection)
+            texts = question.texts(connection)
+            assert shortcuts.texts(connection, question) == texts
+            assert shortcuts.joined(connection, question) == b",".join(texts)
+            assert Shortcuts().joined(connection, question) == b",".join(texts)
             assert shortcuts.total(connection, question) == question.total(connection)
 
 
@@ -137,6 +140,7 @@ def test_places_are_found_anew_when_an_earlier_record_comes_goes_or_is_back(
             question = asked(limit="10", page=str(page), **args)
             with mirror.read() as connection:
                 assert shortcuts.texts(connection, question) == question.texts(connection)
+                assert shortcuts.joined(connection, question) == b",".join(question.texts(connection))
 
     agree()
     put(mirror, 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from integration import clock
 from integration.catalogue import resource
+from integration.errors import StorageFull
 from integration.facade.followup import follow_up
 from integration.mirror import accepted, records
 from tests.facade.conftest import Room, sample, says
@@ -190,6 +194,82 @@ def test_a_repeat_with_the_same_key_rings_once_and_gets_the_first_answer(
     other = {**room.key("other", "write"), "Idempotency-Key": "abc"}
     room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=other)
     assert room.asked("/calls") == 2
+
+
+def test_of_two_at_once_with_the_same_key_one_is_sent(room: Room, writer: dict[str, str]) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def slow(_: Any, reply: Any) -> None:
+        asked.set()
+        answer.wait(10)
+        reply.json(sample("response-calls-post-201"), 201)
+
+    room.server.routes[f"{room.base}/calls"] = slow
+    headers = {**writer, "Idempotency-Key": "abc"}
+
+    def ring() -> int:
+        client = room.app.test_client()
+        return client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers).status_code
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ring)
+        assert asked.wait(10)
+        assert ring() == 409
+        answer.set()
+        assert first.result(10) == 201
+    assert ring() == 201
+    assert room.asked("/calls") == 1
+
+
+def full(*_: object, **__: object) -> None:
+    raise StorageFull("the disk is full")
+
+
+def test_what_was_done_is_answered_though_it_can_not_be_noted(
+    room: Room, writer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
+    for name in ("finish", "settle"):
+        monkeypatch.setattr(f"integration.house.journal.{name}", full)
+    headers = {**writer, "Idempotency-Key": "abc"}
+    answer = room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers)
+    assert answer.status_code == 201
+    assert room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers).status_code == 409
+    assert room.asked("/calls") == 1
+
+
+def test_what_can_not_be_journaled_is_not_sent_and_may_be_repeated(
+    room: Room, writer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
+    headers = {**writer, "Idempotency-Key": "abc"}
+    with monkeypatch.context() as patched:
+        patched.setattr("integration.house.journal.begin", full)
+        answer = room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers)
+        assert (answer.status_code, room.asked("/calls")) == (503, 0)
+    assert room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers).status_code == 201
+
+
+def test_a_key_is_for_one_request_with_its_query(room: Room, writer: dict[str, str]) -> None:
+    room.server.routes[f"{room.base}/queues/7"] = says({"data": {"id": 7}, "links": {}})
+    headers = {**writer, "Idempotency-Key": "abc"}
+    for query, status in (("", 200), ("?include=users", 422)):
+        answer = room.client.patch(f"{room.base}/queues/7{query}", json={"name": "A"}, headers=headers)
+        assert answer.status_code == status
+
+
+def test_an_announcement_is_sent_as_it_came_and_its_sound_is_not_in_the_journal(
+    room: Room, writer: dict[str, str]
+) -> None:
+    sound = base64.b64encode(bytes(range(256)) * 8000).decode()
+    made = {"id": 7, "description": "Closed", "extension": 1001, "created_at": "2026-09-02 08:45:55"}
+    room.server.routes[f"{room.base}/vmannouncements"] = says({"data": made, "links": {}}, 201)
+    body = json.dumps({"description": "Closed", "content": sound}).encode()
+    answer = room.client.post(f"{room.base}/vmannouncements", data=body, headers=writer)
+    assert (answer.status_code, answer.json["data"]) == (201, made)
+    assert room.server.asked[-1].body == body
+    assert stored(room, "vmannouncements", 7) == made
+    assert len(journal(room)[0]["body"]) < 1000
 
 
 def test_secrets_stay_out_of_the_journal(room: Room, writer: dict[str, str]) -> None:
