@@ -6,6 +6,8 @@
     token   the platform's token dies at random requests; a wrong password
     away    outages of the platform, each kind; then all is caught up
     paging  records come and go during complete walks
+    libreoffice
+            exports opened by LibreOffice; needs it installed, and is no part of --short
 
 A name alone with its own options runs that trial in full: `python -m tests.trials crash --kills 500`.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import contract, crash, platform
+from tests.trials import contract, crash, libreoffice, platform
 
 TRIALS = {
     "crash": crash.main,
@@ -22,6 +24,7 @@ TRIALS = {
     "token": platform.token,
     "away": platform.away,
     "paging": platform.paging,
+    "libreoffice": libreoffice.main,
 }
 SHORT = (
     ("crash", ["--kills", "8"]),
