@@ -2,19 +2,20 @@
 
 /account                    every collection with its count, age and completeness
 /account/<collection>       its records (`/account/me`: its record)
+  … ?edit=1                 the form to change it, or to make one, where staff do (account_edit.EDITABLE)
 /account/<collection>/<id>  one record; without an id of its own by its place in the platform's answer
 """
 
 from __future__ import annotations
 
-from flask import Blueprint, abort
+from flask import Blueprint, abort, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
 from integration.context import this_house
-from integration.dashboard import account_list, account_record, shell
+from integration.dashboard import account_edit, account_list, account_record, shell
 from integration.dashboard.account_shelves import GROUPS, SHELVES, Shelf, Sight
-from integration.dashboard.guard import current_person
+from integration.dashboard.guard import current_person, needs
 
 blueprint = Blueprint("account", __name__)
 
@@ -55,9 +56,19 @@ def below(path: str) -> Response:
     sight = _sight()
     if not sight.reaches(shelf):
         abort(403, f"{shelf.title} are shown to supervisors and administrators.")
+    if request.args.get("edit"):
+        return account_edit.show(sight, shelf, key)
     if key is not None or shelf.collection == SINGLE:
         return account_record.show(sight, shelf, key)
     return account_list.show(sight, shelf)
+
+
+@blueprint.post("/account/<path:path>")
+@needs("agent")
+def change(path: str) -> Response:
+    """A record that is changed, or a new one of a collection."""
+    shelf, key = _placed(path.rstrip("/"))
+    return account_edit.change(_sight(), shelf, key)
 
 
 def _placed(path: str) -> tuple[Shelf, str | None]:

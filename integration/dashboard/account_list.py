@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from integration.catalogue.shapes import Resource
 from integration.context import this_house
-from integration.dashboard import account_view, formats, shell
+from integration.dashboard import account_edit, account_view, formats, shell
 from integration.dashboard import account_words as words_of
 from integration.dashboard.account_shelves import RESOURCE, Shelf, Sight
 from integration.dashboard.account_values import Names, Reader
@@ -80,6 +80,7 @@ def show(sight: Sight, shelf: Shelf) -> Response:
         "account",
         "account_list.html",
         shelf=shelf,
+        add=account_edit.new_at(sight, shelf),
         resource=resource,
         view=view,
         mistake=mistake,

@@ -13,8 +13,8 @@ from werkzeug.wrappers import Response
 
 from integration.catalogue.shapes import Resource
 from integration.context import this_house
+from integration.dashboard import account_edit, shell
 from integration.dashboard import account_words as words_of
-from integration.dashboard import shell
 from integration.dashboard.account_list import READ_SECONDS
 from integration.dashboard.account_related import related
 from integration.dashboard.account_shelves import RESOURCE, Shelf, Sight
@@ -75,8 +75,16 @@ def show(sight: Sight, shelf: Shelf, text: str | None) -> Response:
             row=row,
             has_item=row["_item"] is not None,
             history=shelf.collection in HISTORY,
+            edit=_edit(sight, shelf, key) if not row["_missing_since"] else None,
         )
     )
+
+
+def _edit(sight: Sight, shelf: Shelf, key: int | str) -> str | None:
+    """Where the person may change it."""
+    if shelf.collection == "contacts":
+        return f"/contacts/{key}"
+    return f"{shelf.path}/{key}?edit=1" if account_edit.allowed(sight, shelf) else None
 
 
 def _find(

@@ -17,12 +17,13 @@ from flask import request
 
 from integration import clock
 from integration.catalogue import resource
-from integration.context import this_house
+from integration.catalogue.shapes import Resource
+from integration.context import House, this_house
 from integration.dashboard.guard import current_person
 from integration.documents import Document, read_item
 from integration.errors import PlatformBroken, PlatformError, StorageError
 from integration.house import journal
-from integration.mirror import written
+from integration.mirror import accepted, records, written
 from integration.platform_api.budget import PEOPLE
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,11 @@ class Said:
 
 
 def send(
-    method: str, path: str, body: dict[str, Any] | None = None, *, collection: str | None = None
+    method: str,
+    path: str,
+    body: dict[str, Any] | list[dict[str, Any]] | None = None,
+    *,
+    collection: str | None = None,
 ) -> Said:
     """One write as the person who is logged in. `collection` names the mirrored collection it changes."""
     house, person = this_house(), current_person()
@@ -83,13 +88,39 @@ def send(
         message, fields = complaints(answer.body, answer.status)
         return Said(answer.status, message, fields)
     record = _record(answer.body)
-    if record is not None and collection is not None:
+    if collection is not None:
         try:
-            written.keep(house.mirror, resource(collection), record, asked_at)
-        except StorageError as error:
+            _note(house, method, path, resource(collection), body, record, answer.status, asked_at)
+        except (StorageError, PlatformError) as error:
             # Done is done, and must not be repeated. The next walk brings it into the mirror.
             log.warning("%s %s was done but not noted in the mirror: %s", method, path, error)
     return Said(answer.status, record=record)
+
+
+def _note(
+    house: House,
+    method: str,
+    path: str,
+    target: Resource,
+    body: object,
+    record: Document | None,
+    status: int,
+    asked_at: str,
+) -> None:
+    """Bring the mirror to what the write made. Of many records changed at once the answer shows none: they
+    are read again."""
+    if method == "DELETE":
+        keys = [int(part) for part in path.rpartition("/")[2].split(",")]
+        if status == 202:
+            house.mirror.write(lambda tx: accepted.note(tx, target.collection, keys, asked_at))
+        else:
+            house.mirror.write(lambda tx: records.mark_missing(tx, target, keys, asked_at))
+    elif isinstance(body, list):
+        for entry in body:
+            again = house.platform.item(f"/{target.collection}/{entry['id']}", who=PEOPLE)
+            written.keep(house.mirror, target, again, asked_at)
+    elif record is not None:
+        written.keep(house.mirror, target, record, asked_at)
 
 
 def once(work: Callable[[], Said]) -> Said:

@@ -1,0 +1,111 @@
+"""Records of the account changed through the platform, by forms of the catalogue's body fields."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from integration.dashboard.account_edit import EDITABLE, body_of
+from tests.dashboard.reading import text
+from tests.dashboard.test_actions import acting, asked, simulator
+
+__all__ = ["acting", "simulator"]
+
+
+@pytest.fixture
+def group(acting):
+    record = acting.parts.platform.page("ringgroups").documents[0].values
+    acting.put("ringgroups", **{name: record[name] for name in ("id", "name", "ring_time", "strategy")})
+    return record["id"]
+
+
+def record_of(acting, collection, number):
+    return acting.parts.platform.item(f"/{collection}/{number}?include=users").values
+
+
+def members(record) -> set[int]:
+    return {user["id"] if isinstance(user, dict) else user for user in record["users"]}
+
+
+@pytest.mark.parametrize("collection", EDITABLE)
+def test_a_form_has_only_fields_that_the_platform_takes(collection):
+    assert set(EDITABLE[collection].fields) <= body_of(collection).keys() | {"name", "color"}
+
+
+def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, group):
+    client = acting.client("supervisor")
+    before = members(record_of(acting, "ringgroups", group))
+    page = client.get(f"/account/ringgroups/{group}?edit=1")
+    ticked = re.findall(r'name="users" value="(\d+)" checked', page.text)
+    assert {int(user) for user in ticked} == before
+    gone = min(before)
+    kept = sorted(before - {gone})
+    fields = {"name": record_of(acting, "ringgroups", group)["name"], "users": [str(user) for user in kept]}
+    record = record_of(acting, "ringgroups", group)
+    fields |= {"strategy": record["strategy"], "ring_time": str(record["ring_time"])}
+    fields |= {"cli_prefix": "1" if record["cli_prefix"] else ""}
+    client.post(f"/account/ringgroups/{group}", **fields)
+    assert members(record_of(acting, "ringgroups", group)) == set(kept)
+    assert asked(simulator, "PATCH", f"/ringgroups/{group}")[-1]["status"] == 200
+    with acting.mirror.read() as connection:
+        row = connection.execute("SELECT _item, _doc FROM ringgroups WHERE id = ?", (group,)).fetchone()
+    assert str(gone) not in (row["_item"] or row["_doc"])
+
+
+def test_an_agent_is_logged_out_of_a_queue_and_stays_a_member(acting):
+    client = acting.client("supervisor")
+    number = acting.parts.platform.page("queues").documents[0].values["id"]
+    users = members(record_of(acting, "queues", number))
+    page = client.get(f"/account/queues/{number}?edit=1")
+    assert "logged out" in page.text
+    out = min(users)
+    client.post(
+        f"/account/queues/{number}", **{f"users {user}": "out" if user == out else "in" for user in users}
+    )
+    states = {user["id"]: user["status"] for user in record_of(acting, "queues", number)["users"]}
+    assert states.keys() == users
+    assert not states[out]
+    assert sum(map(bool, states.values())) == len(users) - 1
+
+
+def test_a_prepared_message_is_made_changed_offered_and_deleted(acting):
+    client = acting.client("supervisor")
+    answer = client.post("/account/sms/cannedresponses", name="Late", text="We are running late.")
+    path = answer.url.removeprefix(acting.url)
+    assert "We are running late." in client.get("/messages?new=1").text
+    client.post(path, name="Late", text="Ten minutes late.")
+    assert "Ten minutes late." in client.get("/messages?new=1").text
+    assert "for everybody?" in text(client.get(f"{path}?edit=1"))
+    client.post(path, drop="1")
+    assert "Ten minutes late." not in client.get("/messages?new=1").text
+
+
+def test_what_the_platform_refuses_stands_at_its_field_with_what_was_entered(acting):
+    answer = acting.client("supervisor").post("/account/sms/cannedresponses", name="", text="Kept words")
+    assert answer.status_code == 400
+    assert "Kept words" in answer.text
+    assert 'aria-invalid="true"' in answer.text
+
+
+def test_what_is_no_number_is_not_sent(acting, simulator, group):
+    sent = len(asked(simulator, "PATCH", f"/ringgroups/{group}"))
+    answer = acting.client("supervisor").post(f"/account/ringgroups/{group}", name="x", ring_time="soon")
+    assert answer.status_code == 400
+    assert "is a whole number" in answer.text
+    assert len(asked(simulator, "PATCH", f"/ringgroups/{group}")) == sent
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "status"),
+    [
+        ("agent", "/account/ringgroups/1", 403),
+        ("supervisor", "/account/users/1", 404),
+        ("supervisor", "/account/ringgroups", 404),
+        ("supervisor", "/account/queues/999", 404),
+    ],
+)
+def test_only_what_staff_change_has_a_form_and_only_for_supervisors(site, role, path, status):
+    client = site.client(role)
+    assert client.post(path, name="x").status_code == status
+    assert client.get(f"{path}?edit=1").status_code == status
