@@ -77,7 +77,7 @@ class Product:
         self.health = Health()
         self.health.fact("version", __version__)
         numbers = Numbers(settings.dashboard.country)
-        calls = CallStore(_rules(settings), numbers, on_ended=live_calls.ended)
+        calls = CallStore(rules(settings), numbers, on_ended=live_calls.ended)
         house = open_house(data_dir / "house.db", on_broken=end_broken)
         mirror = open_mirror(data_dir / "mirror.db", on_commit=self._announce, on_broken=end_broken)
         inbox = Inbox(data_dir / "inbox.db", on_stored=self._stored, on_broken=end_broken)
@@ -244,7 +244,8 @@ def make_site(parts: House) -> Flask:
     return app
 
 
-def _rules(settings: Settings) -> Rules:
+def rules(settings: Settings) -> Rules:
+    """How calls are judged."""
     return Rules(short=settings.calls.short_seconds, live_interval=settings.sync.live_interval)
 
 

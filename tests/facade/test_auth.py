@@ -249,6 +249,33 @@ class TestWithoutPlatformCredentials:
         assert room.asked("/me") == 0
 
 
+class TestShorterTimes:
+    @pytest.fixture
+    def settings(self, settings: dict[str, Any]) -> dict[str, Any]:
+        settings["facade"] |= {"offline_grace": 1000, "session_idle": 60}
+        return settings
+
+    def test_reads_go_on_for_the_grace_that_is_set(self, room: Room, later: Any) -> None:
+        headers = {"X-Auth-Token": ADMIN}
+        room.put("cdrs", CDR)
+        assert room.get("/cdrs", headers).status_code == 200
+        room.away()
+        later(950)
+        assert room.get("/cdrs", headers).status_code == 200
+        later(100)
+        assert room.get("/cdrs", headers).status_code == 502
+
+    def test_a_login_ends_after_the_idle_time_that_is_set(self, room: Room, later: Any) -> None:
+        room.put("cdrs", CDR)
+        room.server.routes[f"{room.base}/login"] = says({"user_token": ADMIN, "user_id": 1000009})
+        room.client.post(f"{room.base}/login", json={"email": "root@example.com", "password": "invented"})
+        headers = {"X-Auth-Token": ADMIN}
+        later(50)
+        assert room.get("/cdrs", headers).status_code == 200
+        later(61)
+        assert room.get("/cdrs", headers).status_code == 401
+
+
 # --- rights of local keys ----------------------------------------------------------------------------
 
 
