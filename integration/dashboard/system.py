@@ -10,10 +10,12 @@ from pathlib import Path
 from flask import Blueprint, Response, make_response
 
 from integration import clock
+from integration.catalogue import resource
 from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
-from integration.mirror import coverage, drift, live, media, walks
+from integration.mirror import checks, coverage, drift, live, media, promoted, walks
+from integration.sync.progress import under_way
 from integration.upkeep import backup
 
 blueprint = Blueprint("system", __name__)
@@ -69,6 +71,9 @@ def index() -> Response:
         archive = _archive(connection)
         ledger = [line for line in coverage.ledger(connection) if line.days or line.gaps]
         departures = drift.listed(connection)
+        checked = checks.archive(connection)
+        columns = {one.collection: promoted.ready(connection, resource(one.collection)) for one in departures}
+    report = house.health.report()
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
     quiet = received.last_received_at is None or received.last_received_at < hour_ago
     page = shell.page(
@@ -82,8 +87,12 @@ def index() -> Response:
         archive=archive,
         ledger=ledger,
         departures=departures,
+        promoted=columns,
+        checked=checked,
+        reading=under_way(report["facts"]),
+        requests=report["facts"].get("platform_requests"),
         disk=disk(Path(house.settings.storage.data_dir)),
-        report=house.health.report(),
+        report=report,
         public_url=house.settings.server.public_url,
         backups=system_work.backups(house),
         schedule=house.settings.backup,
@@ -91,7 +100,8 @@ def index() -> Response:
         jobs=these_jobs().last,
     )
     response = make_response(page)
-    if any(job.state == "running" for job in these_jobs().last.values()):
-        # Without a script, too: the page follows what a button began.
+    working = any(job.state == "running" for job in these_jobs().last.values())
+    if working or under_way(report["facts"]):
+        # Without a script, too: the page follows what a button began, and a long reading.
         response.headers["Refresh"] = str(FOLLOW_SECONDS)
     return response

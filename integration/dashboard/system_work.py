@@ -26,7 +26,7 @@ def back(place: str) -> Response:
     return redirect(f"/system#{place}", 303)  # type: ignore[return-value]
 
 
-def _begin(name: str, what: str, work: Any) -> None:
+def begin(name: str, what: str, work: Any) -> None:
     """Start a job and put it into the audit: when it begins, and how it ended."""
     house, who, address = this_house(), current_person().email, request.remote_addr or ""
 
@@ -51,7 +51,7 @@ def replay() -> Response:
         result = handler({"failed": True}, progress)
         return f"{result['applied']} applied, {result['failed']} failed again"
 
-    _begin("replay", "failed webhooks replayed", work)
+    begin("replay", "failed webhooks replayed", work)
     return back("troubled")
 
 
@@ -66,7 +66,7 @@ def back_up() -> Response:
         notes = f"; {len(made.notes)} files need a look: {made.notes[0]}" if made.notes else ""
         return f"{made.path.name}: {made.files} files, {made.bytes / 1e6:,.0f} MB{notes}"
 
-    _begin("backup", "backup", work)
+    begin("backup", "backup", work)
     return back("backups")
 
 

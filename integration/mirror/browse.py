@@ -16,6 +16,7 @@ from integration.mirror import anywhere
 from integration.mirror.masking import is_secret
 from integration.mirror.query import Query
 from integration.mirror.schema import key_type
+from integration.mirror.walks import LIVE
 
 SAMPLE = 200
 """Records looked at for what fields there are."""
@@ -32,7 +33,7 @@ class Standing:
 
     `rows`: present records; `gone`: kept ones that the platform has no longer; `total`: on the platform when
     last told; `complete_at`: when it was last walked to its end; `read_at`: what its age counts from;
-    `walked`: records read by a walk under way, None while none is.
+    `walked`: records read by a walk under way, None while none is; `live`: it lists what goes on now.
     """
 
     rows: int = 0
@@ -43,6 +44,7 @@ class Standing:
     error: str | None = None
     error_at: str | None = None
     walked: int | None = None
+    live: bool = False
 
     @property
     def mirrored(self) -> bool:
@@ -70,6 +72,7 @@ def standing(connection: sqlite3.Connection, resource: Resource, question: Query
         row["last_error"],
         row["last_error_at"],
         row["walk_rows"] if row["begun_at"] else None,
+        resource.collection in LIVE,
     )
 
 

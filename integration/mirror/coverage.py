@@ -14,6 +14,7 @@ from integration import clock
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.database import Transaction
+from integration.mirror.walks import LIVE, count_rows
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _coverage (
@@ -73,6 +74,11 @@ class Line:
     gaps: list[Day] = field(default_factory=list)
 
     @property
+    def live(self) -> bool:
+        """Whether it lists what goes on now."""
+        return self.collection in LIVE
+
+    @property
     def whole(self) -> bool:
         """Whether nothing is known to be missing, and all of it was read once."""
         return self.complete_at is not None and self.off is None and not self.gaps
@@ -96,7 +102,7 @@ def ledger(connection: sqlite3.Connection) -> list[Line]:
             Line(
                 of.collection,
                 of.title,
-                present(connection, of),
+                count_rows(connection, of),
                 state["total"],
                 state["complete_at"],
                 state["off_since"],
@@ -129,15 +135,6 @@ def asked(connection: sqlite3.Connection, collection: str) -> dict[str, str]:
     """Day → when it was last asked for."""
     rows = connection.execute("SELECT day, asked_at FROM _coverage WHERE collection = ?", (collection,))
     return {row[0]: row[1] for row in rows}
-
-
-def present(connection: sqlite3.Connection, of: Resource) -> int:
-    """Rows that are on the platform as far as we know."""
-    row = connection.execute(
-        f'SELECT (SELECT count(*) FROM "{of.table}") '
-        f'- (SELECT count(*) FROM "{of.table}" WHERE _missing_since IS NOT NULL)'
-    ).fetchone()
-    return int(row[0])
 
 
 def between(connection: sqlite3.Connection, of: Resource, lo: str, hi: str) -> int:

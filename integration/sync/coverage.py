@@ -107,7 +107,7 @@ def prove_day(parts: Parts, policy: Policy, day: str, tally: Tally) -> None:
 def tell(parts: Parts) -> None:
     """How complete the mirror is, for /readyz."""
     with parts.mirror.read() as connection:
-        lines = coverage.ledger(connection)
+        lines = [line for line in coverage.ledger(connection) if not line.live]
     parts.health.fact(
         "coverage",
         {
@@ -139,7 +139,7 @@ def _whole_counts(parts: Parts, policy: Policy) -> tuple[int, int]:
         return _counts(parts, policy, clock.parse_stamp(since) or clock.now(), END)
     total = windows.count(parts.platform, policy.resource, [])
     with parts.mirror.read() as connection:
-        ours = coverage.present(connection, policy.resource) - coverage.kept(connection, policy.resource)
+        ours = walks.count_rows(connection, policy.resource) - coverage.kept(connection, policy.resource)
     return total, ours
 
 

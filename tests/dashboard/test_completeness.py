@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
+from integration.dashboard.jobs import EXTENSION, Jobs
+from integration.house import promoted
 from integration.mirror import coverage, walks
+from integration.sync import proof
 from tests.dashboard.reading import text
+from tests.harness import wait_for
 
 
 def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(site, client):
@@ -29,3 +35,97 @@ def test_system_says_nothing_of_either_before_anything_is_known(client):
     shown = text(client.get("/system"))
     assert "Completeness" not in shown
     assert "Changes of the platform" not in shown
+
+
+def test_each_day_of_the_ledger_has_a_line(site, client):
+    def job(tx) -> None:
+        walks.finish(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
+        coverage.note(tx, "cdrs", "2026-11-18", 7, 7)
+        coverage.note(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
+
+    site.mirror.write(job)
+    assert 'href="/system/coverage/cdrs"' in client.get("/system").text
+    shown = text(client.get("/system/coverage/cdrs"))
+    for words in ("2026-11-18", "2026-11-17", "never", "counts differ", "read again"):
+        assert words in shown
+    assert client.get("/system/coverage/nothing").status_code == 404
+    assert "No day was counted yet" in text(client.get("/system/coverage/sms"))
+
+
+def test_what_goes_on_now_is_never_called_incomplete(site, client):
+    site.mirror.write(lambda tx: walks.polled(tx, "calls", 3))
+    assert "all of it with each poll" in text(client.get("/system"))
+    account = text(client.get("/account"))
+    assert "live" in account
+    with site.mirror.read() as connection:
+        (line,) = coverage.ledger(connection)
+    assert line.live
+
+
+def test_a_long_reading_shows_how_far_it_is_and_how_long_it_takes(site, client):
+    site.mirror.write(lambda tx: walks.begin(tx, "cdrs"))
+    facts = {"done": 400_000, "total": 1_000_000, "per_second": 5_000.0, "seconds_left": 120.0}
+    site.parts.health.fact("reading cdrs", facts)
+    page = client.get("/system")
+    assert "400 000 of 1 000 000 read, 5 000 a second, 2 min left" in text(page)
+    assert page.headers["Refresh"]
+    site.parts.health.fact("reading cdrs", None)
+    assert "walking, 0 read" in text(client.get("/system"))
+
+
+def test_a_platform_in_trouble_shows_how_it_is_asked(site, client):
+    standing = {"per_minute": 600.0, "full": 600.0, "rest": 0.0, "open_since": None, "again": 0.0}
+    for facts, words in (
+        ({}, "600 requests a minute"),
+        ({"per_minute": 9.4}, "9 of 600 requests a minute"),
+        ({"rest": 30.0}, "rests for 30 s"),
+        ({"open_since": 1.0, "again": 40.0}, "asked again in 40 s"),
+    ):
+        site.parts.health.fact("platform_requests", {**standing, **facts})
+        assert words in text(client.get("/system"))
+
+
+def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
+    site.mirror.write(
+        lambda tx: (
+            tx.execute(
+                "INSERT INTO _drift VALUES ('cdrs', 'mood', 'field', 'string', '2026-11-01 10:00:00', "
+                "'2026-11-19 10:00:00', 0)"
+            )
+            and None
+        )
+    )
+    assert "Make a column" in client.get("/system").text
+    assert "Make a column" not in site.client("viewer").get("/system").text
+    form = {"collection": "cdrs", "field": "mood"}
+    assert site.client("supervisor").post("/system/promote", **form).status_code == 403
+    client.post("/system/promote", **form)
+    wait_for(lambda: "mood is a column of cdrs" in text(client.get("/system")), "the column")
+    assert "Take back" in client.get("/system").text
+    with site.house.read() as connection:
+        assert promoted.wanted(connection) == {"cdrs": {"mood"}}
+    client.post("/system/promote", **form)
+    wait_for(lambda: "has a column" in text(client.get("/system")), "the refusal")
+    client.post("/system/demote", **form)
+    wait_for(lambda: "no longer a column" in text(client.get("/system")), "its end")
+    assert "Make a column" in client.get("/system").text
+    assert client.post("/system/promote", collection="nothing", field="mood").status_code == 404
+
+
+def test_a_proof_can_be_begun_and_tells_what_it_found(site, client):
+    asked = []
+
+    def handler(arguments, progress):
+        asked.append(arguments)
+        progress(collection="cdrs", done=3, total=9)
+        good, bad = proof.Proof("cdrs", days=9), proof.Proof("sms", error="away")
+        return {"proofs": [asdict(good), asdict(bad)], "complete": False}
+
+    site.app.extensions[EXTENSION] = Jobs(commands={proof.PROVE: handler})
+    site.mirror.write(lambda tx: coverage.note(tx, "cdrs", "2026-11-18", 7, 7))
+    site.mirror.write(lambda tx: walks.finish(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
+    assert site.client("supervisor").post("/system/prove").status_code == 403
+    client.post("/system/prove")
+    said = "1 of 2 collections proved, 9 days counted; not proved: sms"
+    wait_for(lambda: said in text(client.get("/system")), "the result")
+    assert "cdrs" in asked[0]["resources"]
