@@ -21,7 +21,7 @@ from integration.house import audit, keys, people, sessions, setup_links, wallbo
 from integration.house.refused import Refused
 from integration.mirror import history
 from integration.secrets import forget_old_secret, rotate_secret, webhook_secrets
-from integration.upkeep import doctor
+from integration.upkeep import public_address
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 
@@ -282,7 +282,7 @@ def _whole(name: str, otherwise: int) -> int:
 @administers
 def check_webhook() -> str:
     """Ask our own receiver at its public address, as the platform would."""
-    return _page(checked=list(doctor.public_address(this_house().settings)))
+    return _page(checked=list(public_address.examine(this_house().settings)))
 
 
 @blueprint.post("/webhook/rotate")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,3 +54,21 @@ def _said(body: bytes) -> tuple[str, list[Any]]:
     first = errors[0].get("message") if errors and isinstance(errors[0], dict) else None
     parts = [part for part in (message, first) if isinstance(part, str) and part]
     return " – ".join(dict.fromkeys(parts))[:300], errors
+
+
+def reason(error: BaseException) -> str:
+    """Why an exchange failed that was not with the platform, of which the error's own message speaks."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):
+            return f"no TLS there ({cause.reason or cause})"
+        if isinstance(cause, socket.gaierror):
+            return "its name can't be resolved"
+        if isinstance(cause, ConnectionRefusedError):
+            return "nothing listens there"
+        if isinstance(cause, TimeoutError):
+            return "it did not answer in time"
+        cause = cause.__cause__ or cause.__context__
+    return "the connection broke"

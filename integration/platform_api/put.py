@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-import socket
-import ssl
 from collections.abc import Mapping
 from typing import IO, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from integration import clock
 from integration.errors import PlatformError, SwitchroomError
+from integration.platform_api.failures import reason
 from integration.platform_api.transport import Transport
 from integration.settings_values import is_loopback
 
@@ -61,7 +60,7 @@ def put(
         with transport.exchange(method, target, sent, cast(bytes, body), seconds) as answer:
             status = answer.status
     except PlatformError as error:
-        raise PutFailed(f"{parts.hostname}: {_why(error)}") from error
+        raise PutFailed(f"{parts.hostname}: {reason(error)}") from error
     finally:
         transport.close()
     if 300 <= status < 400:
@@ -87,21 +86,3 @@ class _Until(io.RawIOBase):
         piece = self._file.read(len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
-
-
-def _why(error: BaseException) -> str:
-    """The reason below a failed exchange, whose message speaks of the platform."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message})"
-        if isinstance(cause, ssl.SSLError):
-            return f"no TLS there ({cause.reason or cause})"
-        if isinstance(cause, socket.gaierror):
-            return "its name can't be resolved"
-        if isinstance(cause, ConnectionRefusedError):
-            return "nothing listens there"
-        if isinstance(cause, TimeoutError):
-            return "it did not answer in time"
-        cause = cause.__cause__ or cause.__context__
-    return "the connection broke"

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
-import socket
 import sqlite3
-import ssl
 import stat
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
-from urllib.parse import urlsplit
-
-import orjson
 
 from integration import clock, database_files
 from integration.errors import (
@@ -29,14 +21,12 @@ from integration.errors import (
 )
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.client import Platform
-from integration.platform_api.transport import JSON_LIMIT, Transport
-from integration.secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
+from integration.secrets import ACCOUNT_FILE, claim_data_dir
 from integration.settings import Settings, warnings
-from integration.settings_values import is_loopback
+from integration.upkeep import public_address
+from integration.upkeep.findings import Line
 from integration.upkeep.manifest import DATABASES
 from integration.upkeep.writer import writer
-
-Level = Literal["ok", "warn", "fail"]
 
 SECONDS = 10.0
 """For one question to the platform or to ourselves from outside."""
@@ -49,19 +39,6 @@ SKEW_SECONDS = 10
 SKEW_TOO_MUCH = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What was found about one thing, and what to do where it is not well."""
-
-    level: Level
-    about: str
-    text: str
-    advice: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.level:<5} {self.about}: {self.text}" + (f"; {self.advice}" if self.advice else "")
-
-
 def examine(settings: Settings) -> Iterator[Line]:
     """A line for each thing looked at, in an order in which the first fault explains those after it."""
     yield from _configuration(settings)
@@ -69,7 +46,7 @@ def examine(settings: Settings) -> Iterator[Line]:
     yield from _folder(settings)
     yield from _databases(settings)
     yield from _platform(settings)
-    yield from public_address(settings)
+    yield from public_address.examine(settings)
 
 
 def _configuration(settings: Settings) -> Iterator[Line]:
@@ -228,88 +205,3 @@ def _clock(theirs: datetime, before: datetime) -> Line:
         f"{seconds:,.0f} s {way} the platform's",
         "set this machine's clock by NTP (timedatectl set-ntp true)",
     )
-
-
-def public_address(settings: Settings) -> Iterator[Line]:
-    """Whether our own receiver answers under the address that the platform is to use."""
-    url = settings.server.public_url
-    if url is None:
-        advice = "the platform delivers webhooks to HTTPS addresses only; set server.public_url"
-        yield Line("warn", "public address", "none is set", advice)
-        return
-    parts = urlsplit(url)
-    if parts.scheme != "https":
-        level: Level = "warn" if is_loopback(parts.hostname or "") else "fail"
-        advice = "the platform takes only https://; put a proxy with a certificate before Switchroom"
-        yield Line(level, "public address", f"{url} is not HTTPS", advice)
-    secret = _secret(settings)
-    if secret is None:
-        yield Line("warn", "public address", "not asked: no webhook secret yet", "start `switchroom serve`")
-        return
-    transport = Transport(url, 1)
-    try:
-        with transport.exchange("GET", f"/webhooks/{secret}", _headers(settings), None, SECONDS) as body:
-            content = b"".join(body.chunks(JSON_LIMIT))
-        yield _answered(settings, url, body.status, content)
-    except PlatformError as error:
-        yield Line("fail", "public address", f"{url}: {_why(error)}", "check DNS, firewall and proxy")
-    finally:
-        transport.close()
-
-
-def _secret(settings: Settings) -> str | None:
-    """The receiver's secret, where there is one already: making one is for `serve`."""
-    kept = settings.storage.data_dir / SECRET_FILE
-    return webhook_secrets(settings)[0] if settings.webhooks.secret or kept.exists() else None
-
-
-def _headers(settings: Settings) -> dict[str, str]:
-    hooks = settings.webhooks
-    if hooks.username is None:
-        return {"Accept": "application/json"}
-    pair = base64.b64encode(f"{hooks.username}:{hooks.password or ''}".encode()).decode()
-    return {"Accept": "application/json", "Authorization": f"Basic {pair}"}
-
-
-def _answered(settings: Settings, url: str, status: int, content: bytes) -> Line:
-    about = "public address"
-    if status == 200 and _is_ours(content):
-        return Line("ok", about, f"our receiver answers at {url}")
-    if status == 404 and settings.webhooks.allow_from:
-        advice = "webhooks.allow_from keeps this machine out, as it should; send a test from the platform"
-        return Line("warn", about, f"{url} answers 404", advice)
-    if status in (502, 503, 504):
-        advice = "is `switchroom serve` running, and does the proxy lead to its port?"
-    elif status == 401:
-        advice = "webhooks.username and password are not the ones that `serve` was started with"
-    elif 300 <= status < 400:
-        advice = "the platform may not follow a redirect; set server.public_url to the address it leads to"
-    else:
-        advice = "something else answers there: lead the proxy to this Switchroom, with this data_dir"
-    return Line("fail", about, f"{url} answers {status}, not as our receiver would", advice)
-
-
-def _is_ours(content: bytes) -> bool:
-    try:
-        body = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(body, dict) and isinstance(body.get("status"), str)
-
-
-def _why(error: BaseException) -> str:
-    """The reason below a failed exchange, whose message speaks of the platform."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message})"
-        if isinstance(cause, ssl.SSLError):
-            return f"no TLS there ({cause.reason or cause})"
-        if isinstance(cause, socket.gaierror):
-            return "its name can't be resolved"
-        if isinstance(cause, ConnectionRefusedError):
-            return "nothing listens there"
-        if isinstance(cause, TimeoutError):
-            return f"no answer within {SECONDS:.0f} s"
-        cause = cause.__cause__ or cause.__context__
-    return "the connection broke"
