@@ -5,6 +5,7 @@ Both are small files of mode 0600, written whole or not at all.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -156,25 +157,16 @@ def _read(path: Path) -> str | None:
 
 def _replace(path: Path, text: str) -> None:
     """Put `text` in the place of what `path` holds, whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        part.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error
+    _place(path, text, os.replace)
 
 
 def _create(path: Path, text: str) -> None:
     """Create `path` whole, or leave the one that another process created first."""
+    _place(path, text, _link_unless_there)
+
+
+def _place(path: Path, text: str, put: Callable[[Path, Path], None]) -> None:
+    """Write `text` beside `path`, durable, and `put` it there under its name. Raises SwitchroomError."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,12 +175,7 @@ def _create(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(descriptor)
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            pass
-        finally:
-            part.unlink()
+        put(part, path)
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -196,3 +183,9 @@ def _create(path: Path, text: str) -> None:
             os.close(folder)
     except OSError as error:
         raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error
+
+
+def _link_unless_there(part: Path, path: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.link(part, path)
+    part.unlink()
