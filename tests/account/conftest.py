@@ -3,20 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.account.filling import Filling
-from tests.dashboard.site import running
+from tests.dashboard.conftest import own_calls_only, site
 
-
-@pytest.fixture
-def site(tmp_path):
-    with running(tmp_path / "data") as site:
-        yield site
-
-
-@pytest.fixture
-def own_only(tmp_path):
-    """A dashboard whose agents see their own calls."""
-    with running(tmp_path / "data", dashboard__agents_see="own") as site:
-        yield site
+__all__ = ["own_calls_only", "site"]
 
 
 @pytest.fixture

@@ -96,8 +96,8 @@ def test_the_export_is_offered_to_those_who_may(site, colleague):
     assert "/exports/" not in site.client("agent").get("/account/users").text
 
 
-def test_agents_who_see_their_own_calls_see_their_own_records(own_only):
-    fill = Filling(own_only)
+def test_agents_who_see_their_own_calls_see_their_own_records(own_calls_only):
+    fill = Filling(own_calls_only)
     fill(
         "users",
         {"id": 1, "first_name": "Ada", "last_name": "M", "ext": "1001"},
@@ -112,7 +112,10 @@ def test_agents_who_see_their_own_calls_see_their_own_records(own_only):
         {"id": 12, "extension_id": 1002, **record},
     )
     fill("faxes", {"id": 11, **record})
-    agent, supervisor = own_only.client("agent", platform_user_id=1), own_only.client("supervisor")
+    agent, supervisor = (
+        own_calls_only.client("agent", platform_user_id=1),
+        own_calls_only.client("supervisor"),
+    )
     for collection in ("cdrs", "monitors", "sms", "voicemessages"):
         assert keys(agent.get(f"/account/{collection}")) == [11], collection
         assert sorted(keys(supervisor.get(f"/account/{collection}"))) == [11, 12], collection
@@ -123,10 +126,10 @@ def test_agents_who_see_their_own_calls_see_their_own_records(own_only):
     assert names(agent.get("/account/users")) == ["Ada M", "Ben"]
 
 
-def test_counts_of_others_are_not_told_to_those_who_see_their_own(own_only):
-    fill = Filling(own_only)
+def test_counts_of_others_are_not_told_to_those_who_see_their_own(own_calls_only):
+    fill = Filling(own_calls_only)
     fill("users", {"id": 1, "first_name": "Ada"}, {"id": 2, "first_name": "Ben"})
     fill("cdrs", *({"id": number, "user_id": 2, "calldate": AT} for number in range(1, 6)))
-    agent = own_only.client("agent", platform_user_id=1)
+    agent = own_calls_only.client("agent", platform_user_id=1)
     assert "Call detail records" not in text(agent.get("/account/users/2"))
     assert "5 records" not in text(agent.get("/account/cdrs"))
