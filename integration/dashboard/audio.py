@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from flask import Blueprint, request
+from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
 from integration.context import this_house
-from integration.dashboard import shell
-from integration.dashboard.guard import needs
-from integration.mirror import audio
+from integration.dashboard import replies, shell, through
+from integration.dashboard.guard import current_person, needs
+from integration.dashboard.through import Said
+from integration.house import heard
+from integration.mirror import audio, one_call
 from integration.mirror.audio import AudioKind, Place, Wanted
 
 blueprint = Blueprint("audio", __name__)
@@ -33,11 +35,33 @@ def voicemail() -> str | Response:
     return _list("voicemail", "/voicemail")
 
 
+@blueprint.post("/voicemail/<int:number>/heard")
+@needs("agent")
+def hear(number: int) -> Response:
+    """Heard, for everybody: here, and on the platform where it is known how it keeps heard messages."""
+    house, only = this_house(), shell.only_user()
+    with house.mirror.read() as connection:
+        there, user = one_call.user_of_voicemail(connection, number)
+        folder = audio.heard_folder(connection)
+    if not there or (only is not None and user != only):
+        abort(404)
+    me = current_person().email
+    house.house.write(lambda tx: heard.mark(tx, number, me))
+    said = Said(None)
+    if folder is not None:
+        body = [{"id": number, "folder": str(folder)}]
+        said = through.send("PATCH", "/voicemessages", body, collection="voicemessages")
+    message = "Heard." if said.done else f"Heard, as far as Switchroom goes. {said.message}".strip()
+    return replies.done(message, f"/voicemail#voicemail-{number}")
+
+
 def _list(kind: AudioKind, path: str) -> str:
     """`find` searches; `state` is the archive's; `new=1` unheard messages; `before` pages."""
     find = request.args.get("find", "").strip()[:200]
     state = request.args.get("state") if request.args.get("state") in STATES else None
-    wanted = Wanted(find, state, request.args.get("new") == "1", shell.only_user())
+    with this_house().house.read() as connection:
+        listened = tuple(heard.ids(connection))
+    wanted = Wanted(find, state, request.args.get("new") == "1", listened, shell.only_user())
     with this_house().mirror.read(seconds=READ_SECONDS) as connection:
         rows = audio.page(connection, kind, wanted, _place(), audio.PAGE + 1)
         files = audio.states(connection, kind)

@@ -127,6 +127,19 @@ def change(number: int) -> Response | tuple[str, int]:
     return replies.done("Contact changed.", f"/contacts/{number}")
 
 
+@blueprint.post("/contacts/<int:number>/delete")
+@needs("agent")
+def delete(number: int) -> Response:
+    with this_house().mirror.read() as connection:
+        contact = contacts.find(connection, number, shell.only_user())
+    if contact is None:
+        abort(404)
+    said = through.send("DELETE", f"/contacts/{number}", collection="contacts")
+    if not said.done:
+        return replies.refused(said)
+    return replies.done(f"{contact['name']} is deleted.", "/contacts")
+
+
 def _entered() -> dict[str, str]:
     """The form's fields; phone numbers as the platform takes them, where they are readable."""
     found = {}

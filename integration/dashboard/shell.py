@@ -16,7 +16,7 @@ from integration.context import House, this_house
 from integration.dashboard import formats
 from integration.dashboard.guard import current_person
 from integration.dashboard.roles import only_calls_of
-from integration.house import alert_rules, callbacks, seen
+from integration.house import alert_rules, callbacks, heard, seen
 from integration.house.alert_rules import Finding
 from integration.house.people import Person
 from integration.mirror import audio, live, messages
@@ -136,11 +136,13 @@ def tabs(counts: live.Counts, missed: int, unread: int, unheard: int, trouble: b
 def shell(person: Person) -> dict[str, Any]:
     house = this_house()
     only = only_user()
+    with house.house.read() as connection:
+        heard_here = heard.ids(connection)
     with house.mirror.read() as connection:
         counts = live.counts(connection, only)
         change = live.change_number(connection)
         data_age = age(connection, house)
-        unheard = audio.count_new(connection, only)
+        unheard = audio.count_new(connection, only, heard_here)
     settings = house.settings.dashboard
     return {
         "person": person,

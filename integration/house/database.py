@@ -25,6 +25,7 @@ from integration.house import (
     column_sets,
     export_deliveries,
     export_schedules,
+    heard,
     journal,
     keys,
     notes,
@@ -62,6 +63,7 @@ OWNERS: tuple[ModuleType, ...] = (
     alert_log,
     phones,
     seen,
+    heard,
     views,
     promoted,
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,11 +18,13 @@ PAGE = 24
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a list shows. `text` is a fragment of a transcript, summary, name or number; `state` one of the
-    archive's; `new` only voice messages nobody listened to."""
+    archive's; `new` only voice messages nobody listened to: neither where the platform looks nor
+    here (`heard`, their ids)."""
 
     text: str = ""
     state: str | None = None
     new: bool = False
+    heard: tuple[int, ...] = ()
     only_user: int | None = None
 
 
@@ -42,12 +46,13 @@ SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, 
  ORDER BY m.timestamp DESC, m.id DESC LIMIT :limit
 """
 
-_VOICEMAIL = """
+_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:heard)))"
+_VOICEMAIL = f"""
 SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary, NULL AS sentiment,
        u.id AS user_id, coalesce(c.party, v.caller) AS party, c.party_e164, c.party_name,
        'in' AS direction, '' AS context,
        trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')) AS user_name, u.ext AS extension,
-       c.id AS call_id, v.caller, v.dialled AS called, v.is_new IN (1, '1', 'true') AS is_new,
+       c.id AS call_id, v.caller, v.dialled AS called, {_NEW} AS is_new,
        v._missing_since AS missing_since, f.state, f.size, f.tries, f.last_error, f.path
   FROM voicemessages v
   LEFT JOIN users u ON u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT)
@@ -59,7 +64,7 @@ SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summ
         OR u.first_name || ' ' || u.last_name LIKE :like ESCAPE '\\'
         OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%'))
    AND (:state IS NULL OR f.state = :state)
-   AND (NOT :new OR v.is_new IN (1, '1', 'true'))
+   AND (NOT :new OR {_NEW})
    AND (:at IS NULL OR v.origtime < :at OR (v.origtime = :at AND v.id < :id))
  ORDER BY v.origtime DESC, v.id DESC LIMIT :limit
 """
@@ -87,6 +92,7 @@ def page(
             "digits": digits.lstrip("0") if len(digits) > 2 else "",
             "state": wanted.state,
             "new": wanted.new,
+            "heard": json.dumps(wanted.heard),
             "at": at,
             "id": number,
             "limit": limit,
@@ -104,12 +110,24 @@ def states(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
     )
 
 
-def count_new(connection: sqlite3.Connection, only_user: int | None) -> int:
-    """Voice messages nobody listened to, as the platform says; of one user's mailbox or of all."""
+def count_new(connection: sqlite3.Connection, only_user: int | None, heard: Sequence[int]) -> int:
+    """Voice messages nobody listened to, there or here (`heard`); of one user's mailbox or of all."""
     row = connection.execute(
-        "SELECT count(*) FROM voicemessages v WHERE v.is_new IN (1, '1', 'true')"
-        " AND v._missing_since IS NULL AND (?1 IS NULL OR v.extension_id = ?1"
-        " OR EXISTS (SELECT 1 FROM users u WHERE u.id = ?1 AND u.ext = CAST(v.extension_id AS TEXT)))",
-        (only_user,),
+        f"SELECT count(*) FROM voicemessages v WHERE {_NEW}"
+        " AND v._missing_since IS NULL AND (:only IS NULL OR v.extension_id = :only"
+        " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :only AND u.ext = CAST(v.extension_id AS TEXT)))",
+        {"only": only_user, "heard": json.dumps(list(heard))},
     ).fetchone()
     return int(row[0])
+
+
+def heard_folder(connection: sqlite3.Connection) -> int | None:
+    """The folder that heard messages of this account lie in and new ones don't; None while nothing tells.
+    What the platform's folders are is not documented."""
+    row = connection.execute(
+        "SELECT folder FROM voicemessages WHERE is_new IN (0, '0', 'false') AND folder IS NOT NULL"
+        " AND folder NOT IN (SELECT folder FROM voicemessages"
+        "                     WHERE is_new IN (1, '1', 'true') AND folder IS NOT NULL)"
+        " GROUP BY folder ORDER BY count(*) DESC LIMIT 1"
+    ).fetchone()
+    return int(row[0]) if row is not None else None

@@ -29,7 +29,7 @@ def acting(tmp_path, simulator):
         platform__user_id=simulator.user_id,
         platform__api_key=simulator.api_key,
     ) as site:
-        for name in ("users", "ddis", "contacts", "queues", "sms/cannedresponses"):
+        for name in ("users", "ddis", "contacts", "queues", "sms/cannedresponses", "voicemessages"):
             found = site.parts.platform.page(name)
             site.mirror.write(
                 lambda tx, name=name, found=found: upsert(
@@ -308,3 +308,37 @@ def test_the_platforms_labels_are_proposed(acting, simulator, someone):
     leg = talk(simulator, acting, someone)
     page = acting.client("agent").get(f"/calls/{leg}/beside").text
     assert f'<option value="{found[0].values["name"]}">' in page
+
+
+def test_a_contact_is_deleted_after_being_named(acting):
+    client = acting.client("agent")
+    with acting.mirror.read() as connection:
+        number = connection.execute("SELECT max(id) FROM contacts").fetchone()[0]
+    assert "on the platform, for everybody?" in text(client.get(f"/contacts/{number}"))
+    assert client.post(f"/contacts/{number}/delete").url.endswith("/contacts")
+    assert acting.parts.platform.get(f"/contacts/{number}", check=False).status == 404
+    assert client.get(f"/contacts/{number}").status_code == 404
+
+
+def test_a_voice_message_is_heard_here_and_on_the_platform(acting):
+    client = acting.client("agent")
+    sql = "UPDATE voicemessages SET is_new = 0, folder = 2 WHERE id = (SELECT max(id) FROM voicemessages)"
+    acting.mirror.write(lambda tx: tx.execute(sql))
+    with acting.mirror.read() as connection:
+        number = connection.execute("SELECT min(id) FROM voicemessages WHERE is_new = 1").fetchone()[0]
+    assert f'id="voicemail-{number}"' in client.get("/voicemail?new=1").text
+    client.post(f"/voicemail/{number}/heard")
+    assert f'id="voicemail-{number}"' not in client.get("/voicemail?new=1").text
+    assert acting.parts.platform.item(f"/voicemessages/{number}").values["is_new"] is False
+    with acting.mirror.read() as connection:
+        row = connection.execute("SELECT is_new FROM voicemessages WHERE id = ?", (number,)).fetchone()
+    assert not row["is_new"]
+
+
+def test_a_message_is_heard_here_where_the_platform_does_not_tell_how(site):
+    site.put("voicemessages", id=3, caller="447700900101", origtime=clock.stamp(), duration=9, is_new=1)
+    client = site.client("agent")
+    client.post("/voicemail/3/heard")
+    assert "Nothing in this view" in client.get("/voicemail?new=1").text
+    with site.house.read() as connection:
+        assert connection.execute("SELECT count(*) FROM journal").fetchone()[0] == 0
