@@ -1,5 +1,5 @@
 """Pages, filters and groups of many CDRs through the facade, beside a bare SELECT of the same stored records
-on the same file, in turns in the same minute."""
+on the same file, in turns in the same minute; in time of this thread, so that neighbours count for little."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ BASE = "/v1.2/voipstudio"
 
 
 def timed(work: Callable[[], Any]) -> float:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     work()
-    return (time.perf_counter() - begun) * 1000
+    return (time.thread_time() - begun) * 1000
 
 
 def condition(name: str, operator: str, value: Any) -> str:

@@ -1,8 +1,9 @@
 """Promise S23: whatever is sent to the facade, no answer is a fault of its own.
 
 Schemathesis makes requests from the facade's own OpenAPI document, valid ones and broken ones, and sends them
-to the product in front of the simulator. Any 5xx, any error in another shape than `{message, errors}` and any
-connection that breaks is a failure. `--seed-bug` lets one parameter be read carelessly: it must be found.
+to the product in front of the simulator, many of them to records that there are. Any 5xx, any error in
+another shape than `{message, errors}` and any connection that breaks is a failure. `--seed-bug` lets one
+parameter be read carelessly: it must be found.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import sys
 import tempfile
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,8 +61,10 @@ def check(case: Any, answer: requests.Response) -> str | None:
     return None
 
 
-def fuzz(operation: Any, base: str, headers: dict[str, str], cases: int, seed: int, tally: Tally) -> None:
-    """`cases` requests to one operation, half of them broken on purpose."""
+def fuzz(
+    operation: Any, base: str, headers: dict[str, str], cases: int, seed: int, tally: Tally, known: list[str]
+) -> None:
+    """`cases` requests to one operation, half of them broken on purpose; `known` are ids of its records."""
     modes = [operation.as_strategy(GenerationMode.POSITIVE)]
     if operation.path_parameters or operation.query or operation.body:
         modes.append(operation.as_strategy(GenerationMode.NEGATIVE))
@@ -74,11 +78,23 @@ def fuzz(operation: Any, base: str, headers: dict[str, str], cases: int, seed: i
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=st.one_of(modes))
-    def send(case: Any) -> None:
+    @given(
+        case=st.one_of(modes),
+        record=st.sampled_from([None, *known]),
+        key=st.sampled_from([None, "new", "as is"]),
+    )
+    def send(case: Any, record: str | None, key: str | None) -> None:
         for name in ("Authorization", "X-Auth-Token"):
             # Who asks is not what is tried here: guesses are limited.
             case.headers.pop(name, None)
+        if key != "as is":
+            # Short keys repeat, and a repeat is answered without doing anything.
+            case.headers.pop("Idempotency-Key", None)
+        if key == "new" and case.method != "GET":
+            case.headers["Idempotency-Key"] = uuid.uuid4().hex
+        for name in ("id", "ids", "e164"):
+            if record is not None and name in (case.path_parameters or {}):
+                case.path_parameters[name] = record
         try:
             answer = case.call(base_url=base, session=session, headers=headers, timeout=30)
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError):
@@ -147,12 +163,26 @@ def _run(product: Product, simulator: Simulator, options: argparse.Namespace, ta
     operations = [row for row in operations if options.only in (None, row.definition.raw["operationId"])]
     each = max(1, -(-options.cases // len(operations)))
     for number, operation in enumerate(operations):
-        fuzz(operation, base, headers, each, options.seed * 1000 + number, tally)
+        seed = options.seed * 1000 + number
+        fuzz(operation, base, headers, each, seed, tally, _known(operation.path, base, headers))
     if product.popen.poll() is not None:
         tally.failures["the product"] = f"ended with {product.popen.returncode}:\n{product.output[-2000:]}"
     noted = [line for line in product.lines if "Traceback" in line]
     if noted:
         tally.failures["the log"] = f"{len(noted)} tracebacks:\n{product.output[-3000:]}"
+
+
+def _known(path: str, base: str, headers: dict[str, str]) -> list[str]:
+    """What names some records of the collection that `path` begins with."""
+    stem, parameter, _ = path.partition("/{")
+    if not parameter:
+        return []
+    answer = requests.get(f"{base}{stem}?limit=5", headers=headers, timeout=10)
+    body = answer.json() if answer.status_code == 200 else {}
+    found = body.get("data") if isinstance(body, dict) else None
+    name = "e164" if "{e164}" in path else "id"
+    rows = found if isinstance(found, list) else []
+    return [str(row[name]) for row in rows if isinstance(row, dict) and name in row]
 
 
 if __name__ == "__main__":
