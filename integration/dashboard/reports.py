@@ -71,6 +71,11 @@ class Period:
         given = ((name, asked[name]) for name in NAMES if asked.get(name) is not None)
         return "/calls?" + "&".join(f"{name}={_quoted(str(value))}" for name, value in given)
 
+    def export(self, form: str) -> str:
+        """The address of a file of the calls that these days count."""
+        view = self.rows(direction="external").partition("?")[2]
+        return f"/exports/call-history.{form}?view={_quoted(view)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:

@@ -1,0 +1,167 @@
+"""The alerts page: rules are made, changed, tested by hand and audited; notices reach whom they should."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration import clock
+from integration.alerts.watch import Watch
+from integration.house import alert_log, alert_rules, audit
+from tests.dashboard.reading import text
+from tests.dashboard.site import running
+
+URL = "https://hooks.example.net/services/abc?token=canary-token"
+FORM = {"name": "Long waits", "condition": "waiting", "threshold": "45", "notice": "1", "cooldown": "15"}
+WEEK = {"day": "0"}
+
+
+def rules(site) -> list[alert_rules.Rule]:
+    with site.house.read() as connection:
+        return alert_rules.everything(connection)
+
+
+def audited(site) -> list[str]:
+    return [f"{entry.what}: {entry.about}" for entry in audit.newest(site.house)]
+
+
+def ring(site, number: int = 1) -> None:
+    site.call(
+        number,
+        clock.stamp(clock.unix() - 90),
+        state="ringing",
+        outcome=None,
+        party_name="<img src=x onerror=alert(1)>",
+    )
+    Watch(site.parts, lambda: None).round()
+
+
+def test_a_rule_is_made_changed_paused_and_removed(site, client):
+    assert "No rules yet" in text(client.get("/system/alerts"))
+    said = client.post("/system/alerts", **FORM, **WEEK, begins="09:00", ends="17:30")
+    assert "Saved." in text(said)
+    (rule,) = rules(site)
+    assert (rule.threshold, rule.notice, rule.days, rule.begins, rule.cooldown) == (
+        45,
+        True,
+        "0",
+        "09:00",
+        15,
+    )
+    assert "A caller has been waiting for 45 seconds" in text(client.get("/system/alerts"))
+    assert 'value="Long waits"' in client.get(f"/system/alerts?edit={rule.id}").text
+    client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "threshold": "", "name": "Waits"})
+    (rule,) = rules(site)
+    assert (rule.name, rule.threshold) == ("Waits", 60)
+    client.post(f"/system/alerts/{rule.id}/pause", paused="1")
+    assert rules(site)[0].paused_at
+    client.post(f"/system/alerts/{rule.id}/pause", paused="0")
+    assert rules(site)[0].paused_at is None
+    client.post(f"/system/alerts/{rule.id}/remove")
+    assert rules(site) == []
+    assert audited(site)[:5] == [
+        "alert rule removed: Waits",
+        "alert rule resumed: Waits",
+        "alert rule paused: Waits",
+        "alert rule changed: Waits, waiting",
+        "alert rule added: Long waits, waiting",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"name": " "}, "needs a name"),
+        ({"condition": "earthquake"}, "no such condition"),
+        ({"threshold": "4"}, "seconds are a number from 5 to 3,600"),
+        ({"threshold": "many"}, "seconds are a number from 5 to 3,600"),
+        ({"cooldown": "-1"}, "number of minutes"),
+        ({"day": ""}, "at least one day"),
+        ({"begins": "09:00"}, "a beginning and an end"),
+        ({"quiet_from": "9", "quiet_to": "10"}, "a beginning and an end"),
+        ({"notice": ""}, "has to tell somebody"),
+        ({"url": "http://hooks.example.net/"}, "has to begin with https://"),
+        ({"url": "https://ann:secret@example.net/"}, "must not have credentials"),
+        ({"emails": "ann@example.com"}, "no mail server yet"),
+        ({"url": URL, "secret": "Bearer ü"}, "signs in it that no header takes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_what_was_entered_stays(site, client, changed, why):
+    answer = client.post("/system/alerts", **{**FORM, **WEEK, "quiet_to": "", **changed})
+    assert answer.status_code == 400
+    assert why in text(answer)
+    assert rules(site) == []
+    if changed.get("name") is None:
+        assert 'value="Long waits"' in answer.text
+
+
+def test_a_secret_is_never_shown_and_never_leaves_for_another_address(site, client):
+    client.post("/system/alerts", **FORM, **WEEK, url=URL, secret="Bearer canary-secret")
+    (rule,) = rules(site)
+    pages = [client.get("/system/alerts").text, client.get(f"/system/alerts?edit={rule.id}").text]
+    assert "canary-secret" not in "".join(pages)
+    assert "canary-token" not in pages[0]
+    client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "url": URL})
+    assert rules(site)[0].secret == "Bearer canary-secret"
+    other = "https://elsewhere.example.net/"
+    answer = client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "url": other})
+    assert (answer.status_code, rules(site)[0].url) == (400, URL)
+    assert "enter its Authorization header" in text(answer)
+    assert not any("canary" in line for line in audited(site))
+
+
+def test_the_test_button_says_what_became_of_each_target(site, client):
+    client.post(
+        "/system/alerts", **FORM, **WEEK, url="http://127.0.0.1:9/", quiet_from="00:00", quiet_to="23:59"
+    )
+    (rule,) = rules(site)
+    said = text(client.post(f"/system/alerts/{rule.id}/test"))
+    assert "shown Test to the dashboard" in said
+    assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: nothing listens there" in said
+    with site.house.read() as connection:
+        lines = alert_log.newest(connection, 9)
+        assert alert_log.due(connection, "post", 9) == []
+    assert {(line.kind, line.state) for line in lines} == {("test", "sent"), ("test", "failed")}
+    assert "alert rule tested: Long waits" in audited(site)
+
+
+def test_a_notice_stands_on_every_page_until_it_is_over(site, client):
+    alert_rules.save(site.house, alert_rules.Rule(0, "Long <b>waits", "waiting", 60, notice=True))
+    ring(site)
+    page = client.get("/contacts").text
+    assert "Long &lt;b&gt;waits" in page
+    assert "<img src=x" not in page
+    assert site.client("agent").get("/").text.count("has been waiting") == 1
+    for number in range(2, 6):
+        ring(site, number)
+    assert client.get("/").text.count("has been waiting") == 3
+    assert "More alerts" in client.get("/").text
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
+    Watch(site.parts, lambda: None).round()
+    assert "has been waiting" not in client.get("/").text
+
+
+def test_open_pages_are_told_by_the_stream(site):
+    alert_rules.save(site.house, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
+    ring(site)
+    with site.mirror.read() as connection:
+        topics = [row["topic"] for row in connection.execute("SELECT topic FROM _changes")]
+    assert topics == ["alert"]
+
+
+def test_who_sees_their_own_calls_only_is_told_of_no_others(tmp_path):
+    with running(tmp_path / "data", dashboard__agents_see="own") as site:
+        alert_rules.save(site.house, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
+        ring(site)
+        assert "Long waits" not in site.client("agent", platform_user_id=1).get("/").text
+        assert "Long waits" in site.client("supervisor").get("/").text
+
+
+def test_supervisors_read_and_administrators_write(site):
+    agent, supervisor = site.client("agent"), site.client("supervisor")
+    assert agent.get("/system/alerts").status_code == 403
+    page = supervisor.get("/system/alerts")
+    assert page.status_code == 200
+    assert "A new rule" not in page.text
+    assert supervisor.post("/system/alerts", **FORM, **WEEK).status_code == 403
+    assert site.client().post("/system/alerts", csrf=False, **FORM, **WEEK).status_code in (400, 403)
+    assert rules(site) == []
