@@ -33,6 +33,9 @@ PIECE = 1 << 16
 
 _WIDTHS: dict[Kind, int] = {"time": 19, "utc": 19, "local": 19, "text": 18}
 _DAY = 86_400
+_EPOCH = datetime(1899, 12, 30)
+CUT = -2
+"""What XlsxWriter answers where it had to shorten a text."""
 
 
 def stream(read: Reader, selection: Selection, *, rows: int = ROWS) -> Stream:
@@ -63,24 +66,25 @@ def write(
     forms = _Forms(
         book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}), book.add_format({"num_format": "[h]:mm:ss"})
     )
-    writers = [_writer(column, sheet, forms) for column in sheet.columns]
     sheets = written = 0
-    page: Worksheet | None = None
+    page: _Page | None = None
+    writers: list[Writer] = []
     at = rows
     for row in chain.from_iterable(sheet.rows(connection)):
         if page is None or at == rows:
             _end(page, at, sheet)
             sheets += 1
             page, at = _begin(book, sheet, sheets, bold), 1
+            writers = [_writer(page, column, sheet, forms) for column in sheet.columns]
         for number, value in enumerate(row):
             if value is not None:
-                writers[number](page, at, number, value)
+                writers[number](at, number, value)
         at += 1
         written += 1
     if page is None:
         page, at, sheets = _begin(book, sheet, 1, bold), 1, 1
     _end(page, at, sheet)
-    about = book.add_worksheet("About")
+    about = book.add_worksheet("About", worksheet_class=_Page)
     about.set_column(0, 0, 22)
     about.set_column(1, 1, 80)
     lines: list[tuple[str, str | int]] = [
@@ -103,9 +107,18 @@ def write(
     book.close()
 
 
-def _begin(book: xlsxwriter.Workbook, sheet: Sheet, number: int, bold: Format) -> Worksheet:
+class _Page(Worksheet):
+    """A sheet that takes text for text: with constant memory XlsxWriter would write `<r>…</r>` as it stands,
+    as XML that whoever wrote it into a field chose."""
+
+    def _xml_rich_inline_string(self, string: Any, attributes: Any = ()) -> None:
+        self._xml_inline_string(string, False, attributes)
+
+
+def _begin(book: xlsxwriter.Workbook, sheet: Sheet, number: int, bold: Format) -> _Page:
     name = sheet.name.replace("/", " ")[:26]
-    page: Worksheet = book.add_worksheet(name if number == 1 else f"{name} {number}")
+    page = book.add_worksheet(name if number == 1 else f"{name} {number}", worksheet_class=_Page)
+    assert isinstance(page, _Page)
     page.freeze_panes(1, 0)
     for place, column in enumerate(sheet.columns):
         page.set_column(place, place, max(_WIDTHS.get(column.kind, 10), min(len(column.name) + 2, 30)))
@@ -114,7 +127,7 @@ def _begin(book: xlsxwriter.Workbook, sheet: Sheet, number: int, bold: Format) -
     return page
 
 
-def _end(page: Worksheet | None, rows: int, sheet: Sheet) -> None:
+def _end(page: _Page | None, rows: int, sheet: Sheet) -> None:
     if page is not None and sheet.columns:
         page.autofilter(0, 0, rows - 1, len(sheet.columns) - 1)
 
@@ -128,38 +141,44 @@ class _Forms:
         self.cut = 0
 
 
-Writer = Callable[[Worksheet, int, int, Any], object]
+Writer = Callable[[int, int, Any], object]
 
 
-def _writer(column: Column, sheet: Sheet, forms: _Forms) -> Writer:
-    """What writes a cell of this column; whatever drifted in is text."""
+def _writer(page: _Page, column: Column, sheet: Sheet, forms: _Forms) -> Writer:
+    """What writes a cell of this column by its row and place; whatever drifted in is text.
+
+    The methods behind `write_string` and `write_number`: these also take 'A1', which costs a tenth of it all.
+    """
     zone = {"time": sheet.zone, "local": sheet.local}.get(column.kind)
+    write_string, write_number = page._write_string, page._write_number
+    as_moment, as_duration = forms.moment, forms.duration
 
-    def text(page: Worksheet, row: int, place: int, value: Any) -> None:
-        value = without_nul(str(value))
-        if len(value) > LONGEST:
-            value = value[:LONGEST]
+    def text(row: int, place: int, value: Any) -> None:
+        if type(value) is not str:
+            value = str(value)
+        if "\x00" in value:
+            value = without_nul(value)
+        if write_string(row, place, value) == CUT:
             forms.cut += 1
-        page.write_string(row, place, value)
 
-    def number(page: Worksheet, row: int, place: int, value: Any) -> None:
-        if isinstance(value, str) or not -EXACT <= value <= EXACT:
-            text(page, row, place, value)
+    def number(row: int, place: int, value: Any) -> None:
+        if type(value) is str or not -EXACT <= value <= EXACT:
+            text(row, place, value)
         else:
-            page.write_number(row, place, value)
+            write_number(row, place, value)
 
-    def duration(page: Worksheet, row: int, place: int, value: Any) -> None:
-        if isinstance(value, str) or not 0 <= value <= EXACT:
-            text(page, row, place, value)
+    def duration(row: int, place: int, value: Any) -> None:
+        if type(value) is str or not 0 <= value <= EXACT:
+            text(row, place, value)
         else:
-            page.write_number(row, place, value / _DAY, forms.duration)
+            write_number(row, place, value / _DAY, as_duration)
 
-    def moment(page: Worksheet, row: int, place: int, value: Any) -> None:
-        there = _local(value, zone)
-        if there is None:
-            text(page, row, place, value)
+    def moment(row: int, place: int, value: Any) -> None:
+        days = _days(value, zone)
+        if days is None:
+            text(row, place, value)
         else:
-            page.write_datetime(row, place, there, forms.moment)
+            write_number(row, place, days, as_moment)
 
     if column.kind in ("time", "utc", "local"):
         return moment
@@ -168,9 +187,10 @@ def _writer(column: Column, sheet: Sheet, forms: _Forms) -> Writer:
     return text if column.kind in ("text", "json", "secret") else number
 
 
-def _local(value: Any, zone: ZoneInfo | None) -> datetime | None:
-    """What Excel can show of a stored time: it knows no zones, and no years before 1900."""
+def _days(value: Any, zone: ZoneInfo | None) -> float | None:
+    """A stored time as Excel counts: in days, without zones. None for what is no time, or before 1901."""
     moment = moment_of(value)
     if moment is None or not 1900 < moment.year < 9999:
         return None
-    return (moment if zone is None else moment.astimezone(zone)).replace(tzinfo=None)
+    there = (moment if zone is None else moment.astimezone(zone)).replace(tzinfo=None) - _EPOCH
+    return there.days + there.seconds / _DAY

@@ -36,7 +36,8 @@ def cells(page: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "value",
     ["+442079460001", "00442079460001", "0207", "=1+1", "@SUM(A1)", "-2+3", "1e5", "007", "2026-07-01",
-     "TRUE", "http://example.com/", "_x0041_", "a\tb\nc", "Zoë 中文 🎉", "\u202egnp", "x" * 32_767],
+     "TRUE", "http://example.com/", "<r><t>x</t></r>", "<r></c><c><f>1+1</f></c></r>",
+     "_x0041_", "a\tb\nc", "Zoë 中文 🎉", "\u202egnp", "x" * 32_767],
 )  # fmt: skip
 def test_text_is_text_to_the_letter(value: str) -> None:
     book = workbook([{"id": 1, "src": value}], {"columns": "src"})
@@ -82,9 +83,10 @@ def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so() -> None
     assert dict(cells(book["About"]))["Sheets"].startswith("3")
 
 
-def test_what_does_not_fit_a_cell_is_cut_and_counted() -> None:
-    book = workbook([{"id": 1, "src": "x" * 40_000}], {"columns": "src"})
-    assert len(book.worksheets[0]["A2"].value) == 32_767
+@pytest.mark.parametrize(("text", "kept"), [("x" * 40_000, 32_767), ("🎉" * 20_000, 16_383)])
+def test_what_does_not_fit_a_cell_is_cut_and_counted(text: str, kept: int) -> None:
+    book = workbook([{"id": 1, "src": text}], {"columns": "src"})
+    assert len(book.worksheets[0]["A2"].value) == kept
     assert dict(cells(book["About"]))["Cut"].startswith("1 ")
 
 
