@@ -158,10 +158,12 @@ def kept(connection: sqlite3.Connection, of: Resource) -> int:
     return int(row[0])
 
 
-def oldest(connection: sqlite3.Connection, of: Resource) -> str | None:
-    """The date of the oldest present row that has one; what is dated before 1990 is a mistake."""
+def oldest(connection: sqlite3.Connection, of: Resource, since: str | None = None) -> str | None:
+    """The date of the oldest present row that has one, from `since` (UTC text) on; what is dated before 1990
+    is a mistake."""
     row = connection.execute(
-        f'SELECT min("{of.date}") FROM "{of.table}" WHERE "{of.date}" >= \'1990\' AND _missing_since IS NULL'
+        f'SELECT min("{of.date}") FROM "{of.table}" WHERE "{of.date}" >= ? AND _missing_since IS NULL',
+        (since or "1990",),
     ).fetchone()
     return None if row[0] is None else str(row[0])
 

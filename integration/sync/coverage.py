@@ -38,7 +38,7 @@ def prove(parts: Parts, policy: Policy, tally: Tally | None = None) -> int:
     tally = tally or Tally()
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, policy.collection)
-        oldest = coverage.oldest(connection, policy.resource)
+        oldest = coverage.oldest(connection, policy.resource, kept_since(parts, policy))
         asked = coverage.asked(connection, policy.collection)
     if state.complete_at is None or state.off_since is not None:
         return 0
@@ -63,6 +63,11 @@ def prove_days(parts: Parts, policy: Policy, days: Sequence[str], tally: Tally) 
             return number
         tally.show(number + 1, len(days))
     return len(days)
+
+
+def kept_since(parts: Parts, policy: Policy) -> str | None:
+    """Where retention lets older records go: that they are not here is no gap. None: all are kept."""
+    return Limits(parts.settings.retention).rows(policy.resource.table)
 
 
 def every_day(oldest: str | None, now: datetime) -> list[str]:
@@ -133,10 +138,9 @@ def prove_whole(parts: Parts, policy: Policy) -> None:
 
 
 def _whole_counts(parts: Parts, policy: Policy) -> tuple[int, int]:
-    since = Limits(parts.settings.retention).rows(policy.resource.table)
+    since = clock.parse_stamp(kept_since(parts, policy))
     if since is not None:
-        # What is older goes by itself, and is no gap.
-        return _counts(parts, policy, clock.parse_stamp(since) or clock.now(), END)
+        return _counts(parts, policy, since, END)
     total = windows.count(parts.platform, policy.resource, [])
     with parts.mirror.read() as connection:
         ours = walks.count_rows(connection, policy.resource) - coverage.kept(connection, policy.resource)

@@ -116,7 +116,8 @@ def _prove_history(parts: Parts, policy: Policy, tally: Tally, proof: Proof) -> 
     # What came since the last look-back is no gap.
     look_back(parts, policy, replace(tally, show=lambda _done, _total: None, changed=[]))
     with parts.mirror.read() as connection:
-        days = coverage.every_day(ledger.oldest(connection, policy.resource), clock.now())
+        oldest = ledger.oldest(connection, policy.resource, coverage.kept_since(parts, policy))
+        days = coverage.every_day(oldest, clock.now())
     proof.days = coverage.prove_days(parts, policy, days, tally)
     coverage.prove_whole(parts, policy)
     differing = _gaps(parts, policy)

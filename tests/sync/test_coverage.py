@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -52,6 +53,26 @@ def test_every_day_of_a_collection_is_proved_by_the_platforms_own_count(rig, col
     assert found.whole
     assert found.proved == found.days == len(told) - 1
     assert coverage.prove(rig.parts, policy) == 0, "nothing is due again at once"
+
+
+def test_what_retention_let_go_is_no_gap(rig):
+    counts = by_day(rig, "cdrs")
+    newest, *older = sorted(counts, reverse=True)
+    age = (clock.now().date() - datetime.fromisoformat(newest).date()).days
+    retention = rig.parts.settings.retention.model_copy(update={"cdrs_days": age or 1})
+    parts = replace(rig.parts, settings=rig.parts.settings.model_copy(update={"retention": retention}))
+    walk(parts, CDRS)
+    since = coverage.kept_since(parts, CDRS)
+    # Some are gone already, others go at the end of the hour.
+    forget(
+        rig, *(key for key, record in rig.records("cdrs").items() if record["calldate"] < since and key % 2)
+    )
+    coverage.prove(parts, CDRS)
+    told = days(rig, "cdrs")
+    assert not [day for day in told if day < since[:10] and day != ledger.WHOLE]
+    kept = sum(count for day, count in counts.items() if day >= since[:10])
+    assert (told[ledger.WHOLE].total, told[ledger.WHOLE].ours) == (kept, kept)
+    assert older, "nothing was too old; the test proves nothing"
 
 
 def test_nothing_is_proved_before_all_of_it_was_read_once(rig):
