@@ -45,7 +45,8 @@ OPERATORS: dict[str, Operator] = {
     "like": "like",
     "notlike": "notlike",
 }
-"""Every spelling of the specification and what it means."""
+"""Every spelling of the specification and what it means. The simulator has a table, and comparisons, of its
+own on purpose: it is what these are compared with, and would share every mistake of a common one."""
 
 MAX_CONDITIONS = 100
 MAX_VALUES = 5000
