@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -53,7 +54,8 @@ _TICK_SECONDS = 0.1
 )
 @click.option("--speed", default=1.0, show_default=True, help="How much faster calls come and go.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same account again.")
-def command(wanted_port: int, data: Path, speed: float, seed: int) -> None:
+@click.option("--cdrs", default=20_000, show_default=True, help="About how many CDRs of history.")
+def command(wanted_port: int, data: Path, speed: float, seed: int, cdrs: int) -> None:
     if speed <= 0:
         raise click.UsageError("--speed: must be above 0")
     if not 0 <= wanted_port <= 65535:
@@ -61,12 +63,22 @@ def command(wanted_port: int, data: Path, speed: float, seed: int) -> None:
     free_port = _probe(wanted_port)
     password = prepare(data)
     with _Signals() as stop:
-        run(data, free_port, speed, seed, password, stop)
+        run(data, free_port, _Account(seed, cdrs, speed), password, stop)
 
 
-def run(
-    data: Path, dashboard_port: int, speed: float, seed: int, password: str, stop: threading.Event
-) -> None:
+@dataclass(frozen=True)
+class _Account:
+    """What the simulated platform has, and how much faster than real its calls come and go."""
+
+    seed: int
+    cdrs: int
+    speed: float
+
+    def options(self) -> tuple[str, ...]:
+        return ("--seed", str(self.seed), "--cdrs", str(self.cdrs), "--speed", str(self.speed))
+
+
+def run(data: Path, dashboard_port: int, account: _Account, password: str, stop: threading.Event) -> None:
     """Everything from the first process to the last, until `stop` is set. Raises SwitchroomError."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     children: list[Child] = []
@@ -74,7 +86,7 @@ def run(
         _say("Starting a simulated platform with months of history …")
         simulator = Child(
             "the simulated platform",
-            *("simulator", "--port", "0", "--seed", str(seed), "--speed", str(speed)),
+            *("simulator", "--port", "0", *account.options()),
             environ=plain,
         )
         children.append(simulator)

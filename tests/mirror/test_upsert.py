@@ -7,7 +7,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-import sqlite_utils
 
 from integration.catalogue import RESOURCES, resource
 from integration.documents import Document, read_item, read_page
@@ -207,6 +206,9 @@ def test_a_newer_database_is_refused(mirror, tmp_path):
 
 def test_other_tools_can_open_it_while_it_runs(mirror):
     store(mirror, "cdrs", document(id=1, src="442079460001"))
+    # Brings pandas along, and every worker imports every file.
+    import sqlite_utils
+
     opened = sqlite_utils.Database(sqlite3.connect(f"file:{mirror.path}?mode=ro", uri=True))
     assert opened["cdrs"].get(1)["src"] == "442079460001"
     opened.close()

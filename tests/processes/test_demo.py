@@ -63,7 +63,7 @@ def log_in(url: str, email: str, password: str) -> requests.Session:
 
 @pytest.fixture
 def demo(start: Start, tmp_path: Path) -> Iterator[Running]:
-    running = begin(start, tmp_path / "demo-data", "--speed", 4)
+    running = begin(start, tmp_path / "demo-data", "--speed", 4, "--cdrs", 400)
     yield running
     if running.process.poll() is None:
         running.signal(signal.SIGTERM)
