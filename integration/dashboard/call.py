@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from typing import Literal
 
 from flask import Blueprint, abort, redirect, request, send_file
 from werkzeug.wrappers import Response
@@ -144,6 +145,25 @@ def voicemail(number: int) -> Response:
     with this_house().mirror.read() as connection:
         there, user = one_call.user_of_voicemail(connection, number)
     return _play("voicemail", number, there, user)
+
+
+@blueprint.get("/calls/<int:number>/<int:record>.<any(trace, pcap):kind>")
+@needs("supervisor")
+def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
+    """A CDR's SIP messages as text, or its packets; fetched once and kept."""
+    house = this_house()
+    with house.mirror.read() as connection:
+        call = _call(connection, number)
+        if record not in [row["id"] for row in one_call.whole(connection, call["id"]).cdrs]:
+            abort(404)
+    try:
+        path = house.fetch_file(kind, record)
+    except PlatformRefused as error:
+        abort(404, f"The platform has none: {error}")
+    except PlatformError as error:
+        abort(503, f"It could not be fetched from the platform: {error}")
+    audit.record(house.house, current_person().email, f"read {kind}", str(record))
+    return send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=path.name)
 
 
 def _play(kind: Kind, number: int, there: bool, user: int | None) -> Response:

@@ -1,4 +1,4 @@
-"""Messages: SMS by contact, read and sent."""
+"""Messages: SMS by contact, read and sent; faxes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import groupby
 from urllib.parse import urlencode
 
-from flask import Blueprint, abort, request
+from flask import Blueprint, abort, request, send_file
 from werkzeug.wrappers import Response
 
 from integration import clock
@@ -16,8 +16,9 @@ from integration.dashboard import formats, replies, shell, through
 from integration.dashboard.actions import dialled
 from integration.dashboard.guard import current_person, needs
 from integration.dashboard.through import Said
-from integration.house import seen
-from integration.mirror import messages
+from integration.errors import PlatformError, PlatformRefused
+from integration.house import audit, seen
+from integration.mirror import faxes, messages
 
 blueprint = Blueprint("messages", __name__)
 
@@ -34,10 +35,52 @@ def index() -> str:
     return _page(messages.digits(request.args.get("with", "").strip())[:40])
 
 
-def _page(contact: str, said: Said | None = None) -> str:
+@blueprint.get("/messages/faxes")
+def fax_list() -> str:
+    """`find` searches numbers and names; `before` pages."""
+    _for_all_only()
+    find, before = request.args.get("find", "").strip()[:200], _place(request.args.get("before", ""))
+    with this_house().mirror.read(seconds=5.0) as connection:
+        rows = faxes.page(connection, find, before, THREADS + 1)
+        names = messages.names(connection, [row["contact"] for row in rows])
+    last = rows[THREADS - 1] if len(rows) > THREADS else None
+    asked = {"find": find} if find else {}
+    return shell.page(
+        "messages",
+        "faxes.html",
+        rows=rows[:THREADS],
+        names=names,
+        find=find,
+        older="?" + urlencode({**asked, "before": f"{last['at']}~{last['id']}"}) if last else None,
+        unread=not asked
+        and before is None
+        and shell.FAXES in shell.unread_threads(this_house(), current_person()),
+        read_to=rows[0]["at"] if rows else "",
+    )
+
+
+@blueprint.get("/messages/faxes/<int:number>.pdf")
+def fax(number: int) -> Response:
+    """The fax itself, fetched once and kept."""
+    _for_all_only()
+    try:
+        path = this_house().fetch_file("fax", number)
+    except PlatformRefused:
+        abort(404)
+    except PlatformError as error:
+        abort(503, f"The fax could not be fetched from the platform: {error}")
+    audit.record(this_house().house, current_person().email, "read fax", str(number))
+    return send_file(path, mimetype="application/pdf", as_attachment=True, download_name=f"fax-{number}.pdf")
+
+
+def _for_all_only() -> None:
     if shell.only_user() is not None:
         # Whose thread it is can't be told from a number: only those who see everything see messages.
         abort(403, "With “agents see their own calls” messages are shown to supervisors only.")
+
+
+def _page(contact: str, said: Said | None = None) -> str:
+    _for_all_only()
     house, person = this_house(), current_person()
     find = request.args.get("find", "")[:200]
     before = _place(request.args.get("before", ""))
@@ -89,7 +132,8 @@ def read() -> Response:
         abort(400)
     at = min(clock.stamp(moment), clock.stamp(clock.now() + timedelta(days=1)))
     seen.mark(this_house().house, current_person().id, contact, at)
-    return replies.done("Read.", "/messages?" + urlencode({"with": contact}))
+    page = "/messages/faxes" if contact == shell.FAXES else "/messages?" + urlencode({"with": contact})
+    return replies.done("Read.", page)
 
 
 @blueprint.post("/messages")

@@ -19,11 +19,14 @@ from integration.dashboard.roles import only_calls_of
 from integration.house import alert_rules, callbacks, heard, seen
 from integration.house.alert_rules import Finding
 from integration.house.people import Person
-from integration.mirror import audio, live, messages
+from integration.mirror import audio, faxes, live, messages
 
 LATE_SECONDS = 300
 """What the mirror lists may be this old (design.md §1: 'within five minutes'); older shows amber."""
 
+
+FAXES = "faxes"
+"""What stands for all faxes among the threads that a person has read."""
 
 UNREAD = timedelta(days=30)
 """Older messages do not count as unread: whoever comes back from afar begins with a page, not a number."""
@@ -96,12 +99,14 @@ def open_callbacks(house: House, only: int | None) -> int:
 
 
 def unread_threads(house: House, person: Person) -> set[str]:
-    """Contacts (digits) that wrote since the person last read their thread."""
+    """Contacts (digits) that wrote since the person last read their thread; FAXES if a fax came since."""
     if only_user() is not None:
         return set()
     since = max(person.created_at, clock.stamp(clock.now() - UNREAD))
     with house.mirror.read() as connection:
         latest = messages.latest_received(connection, since)
+        if (faxed := faxes.last_received(connection, since)) is not None:
+            latest[FAXES] = faxed
     if not latest:
         return set()
     with house.house.read() as connection:

@@ -45,7 +45,7 @@ CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS 
 """
 """`_checks` is checks.py's."""
 
-Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap"]
+Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap", "fax"]
 """`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of
 their own."""
 KINDS: tuple[Kind, ...] = ("recording", "voicemail")
@@ -72,6 +72,7 @@ _ORIGINS: dict[Kind, _Origin] = {
     "pcap": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "pcap"),
     "msdr_trace": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "trace"),
     "msdr_pcap": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "pcap"),
+    "fax": _Origin("faxes", "created_at", "faxes", "NULL", "pdf"),
 }
 
 

@@ -20,7 +20,7 @@ WINDOW = timedelta(minutes=10)
 """How far `event_time` and `created_at` of one message may lie apart; both are the platform's clock."""
 
 
-def _plain(column: str) -> str:
+def plain_number(column: str) -> str:
     """SQL for a number's digits as text, however the platform wrote it: +, 00, bare, a JSON number."""
     return (
         f"CASE WHEN {column} LIKE '+%' THEN substr({column}, 2)"
@@ -53,14 +53,15 @@ CREATE INDEX IF NOT EXISTS _sms_by_created ON sms (created_at);
 CREATE VIEW IF NOT EXISTS _messages AS
   SELECT 'sms ' || s.id AS key, s.id AS sms_id, s.created_at AS at,
          CASE WHEN s.type = 'O' THEN 'out' WHEN s.type = 'I' THEN 'in'
-              WHEN EXISTS (SELECT 1 FROM ddis d WHERE {_plain("d.e164")} = {_plain('s."from"')}) THEN 'out'
+              WHEN EXISTS (SELECT 1 FROM ddis d
+                            WHERE {plain_number("d.e164")} = {plain_number('s."from"')}) THEN 'out'
               ELSE 'in' END AS direction,
-         {_plain('s."from"')} AS sender, {_plain('s."to"')} AS receiver,
+         {plain_number('s."from"')} AS sender, {plain_number('s."to"')} AS receiver,
          s.message AS text, s.result AS result, s.user_id AS user_id,
          s.from_name AS from_name, s.to_name AS to_name, 'record' AS source, s._missing_since AS missing_since
     FROM sms s
   UNION ALL
-  SELECT 'event ' || e.event_id, NULL, e.at, 'in', {_plain("e.sender")}, {_plain("e.receiver")},
+  SELECT 'event ' || e.event_id, NULL, e.at, 'in', {plain_number("e.sender")}, {plain_number("e.receiver")},
          e.text, NULL, e.user_id, NULL, NULL, 'webhook', NULL
     FROM _sms_events e
    WHERE e.sms_id IS NULL OR NOT EXISTS (SELECT 1 FROM sms s WHERE s.id = e.sms_id);

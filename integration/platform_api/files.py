@@ -49,6 +49,11 @@ def mp3(head: bytes) -> str | None:
     return "it does not begin like an MP3"
 
 
+def pdf(head: bytes) -> str | None:
+    """PDF begins with its version (ISO 32000-1 §7.5.2), which some writers put after a few odd bytes."""
+    return None if b"%PDF-" in head[:1024] else "it does not begin like a PDF"
+
+
 def seconds_for(size: int | None) -> float:
     """The total time a file of `size` bytes may take."""
     return max(LEAST_SECONDS, (size or 0) / SLOWEST)

@@ -34,6 +34,8 @@ GUESS = 10 * 10**6
 BATCH = 40
 AT_ONCE = 3
 
+_CHECKS: dict[Kind, files.Check] = {"recording": files.mp3, "voicemail": files.mp3, "fax": files.pdf}
+
 AWAY_FAILURES = 3
 """Failures in a row that mean the platform is away, not that these files are bad."""
 
@@ -214,7 +216,7 @@ def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
             media.file_path(file.kind, file.record_id),
             arrival.target,
             size=file.size,
-            check=files.mp3 if file.kind in media.KINDS else files.any_content,
+            check=_CHECKS.get(file.kind, files.any_content),
             who=who,
             arrival=arrival,
         )

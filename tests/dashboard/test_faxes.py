@@ -1,0 +1,47 @@
+"""Faxes: listed, found, unread until looked at, opened as the file they are."""
+
+from __future__ import annotations
+
+import re
+
+from integration import clock
+from tests.dashboard.site import CALLER, OURS
+
+
+def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_path):
+    site.put("ddis", id=1, e164=OURS, name="Main")
+    for number, (sender, receiver) in enumerate(((CALLER, OURS), (OURS, "447700900555")), 1):
+        values = {
+            "from": sender,
+            "to": receiver,
+            "created_at": clock.stamp(clock.unix() + 60),
+            "pages": number,
+            "status": 1,
+        }
+        site.put("faxes", id=number, **values)
+    page = client.get("/messages/faxes")
+    assert page.text.count(".pdf") == 2
+    assert 'title="Unread"' in client.get("/messages?new=1").text
+    found = client.get("/messages/faxes?find=0555").text
+    assert "/2.pdf" in found
+    assert "/1.pdf" not in found
+    read_to = re.search(r'name="to" value="([^"]+)"', page.text)
+    assert client.post("/messages/read", **{"with": "faxes", "to": read_to[1]}).url.endswith(
+        "/messages/faxes"
+    )
+    assert "Mark as read" not in client.get("/messages/faxes").text
+    site.files["fax", 1] = tmp_path / "1.pdf"
+    site.files["fax", 1].write_bytes(b"%PDF-1.4 fax")
+    answer = client.get("/messages/faxes/1.pdf")
+    assert answer.content == b"%PDF-1.4 fax"
+    assert answer.headers["Content-Type"] == "application/pdf"
+
+
+def test_without_faxes_the_page_says_what_will_appear(client):
+    assert "No faxes yet" in client.get("/messages/faxes").text
+
+
+def test_who_sees_only_their_own_calls_sees_no_faxes(own_calls_only):
+    client = own_calls_only.client("agent", platform_user_id=1)
+    assert client.get("/messages/faxes").status_code == 403
+    assert client.get("/messages/faxes/1.pdf").status_code == 403
