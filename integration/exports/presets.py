@@ -79,7 +79,7 @@ _CALL_EXTRAS = (
     Extra("hold", "duration", "hold_seconds"),
     Extra("currency", "text", "CASE WHEN charge IS NOT NULL THEN (SELECT currency_iso FROM me LIMIT 1) END"),
     *recordings_of(
-        "FROM _legs AS leg JOIN monitors ON monitors.live_id = leg.leg_id WHERE leg.call_id = c.id",
+        "FROM _legs AS leg JOIN monitors ON monitors.live_id = +leg.leg_id WHERE leg.call_id = c.id",
         "recordings > 0",
     ),
     Extra("call_link", "text", ":base || '/calls/' || c.id"),

@@ -102,7 +102,7 @@ def calls_with(
     marks = ", ".join("?" * len(e164))
     return connection.execute(
         "SELECT c.*, (SELECT group_concat(v.transcript, ' ') FROM _legs l JOIN voicemessages v"
-        "   ON v.live_id = l.leg_id WHERE l.call_id = c.id AND c.voicemails > 0) AS said FROM _calls c"
+        "   ON v.live_id = +l.leg_id WHERE l.call_id = c.id AND c.voicemails > 0) AS said FROM _calls c"
         f" WHERE coalesce(c.party_e164, c.party) IN ({marks}) AND (? IS NULL OR c.started_at < ?)"
         " AND (? IS NULL OR c.user_id = ?) ORDER BY c.started_at DESC LIMIT ?",
         (*e164, before, before, only_user, only_user, limit),

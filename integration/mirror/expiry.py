@@ -148,7 +148,7 @@ def calls(tx: Transaction, store: CallStore, limit: str) -> int:
         tx.execute(
             "SELECT id FROM _calls AS c WHERE started_at >= ? AND started_at < ? AND state = 'ended'"
             " AND coalesce(ended_at, started_at) < ? AND EXISTS (SELECT 1 FROM _legs AS l"
-            " WHERE l.call_id = c.id AND (EXISTS (SELECT 1 FROM cdrs WHERE live_id = l.leg_id)"
+            " WHERE l.call_id = c.id AND (EXISTS (SELECT 1 FROM cdrs WHERE live_id = +l.leg_id)"
             " OR EXISTS (SELECT 1 FROM _leg_events WHERE leg_id = l.leg_id)"
             " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id))) LIMIT ?",
             (OLDEST, limit, limit, SLICE),
