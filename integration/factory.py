@@ -26,7 +26,7 @@ from integration.exports import routes as export_routes
 from integration.exports.preparing import EVERY_SECONDS as LOOK_SECONDS
 from integration.exports.preparing import EXTENSION as PREPARED
 from integration.exports.preparing import Preparer
-from integration.exports.schedules import EVERY_SECONDS, Schedules
+from integration.exports.schedules import EVERY_SECONDS, WAKE, Schedules
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
@@ -121,6 +121,7 @@ class Product:
         }
         self.site.extensions[JOBS] = Jobs(commands=self.commands)
         self.site.extensions[PREPARED] = self._preparer
+        self.site.extensions[WAKE] = self._exporting.wake
         _watch_databases(self.parts)
         self.health.probe("schedules of exports", self._schedules.trouble)
 

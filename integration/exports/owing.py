@@ -94,10 +94,12 @@ def owed(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> list[O
     a person asked for again."""
     standings = export_deliveries.standings(house, schedule.id)
     found = []
-    for period in islice(_ended(schedule, now), _most(schedule)):
+    # What a person asks for may have ended and not be due before this morning's hour.
+    for period in dict.fromkeys((newest(schedule, now), *islice(_ended(schedule, now), _most(schedule)))):
         one = Owed(schedule, period, standings.get(period.key, Standing(period.key)))
         begun = period.key in standings or clock.stamp(one.due_at) > schedule.since
-        if begun and one.standing.state == "open":
+        wanted = one.standing.at_once or (begun and one.due_at <= now)
+        if wanted and one.standing.state == "open":
             found.append(one)
     return found[::-1]
 
@@ -122,6 +124,15 @@ def newest(schedule: Schedule, now: datetime) -> Period:
     """The last period that ended, due or not."""
     zone = ZoneInfo(schedule.zone)
     return periods.holding(schedule.every, now.astimezone(zone).date()).before
+
+
+def next_due(schedule: Schedule, now: datetime) -> datetime:
+    """When the next delivery is due, after `now`."""
+    zone, at = ZoneInfo(schedule.zone), time.fromisoformat(schedule.at)
+    period = newest(schedule, now)
+    while (due_at := period.due_at(at, zone)) <= now:
+        period = periods.holding(schedule.every, period.beyond)
+    return due_at
 
 
 def grows(chosen: Resource) -> bool:

@@ -27,6 +27,8 @@ from integration.settings import Settings
 
 log = logging.getLogger(__name__)
 
+WAKE = "switchroom wake schedules"
+"""What an application calls when a person changed something, by name among its extensions."""
 EVERY_SECONDS = 30.0
 GAPS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
 """Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""

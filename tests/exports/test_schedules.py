@@ -289,6 +289,18 @@ def test_run_now_delivers_the_last_period_once_more(room: Room, time: Clock) -> 
     assert [line[1] for line in room.log(schedule)] == ["incomplete", "delivered"]
 
 
+def test_run_now_does_not_wait_for_the_hour_either(room: Room, time: Clock) -> None:
+    schedule = room.schedule(at="20:00")
+    export_deliveries.deliver_again(room.house, schedule.id, "2026-11-17")
+    room.deliver()
+    room.deliver()
+    assert list(room.files()) == ["every-day-2026-11-17-incomplete.csv"]
+    time.set("2026-11-18 19:30:00")
+    room.walked()
+    room.deliver()
+    assert [line[1] for line in room.log(schedule)] == ["incomplete", "delivered"]
+
+
 def test_it_ends_with_the_right_of_whoever_made_it(room: Room, time: Clock) -> None:
     schedule = room.schedule()
     time.set("2026-11-19 01:31:00")

@@ -1,0 +1,270 @@
+"""Exports: files that are prepared for oneself, and schedules that deliver files.
+
+/exports                              one's own prepared files; the schedules, for supervisors
+/exports/prepared/<id>/remove         (POST) end it, or remove its file
+/exports/schedules/new?export=NAME    a new schedule, with the parameters of an export
+/exports/schedules/<id>               one schedule: its form and the log of its deliveries
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from flask import Blueprint, abort, current_app, make_response, redirect, request
+from werkzeug.wrappers import Response
+
+from integration import clock
+from integration.context import this_house
+from integration.dashboard import schedule_form, shell
+from integration.dashboard.guard import current_person, needs
+from integration.exports import asking, delivery, owing, rights
+from integration.exports.asking import NoSuchExport
+from integration.exports.callers import owner_name
+from integration.exports.preparing import preparer_of
+from integration.exports.presets import PRESETS
+from integration.exports.rights import NotAllowed
+from integration.exports.schedules import WAKE
+from integration.house import audit, column_sets, export_deliveries, export_schedules, prepared_exports, views
+from integration.house.export_schedules import Schedule
+from integration.house.prepared_exports import Prepared
+from integration.house.refused import Refused
+
+blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
+
+DONE = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
+LOG_LINES = 100
+FOLLOW_SECONDS = 2
+EVERY = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
+TARGETS = {"folder": "a folder on this machine", "email": "e-mail", "put": "an HTTPS address (PUT)"}
+FORMS = {
+    "xlsx": "Excel", "csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet", "zip": "ZIP with audio"
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A schedule as the list shows it. `state` is 'paused', 'failing', 'waiting' or 'ok', `about` says why;
+    `last` is the newest attempt that came to a file."""
+
+    schedule: Schedule
+    title: str
+    state: str
+    about: str
+    next_at: str
+    last: export_deliveries.Attempt | None
+
+
+def supervises(view: Callable[..., Any]) -> Callable[..., Any]:
+    """A view for who supervises and may export: schedules speak for the business, not for a person."""
+    return needs("supervisor")(needs("export")(wraps(view)(view)))
+
+
+# --- prepared files --------------------------------------------------------------------------------------
+
+
+@blueprint.get("")
+@needs("export")
+def index() -> Response:
+    house, person, preparer = this_house(), current_person(), preparer_of(current_app)
+    with house.house.read() as connection:
+        mine = prepared_exports.of_owner(connection, owner_name(person)) if preparer else []
+        lines = _lines(connection) if person.may("supervisor") else []
+    page = shell.page(
+        "system",
+        "exports.html",
+        mine=[
+            (one, _title(one.export), preparer.written(one), preparer.kept_until(one))
+            for one in mine
+            if preparer is not None
+        ],
+        lines=lines,
+        presets=PRESETS.values(),
+        every=EVERY,
+        targets=TARGETS,
+        forms=FORMS,
+        keep_days=house.settings.exports.keep_days,
+    )
+    response = make_response(page)
+    if any(one.under_way for one in mine):
+        # Without a script: the page follows what is being prepared.
+        response.headers["Refresh"] = str(FOLLOW_SECONDS)
+    return response
+
+
+@blueprint.post("/prepared/<int:number>/remove")
+@needs("export")
+def remove_file(number: int) -> Response:
+    preparer = preparer_of(current_app)
+    with this_house().house.read() as connection:
+        one: Prepared | None = prepared_exports.find(connection, number)
+    if one is None or preparer is None or one.owner != owner_name(current_person()):
+        abort(404)
+    preparer.cancel(one)
+    return redirect("/exports", 303)
+
+
+# --- schedules -------------------------------------------------------------------------------------------
+
+
+@blueprint.get("/schedules/new")
+@supervises
+def new() -> str:
+    return _form(schedule_form.empty(this_house(), _reached(request.args.get("export")), request.args))
+
+
+@blueprint.post("/schedules/new")
+@supervises
+def create() -> Response | tuple[str, int]:
+    house = this_house()
+    before = schedule_form.empty(house, _reached(request.form.get("export")), {})
+    try:
+        wanted = schedule_form.read(house, current_person(), request.form, before)
+        number = export_schedules.add(house.house, wanted)
+    except Refused as refusal:
+        return _form(before, refused=str(refusal), given=request.form), 400
+    _note("schedule added", wanted)
+    return redirect(f"/exports/schedules/{number}", 303)
+
+
+@blueprint.get("/schedules/<int:number>")
+@supervises
+def show(number: int) -> Response:
+    schedule = _known(number)
+    house = this_house()
+    with house.house.read() as connection:
+        attempts = export_deliveries.attempts(connection, number, LOG_LINES)
+        standings = [
+            one for one in export_deliveries.standings(connection, number).values() if one.state == "open"
+        ]
+        line = _line(connection, schedule)
+    page = _form(schedule, attempts=attempts, standings=standings, line=line)
+    response = make_response(page)
+    if any(one.at_once and not one.error for one in standings):
+        response.headers["Refresh"] = str(FOLLOW_SECONDS)
+    return response
+
+
+@blueprint.post("/schedules/<int:number>")
+@supervises
+def save(number: int) -> Response | tuple[str, int]:
+    before, house = _known(number), this_house()
+    try:
+        _reached(before.export)
+        wanted = schedule_form.read(house, current_person(), request.form, before)
+        export_schedules.change(house.house, wanted)
+    except Refused as refusal:
+        return _form(before, refused=str(refusal), given=request.form), 400
+    _note("schedule changed", wanted)
+    _wake()
+    return redirect(f"/exports/schedules/{number}", 303)
+
+
+@blueprint.post("/schedules/<int:number>/<any(pause,resume,run,remove):deed>")
+@supervises
+def act(number: int, deed: str) -> Response:
+    schedule, house = _known(number), this_house().house
+    if deed == "pause":
+        export_schedules.pause(house, number)
+    elif deed == "resume":
+        export_schedules.resume(house, number)
+    elif deed == "run":
+        # It runs in the name of whoever made it, so that this gives nobody more than they have.
+        export_deliveries.deliver_again(house, number, owing.newest(schedule, clock.now()).key)
+    else:
+        export_schedules.remove(house, number)
+    _note(f"schedule {DONE[deed]}", schedule)
+    _wake()
+    return redirect("/exports" if deed == "remove" else f"/exports/schedules/{number}", 303)
+
+
+# --- inside ----------------------------------------------------------------------------------------------
+
+
+def _form(schedule: Schedule, **shown: Any) -> str:
+    person, house = current_person(), this_house()
+    with house.house.read() as connection:
+        sets = column_sets.known(connection, asking.filed_under(schedule.export), person.id)
+        saved = views.saved(connection, person.id, "calls")
+    chosen, preset = asking.named(schedule.export)
+    of_calls = preset is not None and (preset.own_table or chosen.field("live_id") is not None)
+    return shell.page(
+        "system",
+        "export_schedule.html",
+        **{"given": None, "attempts": [], "standings": [], "line": None, "refused": None, **shown},
+        one=schedule,
+        place=schedule_form.masked_place(schedule),
+        title=_title(schedule.export),
+        presets=PRESETS.values(),
+        grows=owing.grows(chosen),
+        forms={form: FORMS[form] for form in schedule_form.forms_of(schedule.export, person)},
+        every=EVERY,
+        targets=TARGETS,
+        sets=sets,
+        views=[(view.name, schedule_form.without_days(view.query)) for view in saved] if of_calls else [],
+        of_calls=of_calls,
+        base=delivery.base_folder(house.settings),
+        mail=house.settings.smtp.host is not None,
+    )
+
+
+def _lines(connection: sqlite3.Connection) -> list[Line]:
+    return [_line(connection, one) for one in export_schedules.everything(connection)]
+
+
+def _line(connection: sqlite3.Connection, schedule: Schedule) -> Line:
+    now = clock.now()
+    owed = [one.standing for one in owing.owed(connection, schedule, now)]
+    wrong = next((one.error for one in owed if one.error), None)
+    waits = next((f"{one.period} waits: {one.waits_for}" for one in owed if one.waits_for), None)
+    state, about = (
+        ("paused", "") if schedule.paused_at else ("failing", wrong) if wrong else ("waiting", waits)
+        if waits else ("ok", "")
+    )  # fmt: skip
+    attempts = export_deliveries.attempts(connection, schedule.id, LOG_LINES)
+    last = next((one for one in attempts if one.state in ("delivered", "incomplete")), None)
+    next_at = clock.stamp(owing.next_due(schedule, now))
+    return Line(schedule, _title(schedule.export), state, about or "", next_at, last)
+
+
+def _title(export: str) -> str:
+    try:
+        chosen, preset = asking.named(export)
+    except NoSuchExport:
+        return export
+    return preset.title if preset else chosen.title
+
+
+def _reached(export: str | None) -> str:
+    """The name of an export that the person may have. Aborts with 404, 403."""
+    name = export or "call-history"
+    try:
+        chosen, _ = asking.named(name)
+        rights.only_of(current_person(), chosen, "csv", this_house().settings.dashboard.agents_see)
+    except NoSuchExport:
+        abort(404)
+    except NotAllowed as reason:
+        abort(403, str(reason))
+    return asking.filed_under(name)
+
+
+def _known(number: int) -> Schedule:
+    with this_house().house.read() as connection:
+        found = export_schedules.find(connection, number)
+    if found is None:
+        abort(404)
+    return found
+
+
+def _note(what: str, schedule: Schedule) -> None:
+    about = f"{schedule.name}: {schedule.export}.{schedule.form} to {schedule.target} {schedule.shown_place}"
+    audit.record(this_house().house, current_person().email, what, about, address=request.remote_addr or "")
+
+
+def _wake() -> None:
+    wake = current_app.extensions.get(WAKE)
+    if wake is not None:
+        wake()

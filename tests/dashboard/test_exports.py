@@ -1,0 +1,211 @@
+"""The page Exports: one's own prepared files, and schedules with their log."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from integration import clock
+from integration.exports.preparing import EXTENSION, Preparer
+from integration.exports.schedules import WAKE
+from integration.house import (
+    audit,
+    export_deliveries,
+    export_schedules,
+    people,
+    prepared_exports,
+    sessions,
+    views,
+)
+from integration.house.export_deliveries import Attempt
+from tests.dashboard.site import Client, Site
+
+NEW = "/exports/schedules/new"
+FORM = {
+    "export": "call-history", "name": "Front desk", "form": "csv", "every": "day", "at": "06:00",
+    "zone": "Europe/London", "target": "folder", "place": "desk", "wait_hours": "6",
+    "otherwise": "incomplete",
+}  # fmt: skip
+
+
+def schedules(site: Site) -> list[export_schedules.Schedule]:
+    with site.house.read() as connection:
+        return export_schedules.everything(connection)
+
+
+def text(page: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_a_schedule_is_made_changed_paused_run_and_removed(site: Site, client: Client) -> None:
+    woken: list[int] = []
+    site.app.extensions[WAKE] = lambda: woken.append(1)
+    made = client.post(NEW, **FORM, columns="id, started_local")
+    (one,) = schedules(site)
+    assert made.url.endswith(f"/exports/schedules/{one.id}")
+    assert (one.who, one.export, one.args) == (
+        "admin0@example.com", "call-history", {"columns": "id, started_local"},
+    )  # fmt: skip
+    assert "Front desk" in text(client.get("/exports").text)
+    client.post(f"/exports/schedules/{one.id}", **{**FORM, "name": "Back office", "every": "week"})
+    (one,) = schedules(site)
+    assert (one.name, one.file, one.every, one.args) == ("Back office", "back-office", "week", {})
+    client.post(f"/exports/schedules/{one.id}/pause")
+    assert "paused since" in text(client.get(f"/exports/schedules/{one.id}").text)
+    client.post(f"/exports/schedules/{one.id}/resume")
+    assert schedules(site)[0].paused_at is None
+    client.post(f"/exports/schedules/{one.id}/run")
+    with site.house.read() as connection:
+        (standing,) = export_deliveries.standings(connection, one.id).values()
+    assert standing.at_once
+    assert len(woken) == 4
+    client.post(f"/exports/schedules/{one.id}/remove")
+    assert schedules(site) == []
+    assert [entry.what for entry in audit.newest(site.house)] == [
+        "schedule removed", "schedule run by hand", "schedule resumed", "schedule paused",
+        "schedule changed", "schedule added",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("name", "…", "letters or figures"),
+        ("form", "exe", "form: choose one of"),
+        ("every", "hour", "every: choose one of"),
+        ("at", "25:00", "hours and minutes"),
+        ("zone", "Mars/Olympus", "no time zone"),
+        ("place", "../../etc", "plain names"),
+        ("target", "email", "no mail server"),
+        ("columns", "nope", "nope"),
+        ("filter", "{", "filter"),
+        ("set", "unknown", "no column set"),
+        ("wait_hours", "-1", "whole hours"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_stays_in_the_form(
+    site: Site, client: Client, field: str, value: str, why: str
+) -> None:
+    answer = client.post(NEW, **{**FORM, field: value})
+    assert answer.status_code == 400
+    assert why in text(answer.text)
+    assert f'value="{"…" if field == "name" else "Front desk"}"' in answer.text
+    assert schedules(site) == []
+
+
+def test_two_schedules_do_not_write_the_same_files(site: Site, client: Client) -> None:
+    client.post(NEW, **FORM)
+    answer = client.post(NEW, **{**FORM, "name": "front  DESK"})
+    assert answer.status_code == 400
+    assert "Choose another name" in text(answer.text)
+
+
+def test_the_days_of_a_view_are_the_schedules(site: Site, client: Client) -> None:
+    views.save(site.house, 1, "calls", "Sales", "direction=in&range=month", shared=True, pinned=False)
+    page = client.get(NEW).text
+    (query,) = re.findall(r'<option value="([^"]*)">Sales</option>', page)
+    assert unescape(query) == "direction=in&range=all"
+    client.post(NEW, **FORM, view="outcome=missed&from=2026-01-01&to=2026-01-02")
+    assert schedules(site)[0].args["view"] == "outcome=missed&range=all"
+
+
+def test_a_header_and_the_query_of_an_address_are_never_shown_nor_sent_elsewhere(
+    site: Site, client: Client
+) -> None:
+    put = {**FORM, "target": "put", "place": "https://files.example.com/in?sig=canary-one"}
+    client.post(NEW, **put, secret="Bearer canary-two")
+    where = f"/exports/schedules/{schedules(site)[0].id}"
+    kept = {**put, "place": "https://files.example.com/in?…"}
+    for page in (client.get(where).text, client.get("/exports").text, client.get("/settings/audit").text):
+        assert "canary" not in page
+    assert 'value="https://files.example.com/in?…"' in client.get(where).text
+    client.post(where, **kept)
+    (one,) = schedules(site)
+    assert (one.place, one.secret) == (put["place"], "Bearer canary-two")
+    for other in ("https://other.example.com/in?…", "https://other.example.com/in"):
+        assert client.post(where, **{**kept, "place": other}).status_code == 400
+    assert schedules(site)[0].place == put["place"]
+    client.post(where, **kept, no_secret="1")
+    assert schedules(site)[0].secret == ""
+
+
+def test_only_who_supervises_and_may_export_has_schedules(site: Site, client: Client) -> None:
+    client.post(NEW, **FORM)
+    token = site.token("agent", email="agent@example.com")
+    agent = Client(site.url, token)
+    assert agent.get("/exports").status_code == 403
+    people.set_right(site.house, "agent@example.com", "export", True)
+    page = agent.get("/exports")
+    assert page.status_code == 200
+    assert "Front desk" not in page.text
+    for path in (NEW, "/exports/schedules/1"):
+        assert agent.get(path).status_code == 403
+        assert agent.post(path, **FORM).status_code == 403
+    assert agent.post("/exports/schedules/1/remove").status_code == 403
+    supervisor = Client(site.url, site.token("supervisor", email="boss@example.com"))
+    assert supervisor.get("/exports/schedules/1").status_code == 200
+    people.set_right(site.house, "boss@example.com", "export", False)
+    assert supervisor.get("/exports/schedules/1").status_code == 403
+    assert len(schedules(site)) == 1
+
+
+def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) -> None:
+    client.post(NEW, **FORM)
+    (one,) = schedules(site)
+    day = clock.stamp(clock.unix() - 86400)[:10]
+    site.house.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
+
+    def attempt(state: str, result: str, rows: int | None) -> Attempt:
+        return Attempt(one.id, one.name, day, clock.stamp(), "a.csv", rows, rows, state, result)
+
+    export_deliveries.begun(site.house, one.id, day, clock.stamp(clock.unix() + 60))
+    export_deliveries.failed(site.house, attempt("failed", "<the disk is full>", None), holds_all=True)
+    for path in ("/exports", f"/exports/schedules/{one.id}"):
+        page = text(client.get(path).text)
+        assert "failing" in page
+        assert "<the disk is full>" in page
+    export_deliveries.delivered(site.house, attempt("delivered", "written to a.csv", 1234))
+    page = text(client.get(f"/exports/schedules/{one.id}").text)
+    assert "1 234" in page
+    assert "Not delivered yet" not in page
+
+
+# --- prepared files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def preparer(site: Site) -> Preparer:
+    made = Preparer(site.parts)
+    made.run = lambda: None  # type: ignore[method-assign]
+    site.app.extensions[EXTENSION] = made
+    return made
+
+
+def prepared(site: Site, person: people.Person, **more: Any) -> prepared_exports.Prepared:
+    return prepared_exports.add(
+        site.house, owner=f"person {person.id}", who=person.email, person_id=person.id, form="xlsx",
+        only_user=None, **{"export": "cdrs", "args": {}, "total": 60000, **more},
+    )  # fmt: skip
+
+
+def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, preparer: Preparer) -> None:
+    ann = people.create(site.house, "ann@example.com", "supervisor", password_hash="x")
+    client = Client(site.url, sessions.begin(site.house, ann.id))
+    other = site.client("admin")
+    one = prepared(site, ann)
+    prepared_exports.begin(site.house, one.id)
+    preparer._written[one.id] = 21000
+    page = client.get("/exports")
+    assert page.headers["Refresh"] == "2"
+    assert "being prepared: 21 000 of 60 000" in text(page.text)
+    page = other.get("/exports")
+    assert "being prepared" not in page.text
+    assert "Refresh" not in page.headers
+    assert other.post(f"/exports/prepared/{one.id}/remove").status_code == 404
+    client.post(f"/exports/prepared/{one.id}/remove")
+    assert "cancelled" in text(client.get("/exports").text)
+    with site.house.read() as connection:
+        assert prepared_exports.in_states(connection, "cancelled")

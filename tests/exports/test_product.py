@@ -1,0 +1,47 @@
+"""The running product looks after schedules and prepared files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from integration import factory
+from integration.exports import preparing, schedules
+from integration.house import export_deliveries
+from integration.settings import Settings
+from tests.harness import wait_for
+
+
+def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
+    product = factory.build(
+        Settings.model_validate(
+            {
+                "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "0" * 40},
+                "storage": {"data_dir": tmp_path},
+            }
+        )
+    )
+    try:
+        for loop in product.loops:
+            loop.start()
+        named = ("scheduled exports", "prepared exports")
+
+        def well() -> bool:
+            checks = product.health.report()["checks"]
+            return all(checks[name]["state"] == "ok" for name in named)
+
+        wait_for(well, "both to have looked")
+        assert isinstance(product.site.extensions[preparing.EXTENSION], preparing.Preparer)
+        assert callable(product.site.extensions[schedules.WAKE])
+        assert product.health.report()["checks"]["schedules of exports"]["state"] == "ok"
+        product.parts.house.write(
+            lambda tx: tx.execute(
+                "INSERT INTO export_schedules VALUES (1, 'Desk', 'desk', 'x@example.com', 'cdrs', 'csv',"
+                " '{}', 'day', '06:00', 'UTC', 'folder', '', '', 6, 1, '2026-01-01', NULL, '2026-01-01')"
+            )
+        )
+        export_deliveries.waits(product.parts.house, 1, "2026-01-01", "records", "the disk is full")
+        check = product.health.report()["checks"]["schedules of exports"]
+        assert (check["state"], check["error"]) == ("failing", "Desk: the disk is full")
+        assert not check["essential"]
+    finally:
+        product.stop()
