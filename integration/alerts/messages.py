@@ -71,7 +71,8 @@ def targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str, int]
 def _subject(rule: Rule, kind: Kind, findings: Sequence[Finding]) -> str:
     first = findings[0].text if len(findings) == 1 else f"{len(findings)} at once"
     over = {"alert": "", "recovered": "over: ", "test": "test: "}[kind]
-    return "".join(sign if sign.isprintable() else " " for sign in f"{over}{rule.name}: {first}")[:200]
+    said = first if first.startswith(rule.name) else f"{rule.name}: {first}"
+    return "".join(sign if sign.isprintable() else " " for sign in over + said)[:200]
 
 
 def _text(kind: Kind, findings: Sequence[Finding], zone: ZoneInfo, base: str) -> str:

@@ -111,6 +111,6 @@ def _apprise(parts: House, line: Line) -> None:
         raise SendingFailed("alerts.urls needs Apprise: pip install 'switchroom[alerts]'") from None
     teller = apprise.Apprise()
     if not teller.add(urls[line.place]):
-        raise Undeliverable("Apprise can't read this address")
+        raise SendingFailed("Apprise can't read this address")
     if not teller.notify(title=line.subject, body=line.body):
         raise SendingFailed("Apprise could not deliver; the log has what the service said")

@@ -107,7 +107,8 @@ def give_up(house: Database, line: Line, error: str) -> None:
     """There is no sense in trying: no fault of the channel."""
     house.write(
         lambda tx: tx.execute(
-            "UPDATE alert_log SET state = 'failed', next_at = NULL, error = ? WHERE id = ?", (error, line.id)
+            "UPDATE alert_log SET state = 'failed', next_at = NULL, tried_at = NULL, error = ? WHERE id = ?",
+            (error, line.id),
         )
     )
 
@@ -123,13 +124,14 @@ def _tried(house: Database, line: Line, state: str, next_at: str | None, error: 
 
 
 def trouble(connection: sqlite3.Connection, channel: Channel, since: str) -> str | None:
-    """Why the last try of a channel failed, if that was after `since` (UTC text)."""
-    row = connection.execute(
-        "SELECT target, error FROM alert_log WHERE channel = ? AND tried_at >= ?"
-        " ORDER BY tried_at DESC, id DESC LIMIT 1",
+    """Why a channel does not work: the targets whose last try, if it was after `since` (UTC text), failed."""
+    rows = connection.execute(
+        # With max() the other columns are those of its row.
+        "SELECT target, error, max(printf('%s %012d', tried_at, id)) AS last FROM alert_log"
+        " WHERE channel = ? AND tried_at >= ? GROUP BY target ORDER BY target",
         (channel, since),
-    ).fetchone()
-    return f"{row['target']}: {row['error']}" if row and row["error"] else None
+    )
+    return "; ".join(f"{row['target']}: {row['error']}" for row in rows if row["error"]) or None
 
 
 def last_told(connection: sqlite3.Connection) -> dict[int, str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import socketserver
+import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +17,7 @@ from integration import clock
 from integration.alerts.loops import alert_loops
 from integration.alerts.messages import lines, targets
 from integration.alerts.send import Sender, SendingFailed
+from integration.alerts.watch import Watch
 from integration.house import alert_log, alert_rules
 from integration.house.alert_rules import Finding, Rule
 from tests.dashboard.site import running
@@ -226,6 +230,46 @@ def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
     finally:
         for loop in loops:
             loop.stop()
+
+
+def test_a_target_that_works_does_not_hide_one_that_fails(site, receiver):
+    tell(site, url="http://127.0.0.1:9/", secret="")
+    with site.house.read() as connection:
+        (rule,) = alert_rules.everything(connection)
+    with pytest.raises(SendingFailed, match="nothing listens there"):
+        Sender(site.parts, "post").run()
+    alert_rules.save(site.house, replace(rule, url=receiver.url))
+    tell(site)
+    with pytest.raises(SendingFailed, match=r"^http://127\.0\.0\.1:9/: "):
+        Sender(site.parts, "post").run()
+    assert len(receiver.taken) == 1
+
+
+def test_addresses_of_the_configuration_go_by_apprise_where_it_is(tmp_path, monkeypatch):
+    told: list[tuple[str, str]] = []
+
+    class Teller:
+        def add(self, url: str) -> bool:
+            self.url = url
+            return url.startswith("json://")
+
+        def notify(self, title: str, body: str) -> bool:
+            told.append((self.url, title))
+            return True
+
+    urls = "json://192.0.2.1/a,unknown://192.0.2.1/b"
+    with running(tmp_path / "data", alerts__urls=urls, alerts__events="missed_call") as site:
+        site.call(1, clock.stamp(clock.unix() - 60), outcome="missed")
+        Watch(site.parts, lambda: None).round()
+        monkeypatch.setitem(sys.modules, "apprise", None)
+        with pytest.raises(SendingFailed, match=r"pip install 'switchroom\[alerts\]'"):
+            Sender(site.parts, "apprise").run()
+        monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=Teller))
+        site.house.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
+        with pytest.raises(SendingFailed, match="number 2 of alerts.urls.: Apprise can't read this address"):
+            Sender(site.parts, "apprise").run()
+        assert told == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
+        assert {(line.place, line.state) for line in log(site)} == {(0, "sent"), (1, "waiting")}
 
 
 def test_who_is_told(site):
