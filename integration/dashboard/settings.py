@@ -173,13 +173,11 @@ def _person_page(known: people.Person, **shown: Any) -> str:
     house = this_house()
     with house.mirror.read() as connection:
         users = history.people(connection)
-    with house.house.read() as connection:
-        own = connection.execute("SELECT export, recordings FROM people WHERE id = ?", (known.id,)).fetchone()
     return shell.page(
         "system",
         "settings_person.html",
         known=known,
-        own=own,
+        own=people.own_rights(house.house, known.id),
         users=users,
         sessions=sessions.of_person(house.house, known.id),
         roles=people.ROLES,

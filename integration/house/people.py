@@ -199,6 +199,15 @@ def set_right(house: Database, email: str, right: Right, given: bool | None) -> 
     return house.write(work)
 
 
+def own_rights(house: Database, person_id: int) -> dict[str, bool | None]:
+    """What was given or denied by name; None for what follows the role."""
+    with house.read() as connection:
+        row = connection.execute(
+            f"SELECT {', '.join(RIGHTS)} FROM people WHERE id = ?", (person_id,)
+        ).fetchone()
+    return {right: None if row is None or row[right] is None else bool(row[right]) for right in RIGHTS}
+
+
 def set_platform_user(house: Database, email: str, user_id: int | None) -> Person:
     """Say which user of the platform a person is (`dashboard.agents_see: own` needs it)."""
 
