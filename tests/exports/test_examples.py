@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from integration.catalogue import RESOURCES
+from integration.exports.columns import made
 from integration.exports.presets import PRESETS
 from tests.facade.conftest import Room, room, sample, settings
 
@@ -58,6 +63,45 @@ def test_the_examples_of_the_manual_run(room: Room, tmp_path: Path, monkeypatch:
     assert names["busiest"] == [("2026-06", 1, 0.25), ("2026-07", 2, 0.5)]
     assert names["minutes"].to_dict() == {"2026-06": 1.0, "2026-07": 2.0}
     assert names["newest"][0][0] == "2026-07-15 10:00:00"
+
+
+def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
+    room: Room, tmp_path: Path
+) -> None:
+    room.put("cdrs", *({**CDR, "id": n, "calldate": f"2026-07-0{n} 10:00:00"} for n in range(1, 8)))
+    (tmp_path / "data").symlink_to(tmp_path)
+    serve, question = (
+        line for block in blocks("sh") for line in block.splitlines() if line.startswith("datasette")
+    )
+
+    def ask(line: str, *more: str) -> Any:
+        done = subprocess.run(
+            [str(Path(sys.executable).parent / "datasette"), *shlex.split(line)[1:], *more],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    before = hashlib.sha256((tmp_path / "mirror.db").read_bytes()).hexdigest()
+    newest = ask(question)
+    assert [row["calldate"] for row in newest] == [f"2026-07-0{n} 10:00:00" for n in (7, 6, 5, 4, 3)]
+    # As it serves, but one answer on standard output instead of a port.
+    tables = ask(serve, "--get", "/mirror.json")["tables"]
+    assert {"cdrs", "users", "_calls"} <= {table["name"] for table in tables}
+    assert hashlib.sha256((tmp_path / "mirror.db").read_bytes()).hexdigest() == before
+    room.put("cdrs", {**CDR, "id": 8, "calldate": "2026-07-08 10:00:00"})
+    assert ask(question)[0]["calldate"] == "2026-07-08 10:00:00"
+
+
+def test_the_manual_names_the_columns_that_are_made() -> None:
+    table = PAGE[PAGE.index("| Column | Is | Of |") :].split("\n\n")[0]
+    named = {name for line in table.splitlines() for name in re.findall(r"`([a-z_]+)`", line.split("|")[1])}
+    there = {name for row in RESOURCES if row.listed for name in made(row, {})}
+    assert named
+    assert named <= there
 
 
 @pytest.mark.parametrize("name", PRESETS)
