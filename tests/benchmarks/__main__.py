@@ -3,6 +3,7 @@
 exports    CSV of all CDRs beside sqlite3 -csv, first byte, memory
 facade     pages, filters and groups of all CDRs beside a bare SELECT
 pages      the dashboard's pages over a year of calls, server time
+streams    from a webhook to the changed row in 100 open dashboards
 webhooks   durable webhooks per second and their latency
 """
 
@@ -10,18 +11,20 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import exports, facade, pages, webhooks
+from tests.benchmarks import exports, facade, pages, streams, webhooks
 
 BENCHMARKS = {
     "exports": lambda options: exports.main(options.rows),
     "facade": lambda options: facade.main(options.rows),
     "pages": lambda options: pages.main(options.calls),
+    "streams": lambda options: streams.main(options.events),
     "webhooks": lambda options: webhooks.main(options.requests),
 }
 
 parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
 parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
 parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
+parser.add_argument("--events", type=int, default=50, help="of streams")
 parser.add_argument("--rows", type=int, default=200_000, help="of exports and facade")
 parser.add_argument("--calls", type=int, default=200_000, help="of pages")
 options = parser.parse_args()
