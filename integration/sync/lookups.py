@@ -15,6 +15,7 @@ from integration.mirror.upsert import upsert
 from integration.platform_api.paging import Condition
 from integration.sync.parts import Parts
 from integration.sync.reading import Window, by_key
+from integration.sync.windows import matching
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,9 @@ def _read(parts: Parts, collection: str, name: str, ids: list[int]) -> list[tupl
 
 def _by_condition(parts: Parts, collection: str, condition: Condition) -> list[tuple[str, Window]]:
     of = resource(collection)
+    found = matching(parts.platform, of, [condition], tries=1)
+    if found is not None:
+        return [(collection, found)]
     return [(collection, window) for window in by_key(parts.platform, of, [condition], tries=1)]
 
 

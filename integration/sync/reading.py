@@ -16,7 +16,7 @@ from datetime import datetime
 from integration import clock
 from integration.catalogue.shapes import Resource
 from integration.documents import Document, PageDocuments
-from integration.errors import PlatformBroken
+from integration.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.mirror.upsert import Key, usable_key
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MOST, Condition
@@ -30,17 +30,25 @@ REPEATS = 3
 @dataclass(frozen=True, slots=True)
 class Window:
     """A page that can be believed. `total` counts what matches from its first record on; `last` is its
-    last key (None: no records), `asked_at` UTC text, `date` the platform's own time."""
+    last key (None: no records), `asked_at` UTC text, `date` the platform's own time; `since` where a window
+    of time begins (None: it has no beginning, or is none)."""
 
     documents: Sequence[Document]
     total: int
     last: Key | None
     asked_at: str
     date: datetime | None
+    since: datetime | None = None
 
 
 class NotByKey(PlatformBroken):
     """The platform does not sort or filter this collection by its key as asked."""
+
+
+def is_unfit(error: PlatformError) -> bool:
+    """Whether it was the question that failed: the platform does not filter (400, `Filtration error`) or sort
+    as asked. Asked otherwise it may answer."""
+    return isinstance(error, NotByKey) or (isinstance(error, PlatformRefused) and error.status == 400)
 
 
 def page_limit(failures: int) -> int:

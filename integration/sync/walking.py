@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from integration import clock
 from integration.database import Transaction
@@ -16,10 +17,10 @@ from integration.documents import Document
 from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import walks
 from integration.mirror.upsert import Key, replace_all, upsert, usable_key
-from integration.sync import deletions, items
+from integration.sync import deletions, items, windows
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy
-from integration.sync.reading import NotByKey, by_key, by_pages, page_limit
+from integration.sync.reading import NotByKey, by_key, by_pages, is_unfit, page_limit
 from integration.sync.storing import Tally, store, tries
 
 log = logging.getLogger(__name__)
@@ -49,13 +50,7 @@ def walk(
         _read_dictionary(parts, policy, tally)
         return tally
     if policy.by_key and not by_pages_only:
-        try:
-            _walk_by_key(parts, policy, tally, afresh)
-        except (NotByKey, PlatformRefused) as error:
-            if isinstance(error, PlatformRefused) and error.status != 400:
-                raise
-            log.warning("%s; it is read by page numbers instead", error)
-            _walk_by_pages(parts, policy, tally)
+        _walk_orderly(parts, policy, tally, afresh)
     else:
         _walk_by_pages(parts, policy, tally)
     if tally.changed:
@@ -64,6 +59,60 @@ def walk(
     if policy.resource.key is not None:
         deletions.settle(parts, policy, tally)
     return tally
+
+
+def _walk_orderly(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> None:
+    """By key; where the platform does not sort or filter by it, by time; where it does neither, by page
+    numbers."""
+    with parts.mirror.read() as connection:
+        by_time = isinstance(walks.state_of(connection, policy.collection).walk_key, str) and not afresh
+    try:
+        if not by_time:
+            _walk_by_key(parts, policy, tally, afresh)
+            return
+    except (NotByKey, PlatformRefused) as error:
+        if not is_unfit(error):
+            raise
+        log.warning("%s; it is read by time instead", error)
+    try:
+        if policy.history:
+            _walk_by_time(parts, policy, tally, afresh=not by_time)
+            return
+    except (windows.NotByTime, PlatformRefused) as error:
+        if isinstance(error, PlatformRefused) and not is_unfit(error):
+            raise
+        log.warning("%s; it is read by page numbers instead", error)
+    _walk_by_pages(parts, policy, tally)
+
+
+def _walk_by_time(parts: Parts, policy: Policy, tally: Tally, *, afresh: bool) -> None:
+    """Closed windows from the newest to the oldest; `walk_key` is the time text that it has come down to."""
+    collection = policy.collection
+    if afresh:
+        parts.mirror.write(lambda tx: walks.begin(tx, collection))
+    with parts.mirror.read() as connection:
+        state = walks.state_of(connection, collection)
+    total = windows.count(parts.platform, policy.resource, [], tries=tries(state.failures))
+    if total == 0:
+        _doubt_empty(state)
+    done, top = state.walk_rows, 0
+    for window in windows.everything(
+        parts.platform,
+        policy.resource,
+        clock.parse_stamp(state.walk_key),
+        limit=page_limit(state.failures),
+        tries=tries(state.failures),
+    ):
+        store(parts, policy, window, tally)
+        keys = (usable_key(policy.resource, document) for document in window.documents)
+        top = max(top, *(key for key in keys if isinstance(key, int)), 0)
+        if window.since is not None:
+            since, rows = clock.stamp(window.since), len(window.documents)
+            parts.mirror.write(partial(walks.step, collection=collection, key=since, rows=rows, total=total))
+        done += len(window.documents)
+        tally.show(done, max(total, done))
+        tally.check()
+    parts.mirror.write(lambda tx: walks.finish(tx, collection, top or None, max(total, done)))
 
 
 def _walk_by_key(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> None:

@@ -1,0 +1,162 @@
+"""A platform that does not sort by key, or does not filter by time: read all the same, and as surely."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from integration import clock
+from integration.errors import PlatformBroken, PlatformRefused
+from integration.sync import reading, reconcile, walking, windows
+from integration.sync.plan import growing
+from integration.sync.reconcile import look_back, reread
+from integration.sync.storing import Interrupted, Tally
+from integration.sync.walking import walk
+from tests.sync.conftest import CDRS
+
+
+@pytest.fixture
+def unsorted(rig, monkeypatch):
+    """The platform answers in whatever order; small pages."""
+    real, rng = rig.platform.page, random.Random(7)
+
+    def page(*args, **options):
+        options.pop("sort", None)
+        options.pop("dir", None)
+        found = real(*args, **options)
+        rng.shuffle(found.documents)
+        return found
+
+    monkeypatch.setattr(rig.platform, "page", page)
+    monkeypatch.setattr(walking, "page_limit", lambda _failures: 29)
+    return rig
+
+
+@pytest.fixture
+def undated(rig, monkeypatch):
+    """The platform refuses filters on the date."""
+    real = rig.platform.page
+
+    def page(*args, filter=(), **options):
+        if any(name == "calldate" for name, _, _ in filter):
+            raise PlatformRefused("Filtration error", status=400)
+        return real(*args, filter=filter, **options)
+
+    monkeypatch.setattr(rig.platform, "page", page)
+    return rig
+
+
+def odd_dates(rig):
+    """Records of long ago, of days to come, and without a date."""
+    for date in ("1970-01-01 00:00:00", "2999-01-01 00:00:00", "0000-00-00 00:00:00", None):
+        rig.add_cdrs(3, calldate=date)
+
+
+def test_all_that_grows_is_read_by_closed_windows_of_time(unsorted):
+    odd_dates(unsorted)
+    for policy in growing():
+        walk(unsorted.parts, policy)
+        assert unsorted.ids(policy.resource.table) == sorted(unsorted.records(policy.collection))
+        assert unsorted.state(policy.collection).complete_at, policy.collection
+
+
+def test_windows_leave_no_moment_out_and_overlap_nowhere(unsorted):
+    odd_dates(unsorted)
+    found = list(windows.everything(unsorted.platform, CDRS.resource, limit=23))
+    keys = [document.values["id"] for window in found for document in window.documents]
+    assert sorted(keys) == sorted(unsorted.records("cdrs"))
+    dates = [window.since for window in found if window.since]
+    assert dates == sorted(dates, reverse=True)
+
+
+def test_a_walk_by_time_goes_on_where_it_was(unsorted, later):
+    steps = iter([True] * 4)
+    with pytest.raises(Interrupted):
+        walk(unsorted.parts, CDRS, Tally(wanted=lambda: next(steps, False)))
+    half = unsorted.state("cdrs")
+    assert isinstance(half.walk_key, str)
+    assert 0 < half.walk_rows < len(unsorted.records("cdrs"))
+    tally = Tally()
+    later(3)
+    walk(unsorted.parts, CDRS, tally)
+    assert unsorted.ids("cdrs") == sorted(unsorted.records("cdrs"))
+    assert tally.read == len(unsorted.records("cdrs")) - half.walk_rows
+    assert unsorted.state("cdrs").walked_from == half.begun_at
+
+
+def test_what_was_deleted_is_found_by_it_too(unsorted, later):
+    walk(unsorted.parts, CDRS)
+    gone = sorted(unsorted.records("cdrs"))[12]
+    del unsorted.records("cdrs")[gone]
+    later(5)
+    walk(unsorted.parts, CDRS, afresh=True)
+    assert unsorted.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL") == [(gone,)]
+
+
+def test_records_that_come_and_go_meanwhile_lose_nothing(unsorted):
+    rng = random.Random(3)
+
+    def change(_done, _total):
+        for number in rng.sample(sorted(unsorted.records("cdrs")), 2):
+            del unsorted.records("cdrs")[number]
+        unsorted.add_cdrs(2, calldate=clock.stamp(clock.unix() - rng.random() * 86400 * 20))
+
+    walk(unsorted.parts, CDRS, Tally(show=change))
+    look_back(unsorted.parts, CDRS)
+    assert set(unsorted.records("cdrs")) <= set(unsorted.ids("cdrs"))
+
+
+def test_more_in_one_second_than_a_page_holds_is_read_by_page_numbers(rig, monkeypatch):
+    rig.add_cdrs(40, calldate="2026-10-01 10:00:00")
+    monkeypatch.setattr(walking, "page_limit", lambda _failures: 29)
+    monkeypatch.setattr(walking, "_walk_by_key", refuse)
+    walk(rig.parts, CDRS)
+    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+
+
+def test_a_look_back_needs_no_order(unsorted):
+    walk(unsorted.parts, CDRS)
+    made = unsorted.play("plain_answered")
+    late = unsorted.add_cdrs(2, calldate=clock.stamp(clock.unix() - 86400 * 9))
+    look_back(unsorted.parts, CDRS)
+    assert {*made["cdr_ids"], *late} <= set(unsorted.ids("cdrs"))
+    assert unsorted.state("cdrs").mark == max(unsorted.records("cdrs"))
+
+
+def test_what_is_read_again_needs_none_either(unsorted):
+    walk(unsorted.parts, CDRS)
+    newest = unsorted.records("cdrs")[max(unsorted.records("cdrs"))]
+    newest["calldate"] = clock.stamp(clock.unix() - 7200)
+    newest["labels"] = ["changed"]
+    reread(unsorted.parts, CDRS, 2)
+    assert unsorted.rows("SELECT labels FROM cdrs WHERE id = ?", newest["id"]) == [('["changed"]',)]
+    assert unsorted.state("cdrs").reread_at
+
+
+def test_where_time_cannot_be_filtered_the_order_tells_what_is_new(undated, monkeypatch):
+    walk(undated.parts, CDRS)
+    made = undated.play("plain_answered")
+    changed = undated.records("cdrs")[made["cdr_ids"][0]]
+    look_back(undated.parts, CDRS)
+    assert set(made["cdr_ids"]) <= set(undated.ids("cdrs"))
+    changed["labels"] = ["changed"]
+    monkeypatch.setattr(reconcile, "NEWEST", 5)
+    undated.forget_asked()
+    look_back(undated.parts, CDRS)
+    assert undated.rows("SELECT labels FROM cdrs WHERE id = ?", changed["id"]) == [('["changed"]',)]
+    assert undated.asked("/cdrs") < 12, "not all of it is read for what is new"
+    assert undated.state("cdrs").mark == max(undated.records("cdrs"))
+
+
+def test_a_big_collection_that_can_neither_be_filtered_nor_sorted_says_so(rig, monkeypatch):
+    walk(rig.parts, CDRS)
+    monkeypatch.setattr(reconcile, "SMALL", 3)
+    for way in ("_by_key", "_by_time", "_newest"):
+        monkeypatch.setattr(reconcile, way, refuse)
+    with pytest.raises(PlatformBroken, match="neither filtered nor sorted"):
+        look_back(rig.parts, CDRS)
+
+
+def refuse(*_args):
+    raise reading.NotByKey("not so")
