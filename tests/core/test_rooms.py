@@ -1,0 +1,26 @@
+"""Who may speak SQL (design.md §2): what holds data, and what composes exports."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import integration
+
+ROOT = Path(integration.__file__).parent
+ROOMS = {"mirror", "house", "inbox", "upkeep", "exports"}
+FILES = {"database.py", "database_files.py", "migrations.py"}
+SPEAKS = {"execute", "executemany", "executescript"}
+
+
+def test_sql_stands_only_where_the_data_does() -> None:
+    found = []
+    for path in ROOT.rglob("*.py"):
+        place = path.relative_to(ROOT)
+        if place.parts[0] not in ROOMS and str(place) not in FILES:
+            found += [
+                f"{place}:{node.lineno}"
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.Attribute) and node.attr in SPEAKS
+            ]
+    assert found == []
