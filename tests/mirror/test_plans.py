@@ -1,4 +1,4 @@
-"""Queries that run for each of many calls find their rows by an index, also where SQLite has no statistics."""
+"""Queries that run for each of many calls find their rows by an index, even without statistics."""
 
 from __future__ import annotations
 
