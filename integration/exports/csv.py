@@ -101,7 +101,8 @@ def _cell(column: Column, sheet: Sheet, *, clean: bool, figures: bool) -> tuple[
     text = f"printf('\"%w\"', {_guarded(value, figures)})"
     if column.kind == "duration":
         clock = f"printf('%d:%02d:%02d', {value} / 3600, {value} / 60 % 60, {value} % 60)"
-        return "%s", f"CASE WHEN {value} IS NULL THEN '' WHEN {value} >= '' THEN {text} ELSE {clock} END"
+        whole = f"typeof({value}) = 'integer' AND {value} >= 0"
+        return "%s", f"CASE WHEN {whole} THEN {clock} WHEN {value} >= '' THEN {text} ELSE {value} END"
     return "%s", f"CASE WHEN {value} >= '' THEN {text} ELSE {value} END"
 
 

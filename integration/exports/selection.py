@@ -179,9 +179,11 @@ def _zone(name: str | None) -> ZoneInfo | None:
 
 
 def _utc(name: str, text: str, zone: ZoneInfo | None) -> str:
-    moment = clock.parse_stamp(text.replace("T", " ").removesuffix("Z"))
+    """A date is its midnight; with a Z it is UTC whatever the zone."""
+    stamp = text.replace("T", " ").removesuffix("Z")
+    moment = clock.parse_stamp(f"{stamp}:00" if len(stamp) == len("2026-07-01 09:15") else stamp)
     if moment is None:
         raise QueryError(f"{name}: {text!r} is not a date ('YYYY-MM-DD' or 'YYYY-MM-DD HH:MM:SS')")
-    if zone is not None:
+    if zone is not None and not text.endswith("Z"):
         moment = datetime.combine(moment.date(), moment.time(), zone).astimezone(UTC)
     return clock.stamp(moment)

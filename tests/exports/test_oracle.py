@@ -1,0 +1,150 @@
+"""Every row and every cell of an export against what Python makes of the same records by the same question:
+random filters, windows, orders and zones, over both changes of the clocks."""
+
+from __future__ import annotations
+
+import csv as python_csv
+import io
+import json
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import openpyxl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from integration.exports import csv, jsonl, xlsx
+from integration.exports.selection import select
+from integration.mirror.filters import OPERATORS
+from tests.exports.test_csv import guarded
+from tests.facade.tables import collection_at
+from tests.facade.test_query import CALLS, CONDITION, RECORD, holds, rank
+
+MOMENTS = st.sampled_from([
+    "2026-03-29 00:59:59", "2026-03-29 01:00:00",  # London, Madrid: forward
+    "2026-10-25 00:30:00", "2026-10-25 01:30:00",  # back: 1:30 comes twice
+    "2026-03-08 06:59:59", "2026-03-08 07:00:00", "2026-11-01 05:30:00", "2026-11-01 06:30:00",  # New York
+    "2026-04-04 14:45:00", "2026-04-04 15:15:00",  # Lord Howe: half an hour
+    "2026-01-01 00:00:00", "2027-01-01 00:00:00", "2026-07-01 23:59:59",
+])  # fmt: skip
+ZONES = st.sampled_from(
+    [None, "UTC", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
+)
+DAYS = st.none() | st.sampled_from(
+    [
+        "2026-03-29",
+        "2026-03-29 01:30:00",
+        "2026-10-25",
+        "2026-10-25T01:30:00Z",
+        "2026-11-01 01:30",
+        "2026-04-05",
+    ]
+)
+COLUMNS = ("id", "src", "duration", "duration_hms", "charge", "cw", "calldate", "calldate_local")
+
+
+def utc(day: str, zone: str | None) -> str:
+    there = UTC if day.endswith("Z") else ZoneInfo(zone or "UTC")
+    moment = datetime.fromisoformat(day.removesuffix("Z")).replace(tzinfo=there)
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def local(stamp: str | None, zone: str | None, form: str) -> str | None:
+    if stamp is None:
+        return None
+    moment = datetime.fromisoformat(stamp).replace(tzinfo=UTC).astimezone(ZoneInfo(zone or "UTC"))
+    offset = f"{moment:%z}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}" + (f"{offset[:3]}:{offset[3:]}" if form == "offset" else "")
+
+
+def clock(value: Any) -> Any:
+    if not isinstance(value, int) or value < 0:
+        return value
+    minutes, seconds = divmod(value, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def row_of(record: dict[str, Any], zone: str | None) -> list[Any]:
+    """What each cell says, before a form writes it its own way."""
+    at = record["calldate"]
+    return [
+        record["id"], record["src"], record["duration"], clock(record["duration"]), record["charge"],
+        None if record["cw"] is None else int(record["cw"]),
+        local(at, zone, "plain"), local(at, zone, "offset"),
+    ]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(RECORD, st.none() | MOMENTS, st.integers(0, 90_000)), max_size=10),
+    st.lists(CONDITION, max_size=2),
+    st.sampled_from([None, "duration", "src", "calldate", "cw"]),
+    st.booleans(),
+    DAYS,
+    DAYS,
+    ZONES,
+)
+def test_an_export_has_the_rows_and_cells_that_the_question_means(
+    drawn: list[tuple[dict[str, Any], str | None, int]],
+    conditions: list[tuple[str, str, Any]],
+    sort: str | None,
+    descending: bool,
+    since: str | None,
+    until: str | None,
+    zone: str | None,
+) -> None:
+    records = [
+        {"id": at, **record, "calldate": moment, **({"duration": seconds} if seconds % 2 else {})}
+        for at, (record, moment, seconds) in enumerate(drawn, 1)
+    ]
+    conditions = [
+        (name, operator, [value] if OPERATORS[operator] == "in" else value)
+        for name, operator, value in conditions
+    ]
+    matching = [record for record in records if all(holds(record, condition) for condition in conditions)]
+    if since:
+        matching = [r for r in matching if r["calldate"] and r["calldate"] >= utc(since, zone)]
+    if until:
+        matching = [r for r in matching if r["calldate"] and r["calldate"] < utc(until, zone)]
+    if sort:
+        matching.sort(key=lambda record: rank(record[sort]), reverse=descending)
+    args = {
+        "filter": json.dumps([{"operator": o, "property": p, "value": v} for p, o, v in conditions]),
+        "columns": ",".join(COLUMNS),
+        **({"sort": sort, "dir": "DESC" if descending else "ASC"} if sort else {}),
+        **({"from": since} if since else {}),
+        **({"to": until} if until else {}),
+        **({"tz": zone} if zone else {}),
+    }
+    expected = [row_of(record, zone) for record in matching]
+    table = collection_at(":memory:", CALLS, records)
+    chosen = select(CALLS, args)
+
+    stream = csv.stream(lambda: nullcontext(table), chosen, lines=3)
+    assert stream.rows == len(expected)
+    text = b"".join(stream).decode()
+    rows = list(python_csv.reader(io.StringIO(text, newline="")))
+    assert rows == [list(COLUMNS), *([written(cell) for cell in row] for row in expected)]
+
+    lines = b"".join(jsonl.stream(lambda: nullcontext(table), chosen)).splitlines()
+    assert [json.loads(line) for line in lines] == [dict(zip(COLUMNS, row, strict=True)) for row in expected]
+    table.close()
+
+
+def written(cell: Any) -> str:
+    return str(cell) if isinstance(cell, int | float) else guarded(cell)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(MOMENTS, min_size=1, max_size=6), ZONES)
+def test_a_workbook_shows_the_moments_of_the_zone(moments: list[str], zone: str | None) -> None:
+    table = collection_at(":memory:", CALLS, [{"id": n, "calldate": at} for n, at in enumerate(moments, 1)])
+    args = {"columns": "calldate", **({"tz": zone} if zone else {})}
+    data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, args)))
+    page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
+    shown = [row[0] for row in page.iter_rows(min_row=2, values_only=True)]
+    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in shown] == [local(at, zone, "plain") for at in moments]
+    table.close()
