@@ -70,6 +70,11 @@ class Figures:
         return self.missed + self.voicemail
 
     @property
+    def going(self) -> int:
+        """Came in, and nobody knows yet how it ends."""
+        return self.inbound - self.answered - self.lost - self.abandoned
+
+    @property
     def offered(self) -> int:
         """What the service level is a share of: early hang-ups give nobody a chance."""
         return self.answered + self.lost
