@@ -68,9 +68,10 @@ class Query:
 
     `missing` includes records that are no longer on the platform (the facade never does); `hidden` are fields
     that this caller may not use; `start` is (key, count) where so many matching records are known to come up
-    to that key, for a question `in_key_order`. Every method raises QueryError for a property no record has
-    and for a value the property can't have; sqlite3.OperationalError 'interrupted' when the connection's
-    deadline passes.
+    to that key, for a question `in_key_order`; `dense` says that so much matches behind `start` that walking
+    the keys finds this page sooner than an index finds all that matches. Every method raises QueryError for a
+    property no record has and for a value the property can't have; sqlite3.OperationalError 'interrupted'
+    when the connection's deadline passes.
     """
 
     resource: Resource
@@ -85,6 +86,7 @@ class Query:
     missing: bool = False
     hidden: frozenset[str] = frozenset()
     start: tuple[object, int] | None = None
+    dense: bool = False
 
     @property
     def in_key_order(self) -> bool:
@@ -182,7 +184,7 @@ class Query:
             order = f"{binder.expression(self.sort or '', 'sort')} {direction}, {key}"
         limit = binder.bind(self.limit)
         where = self.where(binder)
-        windowed = by_key and binder.windowed(self.conditions)
+        windowed = by_key and not self.dense and binder.windowed(self.conditions)
         offset = (self.page - 1) * self.limit
         if self.start is not None and self.in_key_order:
             sign = "<" if order.endswith("DESC") else ">"

@@ -136,7 +136,19 @@ class Shortcuts:
         before = (question.page - 1) * question.limit
         self._walk(connection, question, places, before)
         with self._lock:
-            return replace(question, start=places.near(before))
+            start = places.near(before)
+        return replace(
+            question, start=start, dense=start is not None and self._is_dense(connection, question)
+        )
+
+    def _is_dense(self, connection: sqlite3.Connection, question: Query) -> bool:
+        """Whether a tenth of the collection matches. Not for the last page: behind it nothing might."""
+        if not question.conditions:
+            return False
+        matching = self.total(connection, question)
+        if question.page * question.limit > matching:
+            return False
+        return matching * 10 >= self.total(connection, Query(question.resource))
 
     def _note_end(self, places: _Places, question: Query, key: object) -> None:
         with self._lock:

@@ -90,6 +90,19 @@ def test_the_next_page_begins_behind_the_last_and_skips_nothing(mirror: Database
     assert not [sql for sql in seen if "OFFSET" in sql and "OFFSET 0" not in sql]
 
 
+def test_the_next_page_of_a_wide_window_walks_the_keys_and_a_narrow_one_its_index(mirror: Database) -> None:
+    put(mirror, *range(101, 1001))
+    shortcuts = Shortcuts()
+    for since, index in (("2026-09-02 08:02:00", False), ("2026-09-02 08:58:00", True)):
+        window = json.dumps([{"property": "calldate", "operator": "gte", "value": since}])
+        with counted(mirror) as (connection, seen):
+            for page in ("1", "2"):
+                found = shortcuts.texts(connection, asked(filter=window, limit="10", page=page))
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {seen[-1]}").fetchall()
+            assert found == asked(filter=window, limit="10", page="2").texts(connection)
+        assert any("cdrs_calldate" in row["detail"] for row in plan) is index, [row["detail"] for row in plan]
+
+
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shortcuts_module, "STEP", 10)
