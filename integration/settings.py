@@ -180,6 +180,12 @@ class Voicemail(Section):
     download: bool = Field(default=True, description="Download voicemail messages.")
 
 
+class Faxes(Section):
+    """The archive of faxes as PDF, where the platform has them."""
+
+    download: bool = Field(default=True, description="Download faxes.")
+
+
 class Calls(Section):
     """When calls stand out on the screen, and what is counted."""
 
@@ -338,6 +344,7 @@ class Settings(Section):
     sync: Sync = Sync()
     recordings: Recordings = Recordings()
     voicemail: Voicemail = Voicemail()
+    faxes: Faxes = Faxes()
     calls: Calls = Calls()
     smtp: Smtp = Smtp()
     backup: Backup = Backup()

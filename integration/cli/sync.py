@@ -42,7 +42,7 @@ HELP = f"""Bring the mirror up to date now: all collections, or those named.
 @click.command("sync", help=HELP)
 @click.argument("resources", nargs=-1, metavar="[RESOURCE]...")
 @click.option("--full", is_flag=True, help="Read everything again, not only what is new.")
-@click.option("--no-files", is_flag=True, help="Leave recordings and voicemail where they are.")
+@click.option("--no-files", is_flag=True, help="Leave recordings, voicemail and faxes where they are.")
 @click.option(
     "--accept-deletions",
     is_flag=True,

@@ -49,6 +49,7 @@ FILES: dict[Kind, str] = {
     "pcap": "cdrs",
     "msdr_trace": "cdrs",
     "msdr_pcap": "cdrs",
+    "fax": "faxes",
 }
 """Kind of file → the kind that holds it."""
 

@@ -48,7 +48,7 @@ CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS 
 Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap", "fax"]
 """`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of
 their own."""
-KINDS: tuple[Kind, ...] = ("recording", "voicemail")
+KINDS: tuple[Kind, ...] = ("recording", "voicemail", "fax")
 """What is fetched by itself; the others when somebody asks for them."""
 
 GAPS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)

@@ -168,6 +168,8 @@ class Platform:
         with self._exchange("GET", path, None, who, None, total, {"Accept-Encoding": "identity"}) as body:
             if body.status != 200:
                 raise failure(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
+            # The platform is there, whatever this one file turns out to be.
+            self._praise()
             return files.store(body, into, size=size, limit=limit, check=check, arrival=arrival)
 
     def keep_alive(self) -> bool:

@@ -174,7 +174,7 @@ BELOW: dict[str, Below] = {
 }
 
 
-FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voicemail"}
+FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voicemail", "faxes": "fax"}
 """Collections whose records have a file."""
 
 

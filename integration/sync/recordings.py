@@ -1,4 +1,4 @@
-"""The archive of recordings and voicemail: files fetched once, verified, kept."""
+"""The archive of recordings, voicemail and faxes: files fetched once, verified, kept."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def enabled(settings: Settings) -> list[Kind]:
         kinds.append("recording")
     if settings.voicemail.download:
         kinds.append("voicemail")
+    if settings.faxes.download:
+        kinds.append("fax")
     return kinds
 
 

@@ -39,6 +39,7 @@ PROMISED: dict[str, dict[str, Any]] = {
     },
     "recordings": {"download": True, "max_gb": 0},
     "voicemail": {"download": True},
+    "faxes": {"download": True},
     "calls": {
         "ring_seconds": [20, 40],
         "hold_seconds": [60, 120],

@@ -5,7 +5,7 @@ import pytest
 from integration.errors import ConfigurationError
 from integration.processes.channel import Unfinished
 from integration.sync import commands, walking
-from integration.sync.plan import PLAN
+from integration.sync.plan import FILES_OF, PLAN
 
 
 class Told:
@@ -36,7 +36,7 @@ def test_a_first_pass_brings_everything_and_its_files(rig, sync):
     assert [row["collection"] for row in result["rows"]] == list(PLAN)
     assert result["complete"] is True
     assert all(row["error"] is None for row in result["rows"])
-    expected = len(rig.records("monitors")) + len(rig.records("voicemessages"))
+    expected = sum(len(rig.records(name)) for name in FILES_OF)
     assert result["files"] == {"fetched": expected, "have": expected, "waiting": 0, "error": None}
     cdrs = next(row for row in result["rows"] if row["collection"] == "cdrs")
     assert cdrs["rows"] == cdrs["read"] == cdrs["new"] == len(rig.records("cdrs"))

@@ -224,3 +224,41 @@ def test_leftovers_of_a_run_that_was_killed_are_swept_away(rig, one):
     assert not left.exists()
     assert path.exists()
     assert rows(rig) == [("wanted",)]
+
+
+@pytest.fixture
+def faxes(rig):
+    """The mirrored faxes' ids."""
+    walk(rig.parts, PLAN["faxes"])
+    return rig.ids("faxes")
+
+
+def test_faxes_are_archived_as_pdf(rig, faxes):
+    assert recordings.download_due(rig.parts) == len(faxes) > 0
+    for number, path, state in rig.rows("SELECT record_id, path, state FROM media WHERE kind = 'fax'"):
+        assert state == "have"
+        assert path.startswith("faxes/20")
+        assert (rig.folder / path).read_bytes() == rig.platform.get(f"/faxes/{number}.pdf").body
+
+
+def test_what_is_no_pdf_is_no_fax(rig, faxes):
+    rig.faults("html@/faxes/*.pdf")
+    assert recordings.download_due(rig.parts) == 0
+    assert set(rig.rows("SELECT state FROM media")) == {("failed",)}
+    assert not list(rig.folder.rglob("*.pdf"))
+
+
+def test_a_platform_without_fax_files_is_asked_for_each_once(rig, faxes, later):
+    rig.faults("status=404@/faxes/*")
+    recordings.download_due(rig.parts)
+    assert set(rig.rows("SELECT state FROM media")) == {("gone",)}
+    later(2 * 86400)
+    rig.forget_asked()
+    assert recordings.download_due(rig.parts) == 0
+    assert sum(rig.asked(f"/faxes/{number}.pdf") for number in faxes) == 0
+
+
+def test_faxes_stay_where_they_are_if_nobody_wants_them(make_rig):
+    rig = make_rig(faxes__download="false")
+    walk(rig.parts, PLAN["faxes"])
+    assert recordings.download_due(rig.parts) == 0

@@ -11,7 +11,7 @@ from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import lookups
 from integration.sync import backoff, schedule
 from integration.sync.backoff import Backoff
-from integration.sync.plan import PLAN
+from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.schedule import Clockwork
 
 
@@ -55,9 +55,7 @@ def test_a_start_brings_everything_and_its_files(run):
     rig, _ = run()
     until(lambda: complete(rig) and all_files(rig))
     assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
-    assert len(rig.rows("SELECT 1 FROM media")) == len(rig.records("monitors")) + len(
-        rig.records("voicemessages")
-    )
+    assert len(rig.rows("SELECT 1 FROM media")) == sum(len(rig.records(name)) for name in FILES_OF)
     until(lambda: rig.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)])
 
 
