@@ -92,12 +92,13 @@ def show(name: str) -> Response:
         chosen=bool(args.get("columns") or args.get("set")),
         first=first,
         mistake=mistake,
-        sets=[(one, _url(name, args, set=one.name)) for one in sets],
+        sets=[(one, _page(name, args, set=one.name)) for one in sets],
         me=person.id,
         parquet=find_spec("pyarrow") is not None,
+        raw=_url(f"exports/{filed}.jsonl", args) if preset is None and rights.sees_raw(person) else None,
         files=chosen.collection in FILES and person.may("recordings"),
         others=_others(name, args),
-        usual=_url(name, args),
+        usual=_page(name, args),
     )
     return make_response(html, 400 if mistake else 200)
 
@@ -124,7 +125,7 @@ def save(name: str) -> Response:
         )
     except (QueryError, Refused) as mistake:
         abort(400, str(mistake))
-    return redirect(_url(name, args, set=column_sets.normal(args.get("label", ""))), 303)
+    return redirect(_page(name, args, set=column_sets.normal(args.get("label", ""))), 303)
 
 
 @blueprint.post("/export/<path:name>/sets/<int:number>/remove")
@@ -135,7 +136,7 @@ def remove(name: str, number: int) -> Response:
     person = current_person()
     if not column_sets.remove(this_house().house, number, person.id, anybodys=person.may("admin")):
         abort(404)
-    return redirect(_url(name, asked_for(request.form)), 303)
+    return redirect(_page(name, asked_for(request.form)), 303)
 
 
 def _reached(name: str) -> tuple[Resource, Preset | None, int | None]:
@@ -158,9 +159,14 @@ def _first(selection: Selection) -> First:
         return First(stream.rows, [column.name for column in stream.sheet.columns], lines)
 
 
-def _url(name: str, args: Mapping[str, str], **more: str) -> str:
+def _page(name: str, args: Mapping[str, str], **more: str) -> str:
+    return _url(f"export/{name}", args, **more)
+
+
+def _url(path: str, args: Mapping[str, str], **more: str) -> str:
+    """The same records, at another address."""
     kept = [(key, args[key]) for key in KEPT if args.get(key)] + list(more.items())
-    return f"/export/{name}" + (f"?{urlencode(kept)}" if kept else "")
+    return f"/{path}" + (f"?{urlencode(kept)}" if kept else "")
 
 
 def _others(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
@@ -174,5 +180,5 @@ def _others(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
         except NotAllowed:
             continue
         view = args.get("view") if preset.own_table or preset.resource.field("live_id") else None
-        found.append((preset.short, _url(preset.name, {"view": view or ""}), preset.name == name))
+        found.append((preset.short, _page(preset.name, {"view": view or ""}), preset.name == name))
     return found

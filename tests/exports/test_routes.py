@@ -47,6 +47,16 @@ def test_a_person_with_the_right_downloads_and_it_is_audited(exporting: Room) ->
     assert (entry.who, entry.what, entry.about) == ("root@example.com", "export", "cdrs.csv")
 
 
+def test_a_program_is_audited_by_the_name_of_its_key_and_head_is_no_export(exporting: Room) -> None:
+    key = exporting.key("ledger")
+    assert exporting.client.head(URL, headers=key).headers["X-Export-Rows"] == "2"
+    assert audit.newest(exporting.people) == []
+    assert exporting.client.get("/exports/sms_cannedresponses.jsonl", headers=key).status_code == 200
+    entry = audit.newest(exporting.people)[0]
+    assert (entry.who, entry.what) == ("key ledger", "export")
+    assert (entry.about, entry.result) == ("sms_cannedresponses.jsonl", "0 rows")
+
+
 def test_it_takes_the_facades_filter_and_more(exporting: Room) -> None:
     condition = json.dumps([{"property": "user_id", "operator": "eq", "value": 8}])
     answer = exporting.client.get(
