@@ -57,9 +57,6 @@ class Schedules:
         for schedule in schedules:
             if schedule.paused_at is None and self._due(schedule):
                 self._begin(schedule)
-        days = self._parts.settings.retention.logs_days
-        if days:
-            export_deliveries.prune(self._parts.house, clock.stamp(self._now() - timedelta(days=days)))
 
     def stop(self, seconds: float = 2.0) -> None:
         """Begin nothing more, and give what is under way so long. What it doesn't end is delivered again."""

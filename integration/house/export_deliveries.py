@@ -234,9 +234,9 @@ def skipped(house: Database, attempt: Attempt, since: str) -> None:
     house.write(work)
 
 
-def prune(house: Database, before: str) -> None:
-    """Forget attempts older than `before` (UTC text)."""
-    house.write(lambda tx: tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)))
+def forget(tx: Transaction, before: str) -> int:
+    """Remove attempts older than `before` (UTC text); returns how many."""
+    return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
 
 
 def _log(tx: Transaction, attempt: Attempt) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 
 from integration.database import Database, Transaction
 from integration.health import Health
-from integration.house import alert_log, audit, journal
+from integration.house import alert_log, audit, export_deliveries, journal
 from integration.inbox.store import Inbox
 from integration.mirror import expiry
 from integration.mirror.calls.store import CallStore
@@ -83,9 +83,10 @@ class Keeper:
                 self._mirror.write(partial(expiry.leftovers, table=table, limit=limit))
         if limit := self._limits.of("inbox"):
             self._repeat(removed, f"webhooks before {limit}", partial(self._inbox.forget, limit))
-        for kind, forget in (("audit", audit.forget), ("logs", journal.forget), ("logs", alert_log.forget)):
+        logs = (("audit", audit), ("logs", journal), ("logs", alert_log), ("logs", export_deliveries))
+        for kind, log in logs:
             if limit := self._limits.of(kind):
-                removed[f"{kind} before {limit}"] += self._house.write(partial(forget, before=limit))
+                removed[f"{kind} before {limit}"] += self._house.write(partial(log.forget, before=limit))
         for what in [what for what, number in removed.items() if not number]:
             del removed[what]
 

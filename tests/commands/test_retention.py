@@ -255,12 +255,30 @@ def test_webhooks_go_from_the_old_end_and_never_unapplied(keeping, monkeypatch):
     assert [row.seq for row in kept.inbox.after(0, 10)] == [4, 5]
 
 
-def test_audit_and_journal_end_too(keeping):
+def test_the_audit_and_every_log_end_too(keeping):
     kept = keeping(audit_days=LIMIT, logs_days=LIMIT)
     audit.record(kept.house, "ann@example.com", "login")
-    journal.begin(kept.house, who="key", address="", method="POST", path="/sms", body=None)
-    for table in ("audit", "journal"):
-        kept.house.write(lambda tx, table=table: tx.execute(f"UPDATE {table} SET at = ?", (at(OLD),)))
+    for days in (OLD, NEW):
+        journal.begin(kept.house, who="key", address="", method="POST", path="/sms", body=None)
+        kept.house.write(
+            lambda tx, days=days: (
+                tx.execute("UPDATE audit SET at = ?", (at(OLD),)),
+                tx.execute("UPDATE journal SET at = ? WHERE id = (SELECT max(id) FROM journal)", (at(days),)),
+                tx.execute(
+                    "INSERT INTO export_attempts (schedule_id, name, period, at, file, state, result)"
+                    " VALUES (1, 'daily', '', ?, '', 'delivered', '')",
+                    (at(days),),
+                ),
+                tx.execute(
+                    "INSERT INTO alert_log (at, rule_id, rule, kind, subject, body, channel, target, place,"
+                    " state, tries) VALUES (?, 1, '', 'alert', '', '', 'notice', '', 0, 'sent', 0)",
+                    (at(days),),
+                ),
+            )
+        )
     kept.keeper.run()
-    assert journal.newest(kept.house) == []
+    with kept.house.read() as connection:
+        for table in ("journal", "export_attempts", "alert_log"):
+            (left,) = connection.execute(f"SELECT at FROM {table}").fetchall()
+            assert left[0] == at(NEW), table
     assert {entry.who for entry in audit.newest(kept.house)} == {"retention"}
