@@ -27,6 +27,7 @@ from integration.exports.callers import owner_name
 from integration.exports.preparing import preparer_of
 from integration.exports.presets import PRESETS
 from integration.exports.rights import NotAllowed
+from integration.exports.routes import asked_for
 from integration.exports.schedules import WAKE
 from integration.house import audit, column_sets, export_deliveries, export_schedules, prepared_exports, views
 from integration.house.export_schedules import Schedule
@@ -113,7 +114,8 @@ def remove_file(number: int) -> Response:
 @blueprint.get("/schedules/new")
 @supervises
 def new() -> str:
-    return _form(schedule_form.empty(this_house(), _reached(request.args.get("export")), request.args))
+    export = _reached(request.args.get("export"))
+    return _form(schedule_form.empty(this_house(), export, asked_for(request.args)))
 
 
 @blueprint.post("/schedules/new")

@@ -78,6 +78,8 @@ def read(house: House, person: Person, form: Mapping[str, str], before: Schedule
 def empty(house: House, export: str, args: Mapping[str, str]) -> Schedule:
     """What the form shows for a new one."""
     kept = {key: args[key] for key in ASKED if args.get(key)}
+    if "view" in kept:
+        kept["view"] = without_days(kept["view"])
     zone = house.settings.dashboard.timezone
     return Schedule(
         0, "", "", "", export, "xlsx", kept, "day", "06:00", zone, "folder", "", "", 6, True, "", None, ""

@@ -112,6 +112,14 @@ def test_the_days_of_a_view_are_the_schedules(site: Site, client: Client) -> Non
     assert schedules(site)[0].args["view"] == "outcome=missed&range=all"
 
 
+def test_a_schedule_begins_with_what_an_export_was_asked_for(site: Site, client: Client) -> None:
+    asked = "/export/call-history?view=direction%3Din%26range%3Dweek&columns=id&columns=party_name"
+    assert 'formaction="/exports/schedules/new"' in client.get(asked).text
+    page = unescape(client.get(asked.replace("/export/call-history?", f"{NEW}?export=call-history&")).text)
+    assert 'name="columns" maxlength="4000" autocomplete="off" value="id,party_name"' in page
+    assert '<option value="direction=in&range=all" selected>as chosen before</option>' in page
+
+
 def test_a_header_and_the_query_of_an_address_are_never_shown_nor_sent_elsewhere(
     site: Site, client: Client
 ) -> None:
