@@ -111,7 +111,7 @@ class Storage(Section):
 
     data_dir: FilePath = Field(
         default=Path("data"),
-        description="Folder of house.db, inbox.db, mirror.db, recordings/, voicemail/ and backups/."
+        description="Folder of house.db, inbox.db, mirror.db, recordings/, voicemail/, backups/ and exports/."
         " A relative path begins where the product is started. It belongs to one account of one platform.",
     )
 
