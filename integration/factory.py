@@ -20,7 +20,7 @@ from integration.context import EXTENSION, House
 from integration.dashboard import guard, login, pages, security
 from integration.dashboard.jobs import EXTENSION as JOBS
 from integration.dashboard.jobs import Jobs
-from integration.dashboard.live import present
+from integration.dashboard.live import beat, present
 from integration.database import Change, Database
 from integration.exports import routes as export_routes
 from integration.exports.preparing import EVERY_SECONDS as LOOK_SECONDS
@@ -238,7 +238,9 @@ def make_site(parts: House) -> Flask:
     )
     app.register_blueprint(health_routes.make_blueprint(parts))
     app.register_blueprint(login.make_login(parts.house))
-    app.register_blueprint(make_stream(parts.hub, present, BLOCKING_THREADS // 2, viewer=watch.viewer))
+    app.register_blueprint(
+        make_stream(parts.hub, present, BLOCKING_THREADS // 2, viewer=watch.viewer, beat=beat)
+    )
     app.register_blueprint(export_routes.make_blueprint(parts))
     pages.register(app)
     app.register_blueprint(make_facade(parts, partial(recordings.open_file, parts)))

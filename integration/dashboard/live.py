@@ -163,6 +163,14 @@ def present(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
     return []
 
 
+def beat() -> dict[str, Any]:
+    """What every open page hears again and again: the server's time, and how old the data are."""
+    with this_house().mirror.read() as connection:
+        age = shell.age(connection, this_house())
+    html = get_template_attribute("_age.html", "age")(age)
+    return {"now": int(clock.unix() * 1000), "age": str(html), "title": age.title}
+
+
 def _present_call(change: Change, house: House, only: int | None) -> list[tuple[str, dict[str, Any]]]:
     number = int(change.key)
     with house.mirror.read() as connection:

@@ -20,7 +20,8 @@ from integration.live.hub import Closed, Hub, Lost, Subscription
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE = 15.0
-"""Seconds of silence before a comment: proxies cut what is silent for longer."""
+"""Seconds at most between two frames: proxies cut what is silent for longer, and a browser that hears nothing
+for much longer knows that its connection died, as after a sleep."""
 RETRY_MILLISECONDS = 2000
 FULL_RETRY_SECONDS = 10
 
@@ -28,6 +29,8 @@ _REMEMBERED = 1024
 _RENDERING_SECONDS = 10.0
 
 Present = Callable[[Change, Any], list[tuple[str, dict[str, Any]]]]
+Beat = Callable[[], dict[str, Any]]
+"""What the event `beat` tells every viewer, every KEEP_ALIVE seconds; called in an application context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class Stream:
         viewer: Viewer,
         subscription: Subscription,
         latest_only: Collection[str],
+        beat: Beat,
         ended: Callable[[], None],
     ) -> None:
         self._app = app
@@ -110,6 +114,7 @@ class Stream:
         self._viewer = viewer
         self._subscription = subscription
         self._latest_only = latest_only
+        self._beat = beat
         self._ended = ended
         self._open = True
         self._frames = self._run()
@@ -135,17 +140,20 @@ class Stream:
         asked = clock.monotonic()
         try:
             while True:
-                changes = self._subscription.take(KEEP_ALIVE)
+                changes = self._subscription.take(max(0.0, asked + KEEP_ALIVE - clock.monotonic()))
+                beat = ""
                 if clock.monotonic() - asked >= KEEP_ALIVE:
                     asked = clock.monotonic()
                     if not self._viewer.welcome():
                         raise Lost
+                    with self._app.app_context():
+                        beat = f"event: beat\ndata: {json.dumps(self._beat())}\n{self._position()}\n"
                 text = "".join(
                     self._renderer.render(self._app, change, self._viewer)
                     for change in self._worth_showing(changes)
                 )
                 # An id without data moves the browser's Last-Event-ID on; it is no event.
-                yield (text or f": keep-alive\n{self._position()}\n").encode()
+                yield (text + beat or f": nothing to show\n{self._position()}\n").encode()
         except Lost:
             yield b"event: reload\ndata: {}\n\n"
         except Closed:
@@ -171,6 +179,7 @@ def make_stream(
     limit: int,
     *,
     viewer: Callable[[], Viewer],
+    beat: Beat = dict,
     latest_only: Collection[str] = ("call",),
 ) -> Blueprint:
     """The route. `limit` streams at most: half of the server's blocking threads.
@@ -195,7 +204,7 @@ def make_stream(
         try:
             after = request.headers.get("Last-Event-ID") or request.args.get("after") or None
             app = current_app._get_current_object()  # type: ignore[attr-defined]
-            body = Stream(app, hub, renderer, who, hub.subscribe(after), latest_only, places.release)
+            body = Stream(app, hub, renderer, who, hub.subscribe(after), latest_only, beat, places.release)
         except BaseException:
             places.release()
             raise

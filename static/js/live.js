@@ -5,14 +5,14 @@ import { seen } from "./act.js";
 import { ring } from "./bell.js";
 import { sync, tick } from "./timers.js";
 
-const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload"];
-const POLL = 10_000, KEPT = 8;
+const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload", "beat"];
+const POLL = 10_000, KEPT = 8, SILENT = 40_000;
 const list = document.getElementById("live");
 const page = document.body.dataset.page;
 const title = document.title;
 const channel = "BroadcastChannel" in window ? new BroadcastChannel("switchroom") : null;
 let last = document.body.dataset.change;
-let said = 0, polling = null, newer = 0, refreshing = null;
+let said = 0, polling = null, newer = 0, refreshing = null, reading = false;
 
 const fragment = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
 
@@ -104,6 +104,7 @@ function take(name, data, id) {
   if (id) last = id;
   sync(data.now);
   if (name === "reload") return refresh(true);
+  if (name === "beat") return old(data);
   counts(data.counts);
   if (name === "call") {
     say(data.say);
@@ -113,6 +114,13 @@ function take(name, data, id) {
     again(data.id);
   } else if (name === "call_gone" && list) { document.getElementById(`call-${data.id}`)?.remove(); tidy(); }
   else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
+}
+
+function old({ age, title }) {
+  const box = document.getElementById("age");
+  box.innerHTML = age;
+  box.title = title;
+  tick();
 }
 
 function more() {
@@ -132,11 +140,14 @@ function poll(on) {
 // Reads the stream as long as this tab lives. A stream that broke is opened again by us, not by EventSource: with
 // jitter, so that a restart is not greeted by all browsers at once, and from the last id any tab has seen.
 function read() {
-  let failed = 0;
+  reading = true;
+  let failed = 0, heard = Date.now(), source;
   const connect = () => {
-    const source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
+    heard = Date.now();
+    source = new EventSource(`/live/stream?after=${encodeURIComponent(last)}`);
     source.onopen = () => { failed = 0; tell({ name: "open" }); poll(false); };
     for (const name of EVENTS) source.addEventListener(name, (event) => {
+      heard = Date.now();
       const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
       tell(message);
       ring(message.data);
@@ -148,9 +159,11 @@ function read() {
       if (failed > 2) { poll(true); tell({ name: "poll" }); }
       setTimeout(connect, Math.min(30_000, 500 * 2 ** failed) * (0.5 + Math.random()));
     };
-    addEventListener("pagehide", () => source.close(), { once: true });
   };
   connect();
+  addEventListener("pagehide", () => source.close());
+  // A connection that died in silence, as while the computer slept, tells nothing: whoever hears no beat asks again.
+  setInterval(() => { if (Date.now() - heard > SILENT) { heard = Date.now(); source.onerror(); } }, 5000);
 }
 
 const tell = (message) => channel?.postMessage(message);
@@ -159,8 +172,12 @@ export function start() {
   if (channel) channel.onmessage = ({ data: { name, data, id } }) => {
     if (name === "open") poll(false);
     else if (name === "poll") poll(true);
+    else if (name === "hello") { if (reading) tell({ name: "at", id: last }); }
+    else if (name === "at") { if (id !== last) refresh(true); }
     else take(name, data, id);
   };
+  // What the reader told after this page was made and before it listened is not heard again.
+  tell({ name: "hello" });
   // Locks exist only on HTTPS and localhost; elsewhere each tab reads for itself.
   if (channel && navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
   else read();

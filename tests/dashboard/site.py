@@ -15,7 +15,7 @@ from werkzeug.serving import make_server
 from integration import clock
 from integration.context import EXTENSION, House
 from integration.dashboard import guard, login, pages, security
-from integration.dashboard.live import present
+from integration.dashboard.live import beat, present
 from integration.factory import ROOT
 from integration.health import Health
 from integration.house import people, sessions
@@ -104,7 +104,7 @@ class Site:
             open_to_all=("static", "wall"),
         )
         app.register_blueprint(login.make_login(self.house))
-        app.register_blueprint(make_stream(self.hub, present, 20, viewer=watch.viewer))
+        app.register_blueprint(make_stream(self.hub, present, 200, viewer=watch.viewer, beat=beat))
         pages.register(app)
         return app
 

@@ -219,7 +219,7 @@ def test_silence_is_kept_alive_and_moves_the_id_on(site: Site, monkeypatch: pyte
     assert event == Event("comment", None, f"abc-{number}")
     monkeypatch.setattr(stream_module, "KEEP_ALIVE", 0.01)
     another = site.watch()
-    assert another.next() == Event("comment")
+    assert another.next().name == "beat"
 
 
 def test_someone_no_longer_welcome_is_sent_away(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_someone_no_longer_welcome_is_sent_away(site: Site, monkeypatch: pytest.
     welcome = [True]
     site.viewer = Viewer("ann", "agents", lambda: welcome[0])
     watching = site.watch()
-    assert watching.next() == Event("comment")
+    assert watching.next().name == "beat"
     welcome[0] = False
     events = [event.name for event in islice(iter(watching.next, None), 500)]
     assert "reload" in events
