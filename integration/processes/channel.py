@@ -1,9 +1,9 @@
 """The private channel by which commands hand their work to the process that writes.
 
 A Unix socket `data_dir/control.sock`, for its owner only. Lines of JSON: the client sends
-`{"command": …, "arguments": {…}}`; the answers are `{"taken": true}` (until then nothing was done), any
-number of `{"progress": {…}}`, and one of `{"result": {…}}`, `{"error": [line, …], "exit": 1|2}` or
-`{"moved": {arguments}}`, which means: this process is about to end, ask its successor for what is left.
+`{"command": …, "arguments": {…}, "finish": …}`; the answers are `{"taken": true}` (until then nothing was
+done), any number of `{"progress": {…}}`, and one of `{"result": {…}}`, `{"error": [line, …], "exit": 1|2}`
+or `{"moved": {arguments}}`, which means: this process is about to end, ask its successor for what is left.
 """
 
 from __future__ import annotations
@@ -187,9 +187,11 @@ class Channel:
                 # Its caller went away; `wanted` says so, too, and ends the work at its next commit.
                 return
 
+        # What was taken over goes on without its caller.
+        caller = None if request.get("finish") else connection
         try:
             handler = handler_of(self._handlers, command)
-            return {"result": handler(arguments, Progress(tell, lambda: self._wanted(connection)))}
+            return {"result": handler(arguments, Progress(tell, lambda: self._wanted(caller)))}
         except Unfinished as unfinished:
             return {"moved": unfinished.arguments}
         except ConfigurationError as error:
@@ -200,11 +202,11 @@ class Channel:
             log.exception("command %s failed", command)
             return _error([f"{command} failed by a mistake of the product's; its log says where"])
 
-    def _wanted(self, connection: socket.socket) -> bool:
-        if self.stopping.is_set():
-            return False
+    def _wanted(self, caller: socket.socket | None) -> bool:
+        if self.stopping.is_set() or caller is None:
+            return not self.stopping.is_set()
         poll = select.poll()
-        poll.register(connection, select.POLLIN)
+        poll.register(caller, select.POLLIN)
         # A client says nothing more after its request: what can be read is its end.
         return not poll.poll(0)
 
@@ -214,8 +216,11 @@ def hand_over(
     command: str,
     arguments: Arguments,
     on_progress: Callable[[dict[str, Any]], None] = lambda _: None,
+    *,
+    finish: bool = False,
 ) -> Result | None:
-    """Have the process that writes in `data_dir` do `command`; None if there is none.
+    """Have the process that writes in `data_dir` do `command`; None if there is none. With `finish` it does
+    so to the end even if nobody waits for the result any more; else it ends with its caller.
 
     Raises what it raised (SwitchroomError, ConfigurationError), Moved if it is ending before the work was
     done, and SwitchroomError if it ended without a word.
@@ -226,7 +231,7 @@ def hand_over(
     taken = False
     with connection, connection.makefile("rb") as lines:
         try:
-            _send(connection, {"command": command, "arguments": arguments})
+            _send(connection, {"command": command, "arguments": arguments, "finish": finish})
             for line in lines:
                 answer = json.loads(line)
                 if "taken" in answer:

@@ -88,11 +88,11 @@ def carry_out_with(
 ) -> Result:
     """As `carry_out`, with `handlers()` a context manager that gives the handlers for working alone."""
     deadline = clock.monotonic() + PATIENCE_SECONDS
-    alone_from = 0.0
+    alone_from, taken_over = 0.0, False
     waiting = threading.Event()
     while True:
         try:
-            result = hand_over(data_dir, command, arguments, on_progress)
+            result = hand_over(data_dir, command, arguments, on_progress, finish=taken_over)
             if result is not None:
                 return result
             if clock.monotonic() < alone_from:
@@ -113,7 +113,7 @@ def carry_out_with(
         try:
             return _alone(data_dir, held, command, arguments, handlers, on_progress)
         except Unfinished as unfinished:
-            arguments = unfinished.arguments
+            arguments, taken_over = unfinished.arguments, True
             # Whoever asked for the lock must get it first; if it never opens, the work is ours again.
             alone_from = clock.monotonic() + COURTESY_SECONDS
             deadline = alone_from + PATIENCE_SECONDS

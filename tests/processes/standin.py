@@ -57,6 +57,7 @@ class StandIn:
     def count(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
         """Count up to `to`, a number per step; `gate` is a file to wait for after the first."""
         done = arguments.get("from", 0)
+        (self.folder / "counting").write_text(str(os.getpid()))
         while done < arguments["to"]:
             if not progress.wanted:
                 raise Unfinished({**arguments, "from": done})
@@ -65,6 +66,7 @@ class StandIn:
                 continue
             done += 1
             progress(done=done)
+        (self.folder / "counted").write_text(str(done))
         return {"done": done, "pid": os.getpid()}
 
     def refuse(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:

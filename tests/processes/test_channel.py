@@ -170,6 +170,19 @@ def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
     assert lines_of(command)[-1]["mine"] is False
 
 
+def test_a_serve_finishes_what_it_took_over_even_if_the_command_dies(start: Start, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    command = start("-m", "tests.processes.work_alone", tmp_path, 3, gate)
+    wait_for(lambda: command.out, "first progress")
+    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    assert server.port
+    wait_for(lambda: (tmp_path / "counting").read_text() != str(command.pid), "hand-over")
+    command.signal(signal.SIGKILL)
+    gate.touch()
+    wait_for(lambda: (tmp_path / "counted").exists(), "end of the work")
+    assert (tmp_path / "counted").read_text() == "3"
+
+
 def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     server = start("-m", "tests.processes.standin", tmp_path, 0)
