@@ -37,6 +37,10 @@ def pytest_configure() -> None:
     sparing.install()
 
 
+def pytest_collection_finish() -> None:
+    sparing.leave_modules_alone()
+
+
 @dataclass
 class Whole:
     """A simulator with a small account and no traffic of its own, and the product wired to it."""
