@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
 from integration import clock
 from integration.database import Database, Transaction
@@ -101,8 +102,9 @@ class Rule:
 
     @property
     def shown_url(self) -> str:
-        """For pages and logs: what stands behind '?' may be a credential."""
-        return self.url.partition("?")[0]
+        """For pages and logs: the host alone. Many services have their credential in the path."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}/" + ("…" if parts.path.strip("/") or parts.query else "")
 
 
 @dataclass(frozen=True, slots=True)

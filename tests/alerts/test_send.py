@@ -285,5 +285,5 @@ def test_who_is_told(site):
     assert [one[:2] for one in targets(site.settings, rule)] == [
         ("notice", "the dashboard"),
         ("email", "a@example.com, b@example.com"),
-        ("post", "https://x.example/h"),
+        ("post", "https://x.example/…"),
     ]

@@ -10,7 +10,7 @@ from integration.house import alert_log, alert_rules, audit
 from tests.dashboard.reading import text
 from tests.dashboard.site import running
 
-URL = "https://hooks.example.net/services/abc?token=canary-token"
+URL = "https://hooks.example.net/services/canary-token?token=canary-token"
 FORM = {"name": "Long waits", "condition": "waiting", "threshold": "45", "notice": "1", "cooldown": "15"}
 WEEK = {"day": "0"}
 
