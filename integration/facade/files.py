@@ -19,6 +19,7 @@ from integration.exports.selection import select
 from integration.facade import passing, reads
 from integration.facade.answers import Stop, no_answer, whole
 from integration.facade.asking import Asked
+from integration.house import audit
 from integration.mirror import media, records
 from integration.mirror.filters import Condition
 from integration.mirror.media import Kind
@@ -42,6 +43,13 @@ _TYPES = {"mp3": "audio/mpeg", "trace": "text/plain", "pcap": "application/vnd.t
 def archived(asked: Asked) -> Response:
     """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is sent on while it is
     fetched, and kept; what can't be kept here is passed on all the same."""
+    response = _file(asked)
+    if asked.path.endswith(".mp3") and response.status_code in (200, 206):
+        _note_access(asked)
+    return response
+
+
+def _file(asked: Asked) -> Response:
     if not asked.caller.from_mirror:
         return passing.answer(asked, passing.get(asked))
     target, ending = resource(asked.collections[0]), asked.path.rpartition(".")[2]
@@ -80,6 +88,22 @@ def archived(asked: Asked) -> Response:
     with asked.house.mirror.read() as connection:
         row = media.state(connection, kind, number)
     return _sent(path, row["sha256"] if row is not None else None, _TYPES[ending])
+
+
+def _note_access(asked: Asked) -> None:
+    """Who got which sound, and when (promise S14). Of many ranges the first is the listening."""
+    request = asked.request
+    later = request.range is not None and request.range.ranges[0][0] != 0
+    if request.method == "HEAD" or later:
+        return
+    kind = _KINDS[asked.collections[0], "mp3"]
+    address = request.remote_addr or ""
+    try:
+        audit.record(
+            asked.house.house, asked.caller.who, f"fetched {kind}", asked.parameters["id"], address=address
+        )
+    except StorageError as error:
+        log.warning("that %s got %s could not be noted: %s", asked.caller.who, asked.path, error)
 
 
 def user_cdrs(asked: Asked) -> Response:

@@ -15,6 +15,7 @@ from integration.database import Transaction
 from integration.errors import PlatformRefused, StorageFull
 from integration.facade.blueprint import make_blueprint
 from integration.health import Health
+from integration.house import audit
 from integration.mirror import media
 from integration.mirror.calls.store import CallStore
 from integration.sync import recordings
@@ -76,6 +77,19 @@ def test_parts_of_it_can_be_asked_for(room: Room, wanted: str, status: int, span
     if status == 206:
         assert answer.data == SOUND[span]
         assert answer.headers["Content-Range"].endswith(f"/{len(SOUND)}")
+
+
+def test_who_got_a_recording_is_noted_once_for_a_listening(room: Room) -> None:
+    archive(room)
+    room.get(URL, {**room.headers, "Range": "bytes=0-99"})
+    room.get(URL, {**room.headers, "Range": "bytes=100-"})
+    room.client.head(room.base + URL, headers=room.headers)
+    room.get("/monitors/5.mp3")
+    room.get(URL, room.key("other", collections=["cdrs"]))
+    noted = [entry for entry in audit.newest(room.people) if entry.what.startswith("fetched")]
+    assert [(entry.who, entry.what, entry.about) for entry in noted] == [
+        ("key tests", "fetched recording", "1052000001")
+    ]
 
 
 def test_who_has_it_already_is_told_so(room: Room) -> None:
