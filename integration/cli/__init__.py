@@ -30,6 +30,7 @@ COMMANDS = {
     "simulator": "Run the simulated platform alone.",
     "sync": "Bring the mirror up to date now.",
     "export": "Export a collection from the mirror.",
+    "schedules": "List what is exported by schedule, and where each stands.",
     "replay": "Apply stored webhooks again.",
     "backup": "Copy databases, recordings and voicemail, beside a running serve.",
     "restore": "Put a backup in place.",

@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -21,7 +19,7 @@ from integration import clock
 from integration.context import this_house
 from integration.dashboard import schedule_form, shell
 from integration.dashboard.guard import current_person, needs
-from integration.exports import asking, delivery, owing, rights
+from integration.exports import asking, delivery, overview, owing, rights
 from integration.exports.asking import NoSuchExport
 from integration.exports.callers import owner_name
 from integration.exports.preparing import preparer_of
@@ -37,26 +35,11 @@ from integration.house.refused import Refused
 blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 
 DONE = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
-LOG_LINES = 100
 FOLLOW_SECONDS = 2
-EVERY = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
 TARGETS = {"folder": "a folder on this machine", "email": "e-mail", "put": "an HTTPS address (PUT)"}
 FORMS = {
     "xlsx": "Excel", "csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet", "zip": "ZIP with audio"
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A schedule as the list shows it. `state` is 'paused', 'failing', 'waiting' or 'ok', `about` says why;
-    `last` is the newest attempt that came to a file."""
-
-    schedule: Schedule
-    title: str
-    state: str
-    about: str
-    next_at: str
-    last: export_deliveries.Attempt | None
 
 
 def supervises(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,18 +56,18 @@ def index() -> Response:
     house, person, preparer = this_house(), current_person(), preparer_of(current_app)
     with house.house.read() as connection:
         mine = prepared_exports.of_owner(connection, owner_name(person)) if preparer else []
-        lines = _lines(connection) if person.may("supervisor") else []
+        lines = overview.lines(connection, clock.now()) if person.may("supervisor") else []
     page = shell.page(
         "system",
         "exports.html",
         mine=[
-            (one, _title(one.export), preparer.written(one), preparer.kept_until(one))
+            (one, overview.title(one.export), preparer.written(one), preparer.kept_until(one))
             for one in mine
             if preparer is not None
         ],
         lines=lines,
         presets=PRESETS.values(),
-        every=EVERY,
+        every=overview.EVERY,
         targets=TARGETS,
         forms=FORMS,
         keep_days=house.settings.exports.keep_days,
@@ -138,11 +121,11 @@ def show(number: int) -> Response:
     schedule = _known(number)
     house = this_house()
     with house.house.read() as connection:
-        attempts = export_deliveries.attempts(connection, number, LOG_LINES)
+        attempts = export_deliveries.attempts(connection, number, overview.LOG_LINES)
         standings = [
             one for one in export_deliveries.standings(connection, number).values() if one.state == "open"
         ]
-        line = _line(connection, schedule)
+        line = overview.line(connection, schedule, clock.now())
     page = _form(schedule, attempts=attempts, standings=standings, line=line)
     response = make_response(page)
     if any(one.at_once and not one.error for one in standings):
@@ -199,11 +182,11 @@ def _form(schedule: Schedule, **shown: Any) -> str:
         **{"given": None, "attempts": [], "standings": [], "line": None, "refused": None, **shown},
         one=schedule,
         place=schedule_form.masked_place(schedule),
-        title=_title(schedule.export),
+        title=overview.title(schedule.export),
         presets=PRESETS.values(),
         grows=owing.grows(chosen),
         forms={form: FORMS[form] for form in schedule_form.forms_of(schedule.export, person)},
-        every=EVERY,
+        every=overview.EVERY,
         targets=TARGETS,
         sets=sets,
         views=[(view.name, schedule_form.without_days(view.query)) for view in saved] if of_calls else [],
@@ -211,33 +194,6 @@ def _form(schedule: Schedule, **shown: Any) -> str:
         base=delivery.base_folder(house.settings),
         mail=house.settings.smtp.host is not None,
     )
-
-
-def _lines(connection: sqlite3.Connection) -> list[Line]:
-    return [_line(connection, one) for one in export_schedules.everything(connection)]
-
-
-def _line(connection: sqlite3.Connection, schedule: Schedule) -> Line:
-    now = clock.now()
-    owed = [one.standing for one in owing.owed(connection, schedule, now)]
-    wrong = next((one.error for one in owed if one.error), None)
-    waits = next((f"{one.period} waits: {one.waits_for}" for one in owed if one.waits_for), None)
-    state, about = (
-        ("paused", "") if schedule.paused_at else ("failing", wrong) if wrong else ("waiting", waits)
-        if waits else ("ok", "")
-    )  # fmt: skip
-    attempts = export_deliveries.attempts(connection, schedule.id, LOG_LINES)
-    last = next((one for one in attempts if one.state in ("delivered", "incomplete")), None)
-    next_at = clock.stamp(owing.next_due(schedule, now))
-    return Line(schedule, _title(schedule.export), state, about or "", next_at, last)
-
-
-def _title(export: str) -> str:
-    try:
-        chosen, preset = asking.named(export)
-    except NoSuchExport:
-        return export
-    return preset.title if preset else chosen.title
 
 
 def _reached(export: str | None) -> str:

@@ -1,0 +1,45 @@
+"""`switchroom schedules`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from integration import clock
+from integration.cli.schedules import command
+from integration.exports import owing
+from integration.house import export_deliveries
+from tests.exports.scheduling import Clock, Room
+
+
+def listed(folder: Path) -> tuple[int, str]:
+    environment = {
+        "SWITCHROOM_PLATFORM__BASE_URL": "http://127.0.0.1:9/v1.2",
+        "SWITCHROOM_PLATFORM__USER_ID": "1",
+        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+        "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
+    }
+    done = CliRunner(env=environment).invoke(command, [])
+    return done.exit_code, done.stdout
+
+
+def test_it_lists_where_each_stands_and_tells_a_monitor(tmp_path: Path) -> None:
+    assert listed(tmp_path)[0] == 0
+    room = Room(tmp_path, Clock("2026-11-18 12:00:00"))
+    try:
+        address = "https://files.example.com/in?sig=canary"
+        schedule = room.schedule("Desk", target="put", place=address, secret="canary")
+        code, text = listed(tmp_path)
+        assert code == 0
+        words = " ".join(text.split())
+        assert (
+            "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
+        )
+        assert "canary" not in text
+        period = owing.newest(schedule, clock.now()).before.key
+        export_deliveries.waits(room.house, schedule.id, period, "records", "files.example.com answered 503")
+        code, text = listed(tmp_path)
+        assert (code, "failing files.example.com answered 503" in text) == (1, True)
+    finally:
+        room.close()
