@@ -1,7 +1,11 @@
-"""Pictures of the demo's pages, for the README and for a look at every page: `python -m tests.screenshots`.
+"""Pictures of every page, for a look at each and for the README: `python -m tests.screenshots`.
 
 --readme   only docs/live.png, as the README shows it
---to DIR   every page, light and dark, wide and narrow (default: build/screenshots)
+--to DIR   every page of the demo and of an installation that has nothing yet, light and dark, wide and
+           narrow (default: build/screenshots)
+--only A,B pages whose name contains one of these
+
+Says so, and ends with 1, where a page is wider than its window or the browser complains.
 """
 
 from __future__ import annotations
@@ -17,13 +21,55 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from integration.house import wallboards
 from tests.conftest import CHROMIUM_ARGUMENTS
+from tests.dashboard.site import running
 from tests.harness import ROOT, Process, free_port, wait_for
 
-PAGES = ("/live", "/missed", "/calls", "/messages", "/system")
+PAGES = {
+    "live": "/live",
+    "missed": "/missed",
+    "missed-done": "/missed?state=closed",
+    "calls": "/calls",
+    "calls-nothing-found": "/calls?q=nobody-has-this",
+    "labels": "/calls/labels",
+    "messages": "/messages",
+    "message-new": "/messages?new=1",
+    "faxes": "/messages/faxes",
+    "voicemail": "/voicemail",
+    "recordings": "/recordings",
+    "contacts": "/contacts",
+    "contact-new": "/contacts/new",
+    "dial": "/dial",
+    "reports": "/reports",
+    "account": "/account",
+    "account-users": "/account/users",
+    "account-faxes": "/account/faxes",
+    "canned": "/account/sms/cannedresponses",
+    "canned-new": "/account/sms/cannedresponses?edit=1",
+    "system": "/system",
+    "journal": "/system/journal",
+    "exports": "/exports",
+    "schedule-new": "/exports/schedules/new",
+    "settings": "/settings",
+    "alerts": "/system/alerts",
+    "audit": "/settings/audit",
+}
+FOUND = {
+    "call": ("/calls?range=all&recorded=1", "a.name", ""),
+    "thread": ("/messages", "#threads a", ""),
+    "contact": ("/contacts", "tbody a.name", ""),
+    "user": ("/account/users", "tbody a.name", ""),
+    "ring-group": ("/account/ringgroups", "tbody a.name", ""),
+    "ring-group-edit": ("/account/ringgroups", "tbody a.name", "?edit=1"),
+    "queue-edit": ("/account/queues", "tbody a.name", "?edit=1"),
+}
+"""Pages of one record: where the first link that the selector finds leads, and what is added to it."""
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 BUSY = 5
 """Calls going on before a picture of the live page is worth taking."""
+READY = "tbody a.name"
+"""What the last of the account's lists shows once the first walk is over."""
 
 
 @contextmanager
@@ -54,50 +100,113 @@ def wait_until_busy(page: Page, url: str) -> None:
         talking = page.locator("[data-call]").filter(has_text=re.compile("Talking|On hold"))
         return page.locator("[data-call]").count() >= BUSY and talking.count() >= 2
 
+    def listed(path: str) -> bool:
+        page.goto(url + path)
+        return page.locator(READY).count() > 0
+
+    for path in ("/contacts", "/account/ringgroups", "/account/sms/cannedresponses"):
+        wait_for(lambda path=path: listed(path), path, 120)
     wait_for(busy, "a busy live page", 120)
     page.wait_for_timeout(2500)
 
 
-def take(browser: Browser, address: tuple[str, str, str], to: Path) -> None:
+def found_pages(page: Page, url: str) -> dict[str, str]:
+    """Addresses of the pages in FOUND, and of a new wallboard."""
+    paths = {}
+    for name, (listing, link, more) in FOUND.items():
+        page.goto(url + listing)
+        paths[name] = f"{page.locator(link).first.get_attribute('href')}{more}"
+    page.goto(f"{url}/settings")
+    form = page.locator("form[action='/settings/wallboards']")
+    form.get_by_label("Name").fill("Front desk")
+    form.get_by_role("button").click()
+    told = re.search(r"/wall/[\w-]+", page.inner_text("main"))
+    return {**paths, "wall": told[0]} if told else paths
+
+
+def take(
+    browser: Browser, url: str, paths: dict[str, str], state: object, to: Path, only: list[str]
+) -> list[str]:
+    """A picture of each page in each form; what there is to complain of."""
+    complaints: list[str] = []
     for scheme in ("light", "dark"):
         for size, (width, height) in SIZES.items():
             context = browser.new_context(
                 color_scheme=scheme,
                 viewport={"width": width, "height": height},  # type: ignore[arg-type]
+                storage_state=state,  # type: ignore[arg-type]
             )
             page = context.new_page()
-            log_in(page, *address)
-            wait_until_busy(page, address[0])
-            call = page.locator("[data-call]").first.get_attribute("data-call")
-            for path in (*PAGES, f"/calls/{call}"):
-                page.goto(address[0] + path)
+            heard: list[str] = []
+            page.on(
+                "console", lambda said, heard=heard: heard.append(said.text) if said.type == "error" else 0
+            )
+            page.on("pageerror", lambda error, heard=heard: heard.append(str(error)))
+            for name, path in paths.items():
+                if only and not any(part in name for part in only):
+                    continue
+                page.goto(url + path)
                 page.wait_for_load_state("load")
-                name = "call" if path.startswith("/calls/") else path.strip("/")
-                page.screenshot(path=to / f"{name}-{scheme}-{size}.png")
+                page.screenshot(path=to / f"{name}-{scheme}-{size}.png", animations="disabled")
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > width:
+                    heard.append(f"is {wide} wide")
+                complaints += [f"{name} {scheme} {size}: {what}" for what in heard]
+                heard.clear()
             context.close()
+    return complaints
+
+
+def everything(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
+    """The demo's pages, and in `empty` those of a fresh installation whose platform does not answer."""
+    (to / "empty").mkdir(parents=True, exist_ok=True)
+    with demo(folder) as address:
+        page = browser.new_page()
+        log_in(page, *address)
+        wait_until_busy(page, address[0])
+        paths = {**PAGES, **found_pages(page, address[0])}
+        complaints = take(browser, address[0], paths, page.context.storage_state(), to, only)
+        page.context.close()
+    with running(folder / "empty") as site:
+        cookie = {"name": "session", "value": site.token(), "url": site.url}
+        context = browser.new_context()
+        context.add_cookies([cookie])  # type: ignore[list-item]
+        paths = {**PAGES, "wall": f"/wall/{wallboards.add(site.house, 'Front desk')}"}
+        complaints += take(browser, site.url, paths, context.storage_state(), to / "empty", only)
+        paths = {"login": "/login"}
+        complaints += take(browser, site.url, paths, None, to / "empty", only)
+    return complaints
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.screenshots",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--readme", action="store_true")
     parser.add_argument("--to", type=Path, default=ROOT / "build" / "screenshots")
+    parser.add_argument("--only", default="")
     options = parser.parse_args()
+    complaints = []
     with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS
         )
-        with demo(Path(folder)) as address:
-            if options.readme:
+        if options.readme:
+            with demo(Path(folder)) as address:
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 log_in(page, *address)
                 wait_until_busy(page, address[0])
                 page.screenshot(path=ROOT / "docs" / "live.png")
-            else:
-                options.to.mkdir(parents=True, exist_ok=True)
-                take(browser, address, options.to)
-                print(options.to)
+        else:
+            only = [part for part in options.only.split(",") if part]
+            complaints = everything(browser, Path(folder), options.to, only)
+            print(options.to)
         browser.close()
-    return 0
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

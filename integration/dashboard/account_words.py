@@ -36,7 +36,7 @@ LONG = _names("transcript transcript_speakers summary message notes description 
 """Prose, which keeps its lines."""
 SOFT: Mapping[str, str] = {
     "src_id": "users", "dst_id": "users", "from_id": "users", "to_id": "users", "extension_id": "users",
-    "users": "users", "ivr": "ivrs",
+    "users": "users", "ivr": "ivrs", "user_id": "users",
 }  # fmt: skip
 """References the specification only hints at: a link where the record exists, else just the value."""
 DESTINATIONS: Mapping[str, str] = {

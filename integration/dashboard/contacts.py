@@ -119,7 +119,7 @@ def change(number: int) -> Response | tuple[str, int]:
     if contact is None:
         abort(404)
     entered = _entered()
-    body = {name: value for name, value in entered.items() if value != str(contact[name] or "")}
+    body = {name: value for name, value in entered.items() if value != _as_entered(name, contact[name])}
     if body:
         said = through.send("PATCH", f"/contacts/{number}", body, collection="contacts")
         if not said.done:
@@ -142,15 +142,15 @@ def delete(number: int) -> Response:
 
 def _entered() -> dict[str, str]:
     """The form's fields; phone numbers as the platform takes them, where they are readable."""
-    found = {}
-    for name, _ in FORM:
-        if name in request.form:
-            value = request.form[name].strip()[:2000]
-            if name in contacts.NUMBERS:
-                e164 = this_house().numbers.e164(value)
-                value = e164.removeprefix("+") if e164 else value
-            found[name] = value
-    return found
+    return {
+        name: _as_entered(name, request.form[name].strip()[:2000]) for name, _ in FORM if name in request.form
+    }
+
+
+def _as_entered(name: str, value: object) -> str:
+    text = str(value or "")
+    e164 = this_house().numbers.e164(text) if name in contacts.NUMBERS else None
+    return e164.removeprefix("+") if e164 else text
 
 
 def _refused(said: Said, number: int | None) -> Response | tuple[str, int]:
@@ -176,6 +176,7 @@ def _page(contact: sqlite3.Row | None, e164: list[str], said: Said | None = None
     with house.house.read() as connection:
         waiting = [found for one in e164 if (found := callbacks.open_for(connection, one))]
     values = {name: str((contact[name] if contact else "") or "") for name, _ in FORM}
+    values |= {name: formats.national(values[name]) for name in contacts.NUMBERS if values.get(name)}
     if contact is None and e164:
         values["tel"] = e164[0]
     if said is not None:

@@ -22,5 +22,6 @@ drawer();
 act();
 bell();
 players(document);
+document.querySelector("#threads [aria-current]")?.scrollIntoView({ block: "nearest" });
 document.querySelector("#talk > :last-child")?.scrollIntoView({ block: "end" });
 if (document.body.dataset.change) live();
