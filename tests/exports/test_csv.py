@@ -125,6 +125,10 @@ def test_filter_window_zone_sort_and_missing_records() -> None:
         ["3", "2026-07-01 23:59:59"],
         ["6", "2026-07-01 13:00:00"],
     ]
+    at = {"columns": "id", "tz": "Europe/London", "to": "2026-07-01 12:30:00"}
+    assert [row[0] for row in exported(table, {**at, "from": "2026-07-01 12:30"})[1:]] == []
+    assert [row[0] for row in exported(table, {**at, "from": "2026-07-01 00:00"})[1:]] == ["2"]
+    assert [row[0] for row in exported(table, {**at, "to": "2026-06-30T23:00:00Z"})[1:]] == ["1"]
     ones = json.dumps([{"property": "src", "operator": "eq", "value": "1"}])
     newest = {"filter": ones, "sort": "calldate", "dir": "DESC", "columns": "id"}
     assert [row[0] for row in exported(table, newest)] == ["id", "4", "2", "1", "5"]
