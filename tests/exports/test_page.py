@@ -41,6 +41,20 @@ def test_it_counts_the_rows_of_the_view_and_shows_the_first(site: Site) -> None:
     assert "4 rows" in site.client().get(link).text
 
 
+def test_the_other_files_of_the_same_calls_are_one_click_away(site: Site) -> None:
+    for number in (3, 5, 6):
+        site.leg(number)
+        site.put("cdrs", id=100 + number, live_id=number)
+    view = urlencode({"range": "all", "outcome": "missed"})
+    text = site.client().get("/export/call-history?" + urlencode({"view": view})).text
+    links = {
+        word: html.unescape(url) for url, word in re.findall(r'class="chip" href="([^"]+)"[^>]*>(\w+)<', text)
+    }
+    assert "2 rows" in site.client().get(links["CDRs"]).text
+    assert "4 rows" in site.client().get(links["Missed"]).text
+    assert "view" not in links["Messages"]
+
+
 def test_ticks_choose_the_columns_of_the_file_and_keep_their_order(site: Site) -> None:
     usual = site.client().get("/export/call-history").text
     assert ticked(usual)[:3] == ["id", "started_at", "started_local"]
