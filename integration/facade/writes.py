@@ -17,6 +17,7 @@ from flask import Request, Response
 from integration import clock
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
+from integration.dashboard.security import foreign_origin
 from integration.database import Transaction
 from integration.documents import read_page
 from integration.errors import PlatformError, StorageError
@@ -46,6 +47,7 @@ _UNREPEATABLE = ("/apitokens",)
 def write(asked: Asked) -> Response:
     """One write-through. Raises Stop: 400, 403, 409, 413, 422, 502, 504."""
     _check_allowed(asked)
+    check_meant(asked)
     body = _body(asked)
     key = asked.request.headers.get("Idempotency-Key")
     if key is None:
@@ -103,6 +105,19 @@ def _body(asked: Asked) -> bytes | None:
     except orjson.JSONDecodeError as error:
         raise Stop(400, f"The body is not valid JSON: {error}") from None
     return body
+
+
+def check_meant(asked: Asked) -> None:
+    """A browser that was asked for Basic credentials here once sends them along with whatever another site's
+    page makes it post. What such a page can't send without a preflight – any other method, a body that is
+    JSON by its name, X-Auth-Token – is for CORS to allow. Raises Stop."""
+    request, settings = asked.request, asked.house.settings
+    if request.method != "POST" or request.is_json or "Authorization" not in request.headers:
+        return
+    origin = foreign_origin(request, settings.server.public_url)
+    # Not "*": it means pages that bring credentials of their own.
+    if origin is not None and origin not in settings.facade.cors_origins:
+        raise Stop(403, f"This request was sent by {origin}; facade.cors_origins does not name it.")
 
 
 def check_type(request: Request) -> None:

@@ -14,6 +14,7 @@ from integration import clock
 from integration.catalogue import resource
 from integration.errors import StorageFull
 from integration.facade.followup import follow_up
+from integration.house import keys
 from integration.mirror import accepted, records
 from tests.facade.conftest import Room, sample, says
 
@@ -394,3 +395,32 @@ def test_a_new_record_of_two_forms_is_kept_in_both(room: Room, writer: dict[str,
     room.client.patch(f"{room.base}/queues/80002", json={"name": "Newer"}, headers=writer)
     assert room.get("/queues").json["data"][1] == {"id": 80002, "name": "Newer", "ring_time": 20}
     assert room.get("/queues/80002").json["data"] == changed
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+EVIL = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({**FORM, **EVIL}, 403),
+        (EVIL, 403),
+        ({**FORM, "Sec-Fetch-Site": "cross-site"}, 403),
+        (FORM, 200),
+        ({**FORM, "Origin": "http://localhost"}, 200),
+        ({**EVIL, "Content-Type": "application/json"}, 200),
+    ],
+)
+def test_another_sites_page_can_not_write_by_what_the_browser_remembers(
+    room: Room, headers: dict[str, str], status: int
+) -> None:
+    """A browser that was asked for Basic credentials here once sends them along with whatever another page
+    makes it post, unless that needs a preflight, as JSON by its name does."""
+    room.server.routes[f"{room.base}/calls"] = says({"data": {"id": 1}})
+    user_id, secret = keys.add(room.people, "browser", "write")
+    answer = room.client.post(
+        f"{room.base}/calls", data=b'{"to": "442079460001"}', headers=headers, auth=(str(user_id), secret)
+    )
+    assert answer.status_code == status
+    assert room.asked("/calls") == (status == 200)
