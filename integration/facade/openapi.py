@@ -12,30 +12,10 @@ import orjson
 
 from integration import __version__
 from integration.catalogue import OPERATIONS, RESOURCES, resource
-from integration.catalogue.shapes import Field, Operation, Resource
+from integration.catalogue.shapes import Operation, Resource
+from integration.facade.beyond import BEYOND
 from integration.facade.exposure import EXPOSURE, Exposure
-from integration.mirror.filters import OPERATORS
-
-Json = dict[str, Any]
-
-BEYOND = (
-    Operation("settings", "PATCH", "/queues/{id}", "item", "Logs agents in or out of a queue.", "queue",
-              errors=(400, 401, 403, 404), body=(Field("users", "array", "objects {id, status}"),)),
-    Operation("authentication", "GET", "/apitokens", "collection", "The caller's API tokens."),
-    Operation("authentication", "POST", "/apitokens", "item", "Makes an API token.", success=(201,),
-              errors=(400, 401), body=(Field("name", "string", required=True),
-                                       Field("expiry", "integer", "seconds without use"))),
-    Operation("authentication", "DELETE", "/apitokens/{token}", "none", "Destroys a token.", success=(204,),
-              errors=(401, 404)),
-    Operation("storage", "GET", "/faxes/{id}", "item", "One fax.", "fax", errors=(401, 403, 404)),
-    Operation("storage", "GET", "/faxes/{id}.pdf", "file", "The fax.", errors=(401, 403, 404)),
-    Operation("history", "GET", "/transactions", "collection", "Payments."),
-    Operation("history", "GET", "/transactions/{id}", "item", "One payment.", errors=(401, 403, 404)),
-    Operation("history", "GET", "/transactions/{id}.pdf", "unknown", "The invoice, as base64 in JSON.",
-              errors=(400, 401, 403, 404)),
-    Operation("history", "GET", "/conversations", "collection", "Conversations of all channels."),
-)  # fmt: skip
-"""What real clients use although the specification lacks it (observed.md §7); passed through."""
+from integration.facade.schemas import ERROR, FILTER, LINKS, Json, fields_of, record_of
 
 DOCUMENTED = (*OPERATIONS, *BEYOND)
 
@@ -62,7 +42,7 @@ _POLICIES = {
     Exposure.READ_THROUGH: "Asked of the platform each time; its last answer serves while it is away.",
     Exposure.WRITE_THROUGH: "Done by the platform; the mirror knows before the answer leaves.",
     Exposure.DESTRUCTIVE: "Done by the platform, refused with 403 unless `facade.destructive` is set.",
-    Exposure.FILE: "From the archive; fetched and kept when it is not there yet.",
+    Exposure.FILE: "From the archive; what is not there yet is sent on while it is fetched, and kept.",
     Exposure.PUBLIC: "Passed to the platform; needs no credentials.",
     Exposure.LOCAL: "Answered here.",
 }
@@ -96,7 +76,7 @@ def document(base_paths: Sequence[str], max_limit: int) -> Json:
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
             },
             "responses": {"error": _error(None)},
-            "schemas": {"error": _ERROR, **{row.name: _record(row) for row in RESOURCES}},
+            "schemas": {"error": ERROR, **{row.name: record_of(row) for row in RESOURCES}},
         },
     }
 
@@ -143,7 +123,10 @@ def _query_parameters(operation: Operation, max_limit: int) -> list[Json]:
         }
         return [] if operation.public else [key]
     found: list[Json] = []
-    if operation.answer == "collection" and operation.resource is not None:
+    if _has_ranges(operation):
+        spans = {"type": "string", "examples": ["bytes=0-99"]}
+        found = [{"name": "Range", "in": "header", "description": "a part of the file", "schema": spans}]
+    if operation.answer in ("collection", "dictionary") and operation.resource is not None:
         found = _paging(resource(operation.resource), max_limit)
     relations = resource(operation.resource).relations if operation.resource else ()
     for relation in relations:
@@ -167,7 +150,7 @@ def _paging(of: Resource, max_limit: int) -> list[Json]:
             "in": "query",
             "description": "All must hold. `eq` and `ne` take null; dates may be bare; `like` without `%` "
             "means contains.",
-            "content": {"application/json": {"schema": _FILTER}},
+            "content": {"application/json": {"schema": FILTER}},
         },
         _query("sort", "a property", names),
         _query("dir", "order of `sort`", {"type": "string", "enum": ["ASC", "DESC"]}),
@@ -177,30 +160,6 @@ def _paging(of: Resource, max_limit: int) -> list[Json]:
 
 def _query(name: str, about: str, schema: Json) -> Json:
     return {"name": name, "in": "query", "description": about, "schema": schema}
-
-
-_FILTER: Json = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["property", "operator", "value"],
-        "properties": {
-            "property": {"type": "string"},
-            "operator": {"enum": list(OPERATORS)},
-            "value": {"type": ["string", "number", "boolean", "null", "array"]},
-        },
-    },
-    "examples": [[{"property": "calldate", "operator": "gte", "value": "2026-09-01"}]],
-}
-_ERROR: Json = {
-    "type": "object",
-    "required": ["message", "errors"],
-    "properties": {
-        "message": {"type": "string"},
-        "errors": {"type": "array", "items": {"type": ["string", "object"]}},
-    },
-}
-_LINKS: Json = {"type": ["object", "array"]}
 
 
 def _responses(operation: Operation) -> Json:
@@ -216,6 +175,9 @@ def _responses(operation: Operation) -> Json:
         }
         if not found[str(status)]["content"]:
             del found[str(status)]["content"]
+    if _has_ranges(operation):
+        found["206"] = {**found["200"], "description": HTTPStatus(206).phrase}
+        told.add(416)
     ours = {400, 404, 405, 429, 502, 504} | (set() if operation.public else {401, 403})
     if operation.method != "GET":
         ours |= {409, 413, 415, 422, 503}
@@ -224,6 +186,11 @@ def _responses(operation: Operation) -> Json:
         found[str(status)] = _error(example) if example else {"$ref": "#/components/responses/error"}
     found["default"] = {"$ref": "#/components/responses/error"}
     return found
+
+
+def _has_ranges(operation: Operation) -> bool:
+    """Files of the archive; a user's CDRs are made anew each time."""
+    return EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
 
 
 def _error(example: Any) -> Json:
@@ -268,7 +235,7 @@ def _content(operation: Operation, status: int, example: Any) -> Json:
         shape = {
             "type": "object",
             "required": ["data"],
-            "properties": {"data": record, "links": _LINKS},
+            "properties": {"data": record, "links": LINKS},
         }
     elif operation.answer == "message":
         shape = {"type": "object", "properties": {"message": {"type": "string"}}}
@@ -279,7 +246,7 @@ def _content(operation: Operation, status: int, example: Any) -> Json:
 
 
 def _body(operation: Operation) -> Json:
-    record = _object(operation.body or (), required=True)
+    record = fields_of(operation.body or (), required=True)
     schema = {"type": "array", "items": record} if operation.bulk else record
     content: Json = {"schema": schema}
     example = _examples().get(operation.name, {}).get("request")
@@ -289,34 +256,6 @@ def _body(operation: Operation) -> Json:
         "required": any(field.required for field in operation.body or ()),
         "content": {"application/json": content},
     }
-
-
-def _record(row: Resource) -> Json:
-    return {"title": row.title, **({"description": row.about} if row.about else {}), **_object(row.fields)}
-
-
-def _object(fields: Sequence[Field], *, required: bool = False) -> Json:
-    found: Json = {"type": "object", "properties": {field.name: _property(field) for field in fields}}
-    needed = [field.name for field in fields if field.required]
-    if required and needed:
-        found["required"] = needed
-    return found
-
-
-def _property(field: Field) -> Json:
-    types = {"timestamp": "string"}
-    named = [types.get(name, name) for name in dict.fromkeys((field.real_type, field.type))]
-    found: Json = {} if "any" in named else {"type": [*dict.fromkeys(named), "null"]}
-    about = [field.about] if field.about else []
-    if field.type == "timestamp":
-        about.append("'YYYY-MM-DD HH:MM:SS', UTC")
-    if field.item_only:
-        about.append("only in the record's own path")
-    if field.secret:
-        about.append("null for local keys")
-    if about:
-        found["description"] = "; ".join(about)
-    return found
 
 
 @cache

@@ -9,7 +9,8 @@ import orjson
 from flask import Response, render_template
 
 from integration.facade.answers import whole
-from integration.facade.openapi import Json, document
+from integration.facade.openapi import document
+from integration.facade.schemas import Json
 
 
 class Reference:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from integration.catalogue import OPERATIONS, match, methods_for
+from integration.facade.beyond import BEYOND
 from integration.facade.blueprint import base_paths
 from integration.facade.exposure import BEYOND as BEYOND_METHODS
-from integration.facade.openapi import BEYOND, document
+from integration.facade.openapi import document
 from integration.factory import ROOT
 from tests.facade.conftest import FIXTURES, Room, says
 
@@ -71,6 +72,22 @@ def test_a_path_of_the_document_leads_to_its_own_operation(api: dict[str, Any]) 
             assert found is not None
             assert found[0].name == f"{method} {path}"
             assert [p["name"] for p in operation["parameters"] if p["in"] == "path"] == list(found[1])
+
+
+def test_files_of_the_archive_are_described_with_their_parts(api: dict[str, Any]) -> None:
+    partial = {path for method, path, operation in named(api) if "206" in operation["responses"]}
+    assert partial == {
+        "/monitors/{id}.mp3",
+        "/voicemessages/{id}.mp3",
+        "/cdrs/{id}.trace",
+        "/cdrs/{id}.pcap",
+        "/msdrs/{id}.trace",
+        "/msdrs/{id}.pcap",
+    }
+    for path in partial:
+        operation = api["paths"][path]["get"]
+        assert "416" in operation["responses"]
+        assert "Range" in [parameter["name"] for parameter in operation["parameters"]]
 
 
 def test_every_reference_leads_somewhere(api: dict[str, Any]) -> None:
