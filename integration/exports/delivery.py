@@ -82,8 +82,6 @@ def _to_folder(settings: Settings, place: str, parcel: Parcel) -> str:
     try:
         folder = _folder(settings, place)
         folder.mkdir(parents=True, exist_ok=True)
-        # Again, now that it exists: a link in it may lead elsewhere.
-        folder = _folder(settings, place)
     except ValueError as error:
         raise DeliveryFailed(str(error)) from None
     except OSError as error:

@@ -14,6 +14,7 @@ from flask import Blueprint, current_app, jsonify, redirect, request, send_file
 from werkzeug.wrappers import Response
 
 from integration.context import House
+from integration.dashboard import security
 from integration.exports import asking
 from integration.exports.asking import TYPES
 from integration.exports.callers import Caller, Door
@@ -64,7 +65,7 @@ def ask(
         house.house, caller.who, "export asked for", about, f"{rows} rows", address=request.remote_addr or ""
     )
     preparer.wake()
-    if "text/html" in request.headers.get("Accept", ""):
+    if caller.person is not None and "text/html" in request.headers.get("Accept", ""):
         return redirect(PAGE, 303)
     answer = jsonify(told(preparer, one))
     answer.status_code = 202
@@ -129,7 +130,8 @@ class _Routes:
     def remove(self, number: int) -> Response:
         if not self._door.with_key:
             # A browser sends its session wherever another page makes it: its button is a form of ours.
-            raise Stop(401, "A key is needed: HTTP Basic user_id:secret, or the header X-Auth-Token.")
+            status = 403 if security.browser_token(request) else 401
+            raise Stop(status, "A key is needed: HTTP Basic user_id:secret, or the header X-Auth-Token.")
         preparer, one, _ = self._own(number)
         preparer.cancel(one)
         return Response(status=204)

@@ -11,8 +11,7 @@ import logging
 import random
 import tempfile
 import threading
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import IO
 
 from integration import clock
@@ -23,7 +22,6 @@ from integration.exports.delivery import DeliveryFailed, Parcel
 from integration.exports.owing import Owed, given_up, grows, owed
 from integration.house import export_deliveries, export_schedules, people
 from integration.house.export_schedules import Schedule
-from integration.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -33,27 +31,24 @@ EVERY_SECONDS = 30.0
 GAPS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
 """Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""
 
-Deliver = Callable[[Settings, Schedule, Parcel], str]
-
 
 class Schedules:
-    """One per running product. `now` tells the time; `deliver` hands a file over (`delivery.deliver`)."""
+    """One per running product."""
 
-    def __init__(
-        self, parts: House, *, now: Callable[[], datetime] = clock.now, deliver: Deliver = delivery.deliver
-    ) -> None:
+    def __init__(self, parts: House) -> None:
         self._parts = parts
-        self._now = now
-        self._deliver = deliver
         self._lock = threading.Lock()
         self._making = threading.Lock()
         self._under_way: dict[int, threading.Thread] = {}
+        self._broken: dict[int, str] = {}
         self._stopping = False
 
     def run(self) -> None:
         """Begin to deliver whatever is due; returns at once."""
         with self._parts.house.read() as connection:
             schedules = export_schedules.everything(connection)
+        known = {schedule.id for schedule in schedules}
+        self._broken = {number: error for number, error in self._broken.items() if number in known}
         for schedule in schedules:
             if schedule.paused_at is None and self._due(schedule):
                 self._begin(schedule)
@@ -63,25 +58,26 @@ class Schedules:
         with self._lock:
             self._stopping = True
             threads = list(self._under_way.values())
+        deadline = clock.monotonic() + seconds
         for thread in threads:
-            thread.join(seconds)
+            thread.join(max(0.0, deadline - clock.monotonic()))
 
     def trouble(self) -> str | None:
         """What the health report says of schedules; None where all is well."""
         with self._parts.house.read() as connection:
-            failing = export_deliveries.failing(connection)
-        if not failing:
-            return None
-        first = f"{failing[0][1]}: {failing[0][2]}"
-        return first if len(failing) == 1 else f"{len(failing)} fail; {first}"
+            failing = [f"{name}: {error}" for _, name, error in export_deliveries.failing(connection)]
+        failing += [f"schedule {number}: {error}" for number, error in self._broken.items()]
+        if len(failing) > 1:
+            return f"{len(failing)} fail; {failing[0]}"
+        return failing[0] if failing else None
 
     def serve(self, schedule: Schedule) -> None:
         """Deliver what is due of one schedule, until there is nothing more or the target fails."""
         with self._parts.house.read() as connection:
-            dropped = given_up(connection, schedule, self._now())
+            dropped = given_up(connection, schedule, clock.now())
         if dropped is not None:
             one, why = dropped
-            attempt = one.attempt(self._now(), "skipped", why)
+            attempt = one.attempt(clock.now(), "skipped", why)
             export_deliveries.skipped(self._parts.house, attempt, clock.stamp(one.due_at))
         for one in self._due(schedule):
             if self._stopping or not self._serve_one(one):
@@ -98,23 +94,22 @@ class Schedules:
                 thread.start()
 
     def _serve(self, schedule: Schedule) -> None:
-        part = f"schedule {schedule.id}"
         try:
             self.serve(schedule)
-            self._parts.health.unwatch(part)
+            self._broken.pop(schedule.id, None)
         except Exception as error:
             # Nobody waits for this thread: house.db could not be read or written.
-            log.exception("%s", part)
-            self._parts.health.fail(part, error)
+            log.exception("schedule %s", schedule.id)
+            self._broken[schedule.id] = str(error) or type(error).__name__
         finally:
             with self._lock:
                 del self._under_way[schedule.id]
 
     def _due(self, schedule: Schedule) -> list[Owed]:
         """What is to be tried now, the oldest first."""
-        now = clock.stamp(self._now())
+        now = clock.stamp(clock.now())
         with self._parts.house.read() as connection:
-            found = owed(connection, schedule, self._now())
+            found = owed(connection, schedule, clock.now())
         resting = [one for one in found if (one.standing.next_at or "") > now]
         if any(one.standing.holds_all for one in resting):
             return []
@@ -122,7 +117,7 @@ class Schedules:
 
     def _serve_one(self, one: Owed) -> bool:
         """Deliver one period if it can be; False where the others need not be tried."""
-        key, begun, house = one.period.key, self._now(), self._parts.house
+        key, begun, house = one.period.key, clock.now(), self._parts.house
         try:
             with self._parts.mirror.read() as connection:
                 lacking = one.lacking(connection)
@@ -139,12 +134,15 @@ class Schedules:
                 size = file.tell()
                 again = one.standing.again
                 parcel = Parcel(file, name, size, rows, key, one.period.words, lacking, again)
-                said = self._deliver(self._parts.settings, one.schedule, parcel)
+                said = delivery.deliver(self._parts.settings, one.schedule, parcel)
         except Exception as error:
             text = str(error)
             if not isinstance(error, DeliveryFailed | QueryError | rights.NotAllowed):
                 log.exception("schedule %s, %s", one.schedule.id, key)
-                text = text if isinstance(error, SwitchroomError) else f"{type(error).__name__}; see the log"
+                if isinstance(error, OSError):
+                    text = f"the file can't be made ({error.strerror})"
+                elif not isinstance(error, SwitchroomError):
+                    text = f"{type(error).__name__}; the log says more"
             holds_all = not isinstance(error, DeliveryFailed) or error.holds_all
             log.warning("schedule %s, %s: %s", one.schedule.id, key, text)
             export_deliveries.failed(house, one.attempt(begun, "failed", text), holds_all=holds_all)
@@ -157,7 +155,7 @@ class Schedules:
     def _takes_what_there_is(self, one: Owed, lacking: str) -> bool:
         """Whether an incomplete file is to be delivered now; else notes what the period waits for."""
         schedule, standing = one.schedule, one.standing
-        patient = self._now() < one.patience_ends
+        patient = clock.now() < one.patience_ends
         if standing.at_once or not (patient or not schedule.incomplete or standing.partial_at):
             return True
         late = not patient and not schedule.incomplete

@@ -202,6 +202,20 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
     assert [line[1] for line in room.log(schedule)] == ["failed"] * 6 + ["delivered"]
 
 
+def test_a_target_that_is_down_is_not_asked_for_each_period(room: Room, time: Clock, server: Server) -> None:
+    room.schedule(target="put", place=f"{server.url}/in")
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 503)
+    time.set("2026-11-24 12:00:00")
+    room.walked()
+    for _ in range(3):
+        room.deliver()
+    assert len(server.asked) == 1
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 200)
+    time.on(minutes=2)
+    room.deliver()
+    assert [asked.path[-14:-4] for asked in server.asked[1:]] == [f"2026-11-{day}" for day in range(18, 24)]
+
+
 def test_one_that_hangs_blocks_no_other(room: Room, time: Clock, server: Server) -> None:
     let_go = threading.Event()
 
