@@ -139,7 +139,7 @@ def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
         assert desk.client.get(url).status_code == 401
         assert desk.client.get(url, headers={"Accept": "text/html"}).status_code == 302
     assert desk.client.get("/exports/prepared/99/file", headers=ann).status_code == 404
-    assert desk.client.delete(where, headers=ann).status_code == 401, "a session proves no intent"
+    assert desk.client.delete(where, headers=ann).status_code == 403, "a session proves no intent"
     people.set_right(desk.room.people, "ann@example.com", "export", False)
     for url in (where, file):
         assert desk.client.get(url, headers=ann).status_code == 403
