@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS _below (
     read_at TEXT NOT NULL,
     PRIMARY KEY (collection, key, name)
 ) STRICT, WITHOUT ROWID;
+-- serves what is due: few of many calls have notes
+CREATE INDEX IF NOT EXISTS cdrs_noted ON cdrs (id) WHERE nb_notes > 0;
 """
 
 MOST = 500
@@ -26,20 +28,29 @@ MOST = 500
 
 
 def due(
-    connection: sqlite3.Connection, collection: str, name: str, where: str | None, oldest: str
+    connection: sqlite3.Connection,
+    collection: str,
+    name: str,
+    where: str | None,
+    oldest: str,
+    *,
+    old: str,
+    since: str,
 ) -> list[int]:
-    """Keys of present records whose `name` was last read before `oldest` (UTC text) or never; longest ago
-    first. `where` is a property that must be above 0."""
+    """Keys of present records whose `name` was last read before `oldest` (UTC text) or never; never first,
+    the newest of them first. What is dated before `since` is due only when last read before `old`. `where` is
+    a property that must be above 0."""
     of = resource(collection)
     if where is not None and of.field(where) is None:
         raise ValueError(f"{of.name} has no field {where!r}")
     only = f'AND r."{where}" > 0' if where is not None else ""
+    limit = f'CASE WHEN r."{of.date}" < ? THEN ? ELSE ? END' if of.date else "?"
     rows = connection.execute(
         f'SELECT r."{of.key}" FROM "{of.table}" AS r LEFT JOIN _below AS b '
         f'ON b.collection = ? AND b.key = r."{of.key}" AND b.name = ? '
-        f"WHERE r._missing_since IS NULL {only} AND (b.read_at IS NULL OR b.read_at < ?) "
-        "ORDER BY b.read_at LIMIT ?",
-        (collection, name, oldest, MOST),
+        f"WHERE r._missing_since IS NULL {only} AND (b.read_at IS NULL OR b.read_at < {limit}) "
+        f'ORDER BY b.read_at, r."{of.key}" DESC LIMIT ?',
+        (collection, name, *([since, old, oldest] if of.date else [oldest]), MOST),
     )
     return [row[0] for row in rows]
 

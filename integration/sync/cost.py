@@ -79,6 +79,8 @@ def _cells(policy: Policy, settings: Settings) -> str:
     for below in BELOW.values():
         if below.collection == policy.collection and below.seconds is not None:
             besides += f"; {below.name} every {_span(below.seconds)}"
+            if policy.resource.date is not None:
+                besides += f", of old ones every {_span(below.old_seconds)}"
     if policy.resource.key is None and policy.kind == "settings":
         besides = f"no keys: stored whole; beyond {RAW_ROWS:,} records more rarely"
     return f"{new} | every {whole} | {again} | {besides}"

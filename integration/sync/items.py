@@ -10,7 +10,7 @@ from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import below, walks
 from integration.mirror.upsert import Key
 from integration.sync.parts import Parts
-from integration.sync.plan import Below, Policy
+from integration.sync.plan import DAY, OLD_DAYS, Below, Policy
 from integration.sync.storing import Tally, keep_item
 
 
@@ -49,9 +49,17 @@ def read_due_below(parts: Parts, path: Below, tally: Tally) -> int:
     """
     if path.seconds is None:
         return 0
-    oldest = clock.stamp(clock.unix() - path.seconds)
+    now = clock.unix()
     with parts.mirror.read() as connection:
-        keys = below.due(connection, path.collection, path.name, path.where, oldest)
+        keys = below.due(
+            connection,
+            path.collection,
+            path.name,
+            path.where,
+            clock.stamp(now - path.seconds),
+            old=clock.stamp(now - path.old_seconds),
+            since=clock.stamp(now - OLD_DAYS * DAY),
+        )
     for key in keys:
         tally.check()
         asked_at = clock.stamp()

@@ -28,6 +28,8 @@ RAW_ROWS = 20_000
 """A collection without keys can only be read and stored whole: beyond so many records so much more rarely."""
 
 HOUR, DAY = 3600.0, 86400.0
+OLD_DAYS = 35
+"""Records dated earlier change rarely, and they are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +142,15 @@ PLAN: dict[str, Policy] = {
 class Below:
     """A path below each record of a collection, such as '/cdrs/{id}/notes'.
 
-    `seconds`: so often it is read for every present record; None: it is not kept, and `why` not. `where` is a
-    property that must be above 0 for a record to have any; only the records it is true of are read.
+    `seconds`: so often it is read for every present record, `old_seconds` for those dated OLD_DAYS ago or
+    earlier; None: it is not kept, and `why` not. `where` is a property that must be above 0 for a record to
+    have any; only the records it is true of are read.
     """
 
     path: str
     collection: str
     seconds: float | None = None
+    old_seconds: float = 30 * DAY
     where: str | None = None
     why: str = ""
 

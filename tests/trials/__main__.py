@@ -6,6 +6,7 @@
     token   the platform's token dies at random requests; a wrong password
     away    outages of the platform, each kind; then all is caught up
     paging  records come and go during complete walks
+    bigload the first load of a big account: rate, memory, interrupted and gone on with
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import contract, crash, libreoffice, platform
+from tests.trials import bigload, contract, crash, libreoffice, platform
 
 TRIALS = {
     "crash": crash.main,
@@ -24,6 +25,7 @@ TRIALS = {
     "token": platform.token,
     "away": platform.away,
     "paging": platform.paging,
+    "bigload": bigload.main,
     "libreoffice": libreoffice.main,
 }
 SHORT = (
@@ -35,6 +37,8 @@ SHORT = (
     ("away", []),
     ("paging", []),
     ("paging", ["--seed-bug"]),
+    ("bigload", ["--cdrs", "20000"]),
+    ("bigload", ["--cdrs", "20000", "--seed-bug"]),
 )
 
 

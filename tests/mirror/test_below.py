@@ -1,0 +1,56 @@
+"""What lies below records is read again often while they are young, and rarely when they are many and old."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from integration.catalogue import resource
+from integration.documents import Document
+from integration.mirror import below
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import upsert
+
+CDRS = resource("cdrs")
+SINCE, OLD, OLDEST = "2026-10-16 00:00:00", "2026-10-20 00:00:00", "2026-11-19 00:00:00"
+
+
+@pytest.fixture
+def due(tmp_path):
+    mirror = open_mirror(tmp_path / "mirror.db")
+    dates = {1: "2026-01-01 10:00:00", 2: "2026-11-01 10:00:00", 3: "2026-11-19 10:00:00", 4: None}
+    records = [{"id": key, "nb_notes": 1, "calldate": date} for key, date in dates.items()]
+    records.append({"id": 5, "nb_notes": 0, "calldate": "2026-11-19 10:00:00"})
+    documents = [Document(json.dumps(record), record) for record in records]
+    mirror.write(lambda tx: upsert(tx, CDRS, documents, source="sync", asked_at=OLD))
+
+    def due(**read):
+        for key, at in read.items():
+            mirror.write(lambda tx, key=int(key[1:]), at=at: below.put(tx, "cdrs", key, "notes", "[]", at))
+        with mirror.read() as connection:
+            return below.due(connection, "cdrs", "notes", "nb_notes", OLDEST, old=OLD, since=SINCE)
+
+    yield due
+    mirror.close()
+
+
+def test_what_was_never_read_comes_first_the_newest_of_it_before_all(due):
+    assert due() == [4, 3, 2, 1]
+    assert due(k3="2026-11-18 00:00:00") == [4, 2, 1, 3]
+
+
+def test_old_records_wait_longer(due):
+    yesterday = "2026-11-18 23:00:00"
+    assert due(k1=yesterday, k2=yesterday, k3=OLDEST, k4=OLDEST) == [2]
+    assert due(k1="2026-10-19 00:00:00", k2=OLDEST) == [1]
+
+
+def test_the_few_that_have_any_are_found_by_an_index(tmp_path):
+    mirror = open_mirror(tmp_path / "mirror.db")
+    with mirror.read() as connection:
+        plan = connection.execute(
+            "EXPLAIN QUERY PLAN SELECT id FROM cdrs AS r WHERE r._missing_since IS NULL AND r.nb_notes > 0"
+        ).fetchone()[3]
+    mirror.close()
+    assert "cdrs_noted" in plan

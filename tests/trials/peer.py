@@ -1,0 +1,143 @@
+"""A platform of any size that serves generated pages: the simulator holds its records, and is too slow for a
+million of them.
+
+`python -m tests.trials.peer --cdrs 1000000` prints its port. It knows what a walk asks: filters on `id` and
+on the date, sort by `id`, `limit`, `page`. Records are the simulator's, their ids and times made anew; every
+FIFTH CDR has a recording. All else is empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+
+from integration import clock
+from integration.simulator.history import seed_history
+from integration.simulator.world import World
+
+FIFTH = 5
+STEP = 60.0
+"""Seconds between two calls."""
+
+LIVE = 4_278_000_000
+_ID, _DATE, _LEG = 1000000007, "2001-02-03 04:05:06", 1000000009
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Records 1 to `count`, the last dated `end` (Unix seconds), `every` seconds apart."""
+
+    date: str
+    count: int
+    end: float
+    every: float
+    patterns: list[bytes]
+    calls: int
+    """Of how many calls each is the recording."""
+
+    def moment(self, number: int) -> float:
+        return self.end - (self.count - number) * self.every
+
+    def page(self, args: dict[str, str]) -> bytes:
+        lo, hi = 1, self.count
+        for entry in orjson.loads(args.get("filter") or "[]"):
+            lo, hi = self._narrowed(lo, hi, entry)
+        total = max(0, hi - lo + 1)
+        limit, page = int(args.get("limit", 25)), int(args.get("page", 1))
+        skip = (page - 1) * limit
+        if args.get("dir") == "DESC":
+            numbers: Iterator[int] = iter(range(hi - skip, max(lo, hi - skip - limit + 1) - 1, -1))
+        else:
+            numbers = iter(range(lo + skip, min(hi, lo + skip + limit - 1) + 1))
+        records = b",".join(self._record(number) for number in numbers)
+        return b'{"data":[%b],"total":%d,"links":{}}' % (records, total)
+
+    def _narrowed(self, lo: int, hi: int, entry: dict[str, Any]) -> tuple[int, int]:
+        name, operator, value = entry["property"], entry["operator"], entry["value"]
+        if value is None:
+            return 1, 0
+        if name == self.date:
+            # The first record at or after that time.
+            moment = datetime.fromisoformat(value).replace(tzinfo=UTC).timestamp()
+            value = self.count + int(-(-(moment - self.end) // self.every))
+            return (max(lo, value), hi) if operator == "gte" else (lo, min(hi, value - 1))
+        if operator == "in":
+            return 1, 0
+        return (max(lo, value + 1), hi) if operator == "gt" else (lo, min(hi, value - 1))
+
+    def _record(self, number: int) -> bytes:
+        stamp = clock.stamp(int(self.moment(number))).encode()
+        values = {b"id": number, b"leg": LIVE + number * self.calls, b"at": stamp}
+        return self.patterns[number % len(self.patterns)] % values
+
+
+def listings(cdrs: int) -> dict[str, Listing]:
+    world = World(7, None)
+    seed_history(world, 120)
+    end = float(int(clock.unix())) - 120
+    return {
+        "cdrs": Listing("calldate", cdrs, end, STEP, _patterns(world, "cdrs", "calldate"), 1),
+        "monitors": Listing(
+            "timestamp", cdrs // FIFTH, end, STEP * FIFTH, _patterns(world, "monitors", "timestamp"), FIFTH
+        ),
+    }
+
+
+def _patterns(world: World, name: str, date: str) -> list[bytes]:
+    """JSON texts of real-looking records with `%(id)d`, `%(leg)d` and `%(at)b` in the places of theirs."""
+    rng, found = random.Random(1), []
+    records = list(world.collections[name].records.values())
+    for record in rng.sample(records, min(100, len(records))):
+        legs = {key: _LEG for key in ("live_id", "root_live_id") if record.get(key)}
+        # Notes would be asked for one by one, and nobody wrote any.
+        plain = {**record, "nb_notes": 0} if "nb_notes" in record else record
+        text = orjson.dumps({**plain, "id": _ID, date: _DATE, **legs}).replace(b"%", b"%%")
+        for mark, place in ((_ID, b"%(id)d"), (_LEG, b"%(leg)d"), (_DATE, b"%(at)b")):
+            text = text.replace(str(mark).encode(), place)
+        found.append(text)
+    return found
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    known: dict[str, Listing]
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        name = parts.path.removeprefix("/v1.2/")
+        args = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        body = b'{"data":[],"total":0,"links":{}}'
+        if name in self.known:
+            body = self.known[name].page(args)
+        elif name == "me":
+            body = b'{"data":{"id":1000001,"is_root":true}}'
+        self.wfile.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n%b"
+            % (formatdate(clock.unix(), usegmt=True).encode(), len(body), body)
+        )
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.trials.peer")
+    parser.add_argument("--cdrs", type=int, default=1_000_000)
+    Handler.known = listings(parser.parse_args().cdrs)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    print(f"port {server.server_port}", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
