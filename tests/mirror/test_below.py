@@ -47,10 +47,11 @@ def test_old_records_wait_longer(due):
 
 
 def test_the_few_that_have_any_are_found_by_an_index(tmp_path):
-    mirror = open_mirror(tmp_path / "mirror.db")
+    mirror, asked = open_mirror(tmp_path / "mirror.db"), []
     with mirror.read() as connection:
-        plan = connection.execute(
-            "EXPLAIN QUERY PLAN SELECT id FROM cdrs AS r WHERE r._missing_since IS NULL AND r.nb_notes > 0"
-        ).fetchone()[3]
+        connection.set_trace_callback(asked.append)
+        below.due(connection, "cdrs", "notes", "nb_notes", OLDEST, old=OLD, since=SINCE)
+        connection.set_trace_callback(None)
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[-1]}")]
     mirror.close()
-    assert "cdrs_noted" in plan
+    assert "SCAN r USING INDEX cdrs_noted" in plan

@@ -86,7 +86,7 @@ def _load(folder: Path, port: str, options: argparse.Namespace, report: Report) 
     records, work = sum(counts.values()), max(0.01, first.work + second.work)
     size = (folder / "mirror.db").stat().st_size
     return (
-        f"{records:,} records in {seconds:.0f} s, {records / seconds:,.0f} a second, {records / work:,.0f} by "
+        f"{records:,} records in {seconds:.0f} s, {records / seconds:,.0f} a second, {records / work:,.0f} a "
         f"processor second; today there after {today:.1f} s; at most {memory:.0f} MB of memory; "
         f"interrupted at {there:,}, goes on from {noted:,}; {size / 1e6:,.0f} MB on disk"
     )
