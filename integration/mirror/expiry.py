@@ -62,6 +62,8 @@ OLDEST = "1990"
 SLICE = 500
 """Rows removed in one transaction."""
 
+_AMONG = "IN (SELECT value FROM json_each(?))"
+
 _TABLES = {resource.table: resource for resource in RESOURCES if resource.table in ROWS}
 
 
@@ -118,16 +120,25 @@ def _without(document: Document, texts: Sequence[str]) -> Document:
 
 
 # --- removing ------------------------------------------------------------------------------------------
-# Each removes a slice and returns how much; to be called until there is nothing.
+# What is due is found by a reader, all of it in one go, so that the writer is only asked for small removals
+# and nothing is looked at twice.
 
 
-def texts(tx: Transaction, table: str, limit: str) -> int:
-    resource, names = _TABLES[table], TEXTS[table]
-    there = " OR ".join(f"{name} IS NOT NULL" for name in names)
-    due = tx.execute(
-        f'SELECT id, _doc, _item FROM {table} WHERE "{resource.date}" >= ? AND "{resource.date}" < ?'
-        f" AND ({there}) LIMIT ?",
-        (OLDEST, limit, SLICE),
+def old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
+    """Records dated before `limit` that have a text still."""
+    date = _TABLES[table].date
+    there = " OR ".join(f"{name} IS NOT NULL" for name in TEXTS[table])
+    return _column(
+        connection.execute(
+            f'SELECT id FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({there})', (OLDEST, limit)
+        )
+    )
+
+
+def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
+    names = TEXTS[table]
+    found = tx.execute(
+        f"SELECT id, _doc, _item FROM {table} WHERE id {_AMONG}", (json.dumps(keys),)
     ).fetchall()
     cleared = ", ".join(f"{name} = NULL" for name in names)
     tx.executemany(
@@ -137,89 +148,86 @@ def texts(tx: Transaction, table: str, limit: str) -> int:
                 *(text and _without(read_object(text), names).text for text in (row["_doc"], row["_item"])),
                 row["id"],
             )
-            for row in due
+            for row in found
         ],
     )
-    return len(due)
 
 
-def calls(tx: Transaction, store: CallStore, limit: str) -> int:
-    """Calls that were over before `limit`, with all that CDRs, webhooks and polls told of their legs."""
-    over = _column(
-        tx.execute(
+def old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
+    """Calls that were over before `limit` and of which CDRs, webhooks or polls tell still."""
+    return _column(
+        connection.execute(
             "SELECT id FROM _calls AS c WHERE started_at >= ? AND started_at < ? AND state = 'ended'"
             " AND coalesce(ended_at, started_at) < ? AND EXISTS (SELECT 1 FROM _legs AS l"
             " WHERE l.call_id = c.id AND (EXISTS (SELECT 1 FROM cdrs WHERE live_id = +l.leg_id)"
             " OR EXISTS (SELECT 1 FROM _leg_events WHERE leg_id = l.leg_id)"
-            " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id))) LIMIT ?",
-            (OLDEST, limit, limit, SLICE),
+            " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id)))",
+            (OLDEST, limit, limit),
         )
     )
-    among = "IN (SELECT value FROM json_each(?))"
-    legs = _column(tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {among}", (json.dumps(over),)))
+
+
+def remove_calls(tx: Transaction, calls: Sequence[int], store: CallStore) -> None:
+    """With all that CDRs, webhooks and polls told of their legs."""
+    legs = _column(tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_AMONG}", (json.dumps(calls),)))
     which = (json.dumps(legs),)
-    cdrs = _column(tx.execute(f"SELECT id FROM cdrs WHERE live_id {among}", which))
-    _delete(tx, "cdrs", cdrs)
-    tx.execute(f"DELETE FROM _leg_events WHERE leg_id {among}", which)
-    tx.execute(f"DELETE FROM _leg_live WHERE leg_id {among}", which)
-    tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {among}", which)
-    if legs:
-        store.refresh(tx, legs)
-    return len(over)
+    _delete(tx, "cdrs", _column(tx.execute(f"SELECT id FROM cdrs WHERE live_id {_AMONG}", which)))
+    tx.execute(f"DELETE FROM _leg_events WHERE leg_id {_AMONG}", which)
+    tx.execute(f"DELETE FROM _leg_live WHERE leg_id {_AMONG}", which)
+    tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {_AMONG}", which)
+    store.refresh(tx, legs)
 
 
-def rows(tx: Transaction, store: CallStore, table: str, limit: str) -> int:
+def old_rows(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
     """Records dated before `limit`. A CDR stays as long as its call, which may have ended later."""
-    resource = _TABLES[table]
+    date = _TABLES[table].date
     alone = (
         " AND NOT EXISTS (SELECT 1 FROM _legs AS l JOIN _calls AS c ON c.id = l.call_id"
         " WHERE l.leg_id = cdrs.live_id AND (c.state <> 'ended' OR coalesce(c.ended_at, c.started_at) >= ?2))"
         if table == "cdrs"
         else ""
     )
-    keys = _column(
-        tx.execute(
-            f'SELECT id FROM {table} WHERE "{resource.date}" >= ?1 AND "{resource.date}" < ?2'
-            f"{alone} LIMIT {SLICE}",
-            (OLDEST, limit),
+    return _column(
+        connection.execute(
+            f'SELECT id FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2{alone}', (OLDEST, limit)
         )
     )
+
+
+def remove_rows(tx: Transaction, keys: Sequence[int], table: str, store: CallStore) -> None:
     _delete(tx, table, keys, store)
     if table == "sms":
-        tx.execute(
-            "DELETE FROM _sms_events WHERE at < ? OR sms_id IN (SELECT value FROM json_each(?))",
-            (limit, json.dumps(keys)),
-        )
-    return len(keys)
+        tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_AMONG}", (json.dumps(keys),))
 
 
 def leftovers(tx: Transaction, table: str, limit: str) -> None:
-    """What is noted beside a table's rows: unusable records, proofs of days."""
+    """What is noted beside a table's rows: unusable records, proofs of days, what only webhooks told."""
     tx.execute("DELETE FROM _flagged WHERE table_name = ? AND at < ?", (table, limit))
     tx.execute(
         "DELETE FROM _coverage WHERE collection = ? AND day < ? AND day <> '*'",
         (_TABLES[table].collection, limit[:10]),
     )
+    if table == "sms":
+        tx.execute("DELETE FROM _sms_events WHERE at < ?", (limit,))
 
 
 def _delete(tx: Transaction, table: str, keys: Sequence[int], store: CallStore | None = None) -> None:
     """Rows by their ids, what lies below and beside them, and calls as they are without them."""
     resource, which = _TABLES[table], json.dumps(keys)
-    among = "IN (SELECT value FROM json_each(?))"
     fields = LEG_FIELDS.get(table, ()) if store is not None else ()
     legs = [
         leg
         for field in fields
-        for leg in _column(tx.execute(f'SELECT "{field}" FROM {table} WHERE id {among}', (which,)))
+        for leg in _column(tx.execute(f'SELECT "{field}" FROM {table} WHERE id {_AMONG}', (which,)))
         if isinstance(leg, int)
     ]
-    tx.execute(f"DELETE FROM {table} WHERE id {among}", (which,))
-    tx.execute(f"DELETE FROM _below WHERE collection = ? AND key {among}", (resource.collection, which))
-    tx.execute(f"DELETE FROM _deletions WHERE collection = ? AND key {among}", (resource.collection, which))
+    tx.execute(f"DELETE FROM {table} WHERE id {_AMONG}", (which,))
+    tx.execute(f"DELETE FROM _below WHERE collection = ? AND key {_AMONG}", (resource.collection, which))
+    tx.execute(f"DELETE FROM _deletions WHERE collection = ? AND key {_AMONG}", (resource.collection, which))
     for kind in FILES:
         if media.record_path(kind, 0).split("/")[1] == table:
             tx.execute(
-                f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {among}", (kind, which)
+                f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {_AMONG}", (kind, which)
             )
     if store is not None and legs:
         store.refresh(tx, legs)
@@ -234,9 +242,8 @@ def is_over(kind: Kind, path: str, limits: Limits) -> bool:
 def files(connection: sqlite3.Connection, kind: Kind, limit: str) -> list[tuple[int, str]]:
     """Files dated before `limit` that are here or wanted: the record's id, path below data_dir."""
     found = connection.execute(
-        "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone' AND path >= ? AND path < ?"
-        " LIMIT ?",
-        (kind, _first(kind), _end(kind, limit), SLICE),
+        "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone' AND path >= ? AND path < ?",
+        (kind, _first(kind), _end(kind, limit)),
     )
     return [(row[0], row[1]) for row in found]
 

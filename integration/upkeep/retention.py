@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TypeVar
 
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.health import Health
 from integration.house import alert_log, audit, export_deliveries, journal
 from integration.inbox.store import Inbox
 from integration.mirror import expiry
 from integration.mirror.calls.store import CallStore
 from integration.mirror.expiry import Limits
-from integration.mirror.media import Kind
 from integration.settings import Settings
+
+T = TypeVar("T")
 
 NAME = "retention"
 EVERY_SECONDS = 3600.0
@@ -55,52 +57,51 @@ class Keeper:
         try:
             self._remove(removed)
         finally:
-            for what, number in removed.items():
+            for what, number in (+removed).items():
                 audit.record(self._house, NAME, "removed by retention", what, f"{number:,}")
 
     def _remove(self, removed: Counter[str]) -> None:
         for file, holder in expiry.FILES.items():
             if limit := self._limits.of(holder):
-                self._repeat(removed, f"{file} files before {limit}", partial(self._files, file, limit))
+                with self._mirror.read() as connection:
+                    due = expiry.files(connection, file, limit)
+                for some in self._slices(due, removed, f"{file} files before {limit}"):
+                    expiry.remove_files(self._mirror, self._data_dir, file, some)
         if limit := self._limits.of("transcripts"):
             for table in expiry.TEXTS:
-                self._slices(
-                    removed,
-                    f"texts of {table} before {limit}",
-                    partial(expiry.texts, table=table, limit=limit),
-                )
+                with self._mirror.read() as connection:
+                    keys = expiry.old_texts(connection, table, limit)
+                for those in self._slices(keys, removed, f"texts of {table} before {limit}"):
+                    self._mirror.write(partial(expiry.clear_texts, keys=those, table=table))
         if limit := self._limits.of("cdrs"):
-            self._slices(
-                removed, f"calls before {limit}", partial(expiry.calls, store=self._calls, limit=limit)
-            )
+            with self._mirror.read() as connection:
+                keys = expiry.old_calls(connection, limit)
+            for those in self._slices(keys, removed, f"calls before {limit}"):
+                self._mirror.write(partial(expiry.remove_calls, calls=those, store=self._calls))
         for table in expiry.ROWS:
             if limit := self._limits.rows(table):
-                self._slices(
-                    removed,
-                    f"{table} before {limit}",
-                    partial(expiry.rows, store=self._calls, table=table, limit=limit),
-                )
+                with self._mirror.read() as connection:
+                    keys = expiry.old_rows(connection, table, limit)
+                for those in self._slices(keys, removed, f"{table} before {limit}"):
+                    self._mirror.write(
+                        partial(expiry.remove_rows, keys=those, table=table, store=self._calls)
+                    )
                 self._mirror.write(partial(expiry.leftovers, table=table, limit=limit))
         if limit := self._limits.of("inbox"):
-            self._repeat(removed, f"webhooks before {limit}", partial(self._inbox.forget, limit))
+            while not self._stopping.is_set() and (number := self._inbox.forget(limit)):
+                removed[f"webhooks before {limit}"] += number
+                self._health.beat(NAME)
         logs = (("audit", audit), ("logs", journal), ("logs", alert_log), ("logs", export_deliveries))
         for kind, log in logs:
             if limit := self._limits.of(kind):
                 removed[f"{kind} before {limit}"] += self._house.write(partial(log.forget, before=limit))
-        for what in [what for what, number in removed.items() if not number]:
-            del removed[what]
 
-    def _slices(self, removed: Counter[str], what: str, job: Callable[[Transaction], int]) -> None:
-        self._repeat(removed, what, lambda: self._mirror.write(job))
-
-    def _repeat(self, removed: Counter[str], what: str, work: Callable[[], int]) -> None:
-        while not self._stopping.is_set() and (number := work()):
-            removed[what] += number
+    def _slices(self, due: Sequence[T], removed: Counter[str], what: str) -> Iterator[Sequence[T]]:
+        """`due` bit by bit, each counted once it is done with."""
+        for begin in range(0, len(due), expiry.SLICE):
+            if self._stopping.is_set():
+                return
+            some = due[begin : begin + expiry.SLICE]
+            yield some
+            removed[what] += len(some)
             self._health.beat(NAME)
-
-    def _files(self, kind: Kind, limit: str) -> int:
-        with self._mirror.read() as connection:
-            due = expiry.files(connection, kind, limit)
-        if due:
-            expiry.remove_files(self._mirror, self._data_dir, kind, due)
-        return len(due)
