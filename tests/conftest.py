@@ -37,6 +37,20 @@ def pytest_configure() -> None:
     sparing.install()
 
 
+LONG = ("e2e/", "commands/test_whole", "processes/", "sync/test_schedule", "sync/test_reconcile", "browser/")
+"""Files that take long for how many tests they have, longest wait first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files come first: at the end, a worker would go on alone with one of them."""
+    rank = {f"tests/{name}": number for number, name in enumerate(LONG)}
+    items.sort(
+        key=lambda item: min(
+            (at for name, at in rank.items() if item.nodeid.startswith(name)), default=len(rank)
+        )
+    )
+
+
 def pytest_collection_finish() -> None:
     sparing.leave_modules_alone()
 
