@@ -96,7 +96,7 @@ class Preparer:
                     self._thread = threading.Thread(target=self._work, name="prepared exports", daemon=True)
                     self._thread.start()
 
-    def stop(self, seconds: float = 2.0) -> None:
+    def stop(self, seconds: float = 0.5) -> None:
         """End what is under way; the next start begins it again."""
         with self._lock:
             self._stopping = True

@@ -53,7 +53,7 @@ class Schedules:
             if schedule.paused_at is None and self._due(schedule):
                 self._begin(schedule)
 
-    def stop(self, seconds: float = 2.0) -> None:
+    def stop(self, seconds: float = 0.5) -> None:
         """Begin nothing more, and give what is under way so long. What it doesn't end is delivered again."""
         with self._lock:
             self._stopping = True

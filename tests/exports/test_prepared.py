@@ -75,10 +75,11 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        self.free = 10**12
+        self.free, self.asked = 10**12, 0
         monkeypatch.setattr(preparing.shutil, "disk_usage", self._asked)
 
     def _asked(self, _path: object) -> SimpleNamespace:
+        self.asked += 1
         self.reached.set()
         assert self.open.wait(10)
         return SimpleNamespace(free=self.free)
@@ -171,16 +172,18 @@ def test_asking_twice_is_asking_once_and_five_are_enough(desk: Desk, monkeypatch
 
 def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, key = Gate(monkeypatch), desk.room.key("one")
+    monkeypatch.setattr(preparing._Watched.rows, "__defaults__", (5,))
     where = desk.ask(key)
     assert gate.reached.wait(10)
     told = desk.until("running", where, key)
-    assert (told["done"], told["total"]) == (ROWS, ROWS)
+    assert (told["done"], told["total"]) == (5, ROWS)
     assert desk.client.get(told["file"], headers=key).status_code == 409
     assert desk.client.delete(where, headers=key).status_code == 204
     gate.open.set()
     desk.until("cancelled", where, key)
     folder = desk.room.house.settings.storage.data_dir / "prepared"
     wait_for(lambda: not list(folder.iterdir()), "the part to be gone")
+    assert gate.asked == 1, "it ended before the next rows"
 
 
 def test_a_restart_begins_it_again_and_gives_up_in_the_end(
