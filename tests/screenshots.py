@@ -11,6 +11,7 @@ Says so, and ends with 1, where a page is wider than its window or the browser c
 from __future__ import annotations
 
 import argparse
+import logging
 import re
 import shutil
 import sys
@@ -189,6 +190,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     complaints = []
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS

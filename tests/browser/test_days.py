@@ -1,0 +1,172 @@
+"""A day of each of the three people, at the whole product with a simulated platform: the agent who must not
+lose a caller, the owner with five minutes, the back office with Excel."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import openpyxl
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import watch
+from tests.harness import wait_for
+
+pytestmark = pytest.mark.exhaustive
+
+PASSWORD = "a long enough password"  # of an installation of minutes
+PATIENCE = 15_000
+"""Milliseconds for what takes a look-back of the platform."""
+
+
+@pytest.fixture
+def someone(whole, context, problems):
+    """`someone("agent")`: a page, logged in as a person with this role; its complaints fail the test."""
+
+    def enter(role: str):
+        email = f"{role}@days.example.com"
+        whole.product.command("user", "add", email, "--role", role, "--password-stdin", stdin=PASSWORD)
+        page = context.new_page()
+        watch(page, problems)
+        page.goto(whole.product.url + "/login")
+        page.get_by_label("E-mail").fill(email)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(lambda url: "/login" not in url)
+        return page
+
+    yield enter
+    assert problems == []
+
+
+def test_an_agents_day(whole, someone):
+    page, url = someone("agent"), whole.product.url
+    caller = "447700900641"
+
+    # Somebody rings and is answered; who they are and whether they rang before stands on the row.
+    ringing = whole.script("plain_answered", caller=caller, until="ringing", talk_seconds=600)
+    row = page.locator(f"#group-ringing #call-{ringing['root_call_id']}")
+    expect(row).to_contain_text("07700 900641", timeout=PATIENCE)
+    expect(row).to_contain_text("first call")
+    expect(row.locator(".timer")).to_have_text(re.compile(r"^\d:\d\d$"))
+    expect(page.locator("#beside")).to_contain_text("Queues")
+
+    # Another gives up twice: one row of the work list, two tries.
+    for _ in range(2):
+        whole.script("plain_missed", caller="447700900642", instant=True)
+    page.get_by_role("link", name="Missed").first.click()
+    waiting = page.locator("tr.row", has_text="07700 900642")
+    expect(waiting).to_have_count(1, timeout=PATIENCE)
+    expect(waiting.locator(".tries")).to_have_text("2", timeout=PATIENCE)
+    waiting.get_by_role("button", name="Take").click()
+    expect(waiting).to_contain_text("You")
+    waiting.locator("summary").click()
+    waiting.get_by_role("textbox").fill("wants a date")
+    waiting.get_by_role("button", name="Save").click()
+    expect(waiting).to_contain_text("wants a date")
+
+    # The call back is talked: the row leaves by itself, while the page is open.
+    whole.script("outbound", caller="447700900642", ring_seconds=1, talk_seconds=16)
+    expect(waiting).to_have_count(0, timeout=45_000)
+    page.get_by_role("link", name="Done").click()
+    expect(page.locator("tr.row", has_text="07700 900642")).to_contain_text("by a call")
+
+    # A message comes in, is read and answered with a prepared one.
+    whole.simulator.control("POST", "sms", {"from": "447700900643", "message": "Is my bike ready?"})
+    page.goto(f"{url}/messages")
+    thread = page.locator("#threads a", has_text="07700 900643")
+    expect(thread).to_contain_text("Is my bike ready?", timeout=PATIENCE)
+    thread.click()
+    expect(page.locator("#talk")).to_contain_text("Is my bike ready?")
+    page.get_by_label("Prepared message").select_option(index=1)
+    prepared = page.get_by_label("Message", exact=True).input_value()
+    assert prepared
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("#talk .bubble.out").last).to_contain_text(prepared[:20])
+
+    # Everything with one number stands on one line of time; the caller becomes a contact.
+    page.goto(f"{url}/contacts/of/447700900643")
+    expect(page.locator("main")).to_contain_text("Is my bike ready?")
+    page.get_by_label("First name").fill("Nora")
+    page.get_by_role("button", name="Make contact").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Nora")
+    page.goto(f"{url}/messages?with=447700900643")
+    expect(page.get_by_role("heading", name="Nora")).to_be_visible()
+
+
+def test_an_owners_five_minutes(whole, someone):
+    made = whole.script("plain_answered", caller="447700900651", instant=True, recorded=True, talk_seconds=30)
+    whole.script("plain_missed", caller="447700900652", instant=True)
+    page, url = someone("supervisor"), whole.product.url
+
+    # How many, how many missed: every figure leads to its rows.
+    page.goto(f"{url}/reports?range=today")
+    expect(page.locator("main")).to_contain_text("Service level")
+    figure = page.locator(".figures > div", has_text="Missed").last.get_by_role("link").first
+    count = int(figure.inner_text().replace("\u202f", ""))
+    figure.click()
+    expect(page.locator("tr.row")).to_have_count(min(count, 50))
+    expect(page.locator("tr.row").first.locator(".pill")).to_have_text("Missed")
+
+    # One recording, from the middle, faster.
+    page.goto(f"{url}/calls/{made['root_call_id']}?t=10")
+    player = page.locator("[data-player]")
+    wait_for(lambda: page.reload() and player.count() > 0, "the recording")
+    wait_for(lambda: page.evaluate("document.querySelector('audio').currentTime") >= 10, "the tenth second")
+    player.get_by_label("Speed").select_option("1.5")
+    expect(page.locator(".steps")).to_contain_text("Hung up")
+    page.get_by_label("New note").fill("Good example")
+    page.get_by_role("button", name="Add note").click()
+    expect(page.locator("#notes")).to_contain_text("Good example")
+    page.get_by_label("New label").fill("Training")
+    page.get_by_role("button", name="Add", exact=True).click()
+
+    # Found again by its label, its note, and in a view that is kept.
+    page.goto(f"{url}/calls?label=Training")
+    expect(page.locator(f"#call-{made['root_call_id']}")).to_contain_text("Training")
+    page.goto(f"{url}/calls?q=good+example")
+    expect(page.locator(f"#call-{made['root_call_id']}")).to_be_visible()
+    page.get_by_text("Views and columns").click()
+    page.get_by_label("Keep this view as").fill("Examples")
+    page.get_by_role("button", name="Keep", exact=True).click()
+    expect(page.get_by_role("link", name="Examples").first).to_be_visible()
+
+    # Who is in a ring group is changed here, and so on the platform.
+    page.goto(f"{url}/account/ringgroups")
+    page.locator("tbody a.name").first.click()
+    page.get_by_role("link", name="Change").click()
+    page.locator("input[name=users]:checked").first.uncheck()
+    left = page.locator("input[name=users]:checked").count()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("link", name="Change")).to_be_visible()
+    page.get_by_role("link", name="Change").click()
+    expect(page.locator("input[name=users]:checked")).to_have_count(left)
+
+
+def test_a_back_offices_hour_with_excel(whole, someone):
+    for number in range(3):
+        whole.script("plain_answered", caller=f"44770090066{number}", instant=True, talk_seconds=20)
+    page, url = someone("supervisor"), whole.product.url
+    page.goto(f"{url}/calls?range=today&direction=in&outcome=answered&q=44770090066")
+    expect(page.locator("tr.row")).to_have_count(3, timeout=PATIENCE)
+    shown = [row.locator("time").first.get_attribute("title") for row in page.locator("tr.row").all()]
+
+    def fetched(name: str) -> bytes:
+        with page.expect_download() as waiting:
+            page.get_by_role("link", name=name, exact=True).click()
+        return waiting.value.path().read_bytes()
+
+    sheet = openpyxl.load_workbook(io.BytesIO(fetched("Excel"))).worksheets[0]
+    rows = list(sheet.iter_rows(values_only=True))
+    assert len(rows) == 1 + 3
+    # Numbers are text with all their digits; nothing became a figure.
+    found = [cell for row in rows[1:] for cell in row if "90066" in str(cell)]
+    assert all(isinstance(cell, str) for cell in found)
+    assert {f"+44770090066{number}" for number in range(3)} <= set(found)
+    table = list(csv.reader(io.StringIO(fetched("CSV").decode("utf-8-sig"))))
+    assert len(table) == 1 + 3
+    clock_time = re.search(r"\d\d:\d\d:\d\d", shown[0] or "")
+    assert clock_time is not None
+    assert any(clock_time[0] in cell for cell in table[1]), "the zone of the screen"
