@@ -52,7 +52,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    simulator = Simulator("--seed", "5", "--no-traffic")
+    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "6000")
     product = None
     try:
         product = Product(

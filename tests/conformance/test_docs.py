@@ -23,7 +23,7 @@ PYTHON = re.findall(r"^```python\n(.*?)\n```$", TEXT, re.M | re.S)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    simulator = Simulator("--seed", "5", "--no-traffic")
+    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "1000")
     product = None
     try:
         product = Product(
