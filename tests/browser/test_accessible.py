@@ -28,6 +28,8 @@ PAGES = (
     "/account/users",
     "/account/users/1",
     "/reports?range=week",
+    "/exports",
+    "/exports/schedules/new",
     "/system",
     "/system/events/1",
     "/system/journal",
