@@ -5,6 +5,8 @@
             requests made from the facade's OpenAPI document, none answered by a fault of ours
     token   the platform's token dies at random requests; a wrong password
     away    outages of the platform, each kind; then all is caught up
+    trouble every way to fail while everything is read; one collection alone that fails
+    day     24 hours without the platform, moved through: nothing is missing after
     paging  records come and go during complete walks
     bigload the first load of a big account: rate, memory, interrupted and gone on with
     libreoffice
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import bigload, contract, crash, libreoffice, platform
+from tests.trials import bigload, contract, crash, libreoffice, platform, trouble
 
 TRIALS = {
     "crash": crash.main,
@@ -25,6 +27,8 @@ TRIALS = {
     "token": platform.token,
     "away": platform.away,
     "paging": platform.paging,
+    "trouble": trouble.trouble,
+    "day": trouble.day,
     "bigload": bigload.main,
     "libreoffice": libreoffice.main,
 }
@@ -37,6 +41,9 @@ SHORT = (
     ("away", []),
     ("paging", []),
     ("paging", ["--seed-bug"]),
+    ("trouble", []),
+    ("day", []),
+    ("day", ["--seed-bug"]),
     ("bigload", ["--cdrs", "20000"]),
     ("bigload", ["--cdrs", "20000", "--seed-bug"]),
 )

@@ -1,0 +1,220 @@
+"""Promises P11 to P14 further: every kind of trouble, and a day without the platform.
+
+    trouble  each way to fail, at a share of all requests, while everything is read: what is called complete
+             is equal; then one collection alone that fails: no other suffers
+    day      24 hours away while calls go on: hardly asked meanwhile, equal ten minutes after, each
+             record once, the ledger proved
+
+The clockwork runs over real HTTP against the simulator; the day is moved through, not waited for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+import time
+from contextlib import suppress
+
+from integration import clock
+from integration.errors import PlatformError
+from integration.mirror import walks
+from integration.platform_api import retry
+from integration.processes.channel import Progress
+from integration.sync import proof
+from integration.sync.plan import PLAN
+from integration.sync.schedule import Clockwork
+from integration.sync.walking import walk
+from tests.trials.platform import House, Report, _both, _more, until
+
+TROUBLES = (
+    "status=412:0.3",
+    "status=500:0.3",
+    "status=429/0:0.3",
+    "truncate:0.3",
+    "html:0.3",
+    "malformed=json:0.3",
+    "malformed=headers:0.3",
+    "double-row:0.3",
+    "hang=2:0.05",
+)
+CHANGING = "changing totals"
+ALONE = ("status=403", "status=500", "html", "truncate", "hang=2")
+VICTIM = "contacts"
+DAY = 86_400.0
+STEP = 600.0
+"""Seconds of the day that pass at once."""
+
+
+def _options(name: str, arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=f"python -m tests.trials {name}")
+    parser.add_argument("--cdrs", type=int, default=120, help="calls at the platform")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--long", action="store_true", help="every kind of trouble")
+    parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
+    return parser.parse_args(arguments)
+
+
+# --- trouble -----------------------------------------------------------------------------------------
+
+
+def trouble(arguments: list[str]) -> int:
+    options = _options("trouble", arguments)
+    report, told = Report("trouble"), []
+    before, retry.FIRST_GAP = retry.FIRST_GAP, 0.002
+    try:
+        for fault in (*TROUBLES, CHANGING) if options.long else (*TROUBLES[:4], CHANGING):
+            told.append(f"{fault}: {_everything(fault, options, report)} tries")
+        for fault in ALONE if options.long else ALONE[:2]:
+            _alone(fault, options, report)
+    finally:
+        retry.FIRST_GAP = before
+    return report.end("; ".join(told))
+
+
+def _everything(fault: str, options: argparse.Namespace, report: Report) -> int:
+    """Read everything until it is complete; returns how many tries that took."""
+    tries = 0
+    with _both(options) as made:
+        if fault == CHANGING:
+            _change_totals(made)
+        else:
+            made.faults(fault)
+        for policy in PLAN.values():
+            if policy.kind == "live":
+                continue
+            for _ in range(40):
+                tries += 1
+                with suppress(PlatformError):
+                    walk(made.parts, policy)
+                    break
+        made.faults("")
+        different = made.differing()
+        report.check(different == [], f"{fault}: what is called complete is equal, not {different}")
+        report.check(made.complete(), f"{fault}: all is read in the end")
+    return tries
+
+
+def _change_totals(made: House) -> None:
+    """Every other count is one too many or one too few."""
+    real, number = made.platform.page, iter(range(1_000_000))
+
+    def page(*args: object, **options: object) -> object:
+        found = real(*args, **options)  # type: ignore[arg-type]
+        turn = next(number) % 4
+        if found.total and turn in (1, 3):
+            return type(found)(found.documents, found.total + turn - 2, found.rest)
+        return found
+
+    made.platform.page = page  # type: ignore[method-assign, assignment]
+
+
+def _alone(fault: str, options: argparse.Namespace, report: Report) -> None:
+    """One collection fails for good."""
+    with _both(options) as made:
+        made.faults(f"{fault}@/{VICTIM}")
+        clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+        clockwork.start()
+        try:
+            others = [name for name, policy in PLAN.items() if policy.kind != "live" and name != VICTIM]
+
+            def complete() -> bool:
+                with made.mirror.read() as connection:
+                    return all(walks.state_of(connection, name).complete_at for name in others)
+
+            report.check(until(complete, 60), f"{fault} on /{VICTIM} alone: all else is read")
+            standing = made.platform.budget.standing()
+            report.check(standing.open_since is None, f"{fault} on /{VICTIM} alone: the rest is asked freely")
+            with made.mirror.read() as connection:
+                state = walks.state_of(connection, VICTIM)
+            report.check(bool(state.last_error), f"{fault} on /{VICTIM} alone: it says why")
+            off = made.health.report()["facts"].get("collections_off", [])
+            report.check((off == [VICTIM]) == ("403" in fault), f"{fault} on /{VICTIM} alone: off is {off}")
+        finally:
+            clockwork.stop()
+
+
+# --- a day away --------------------------------------------------------------------------------------
+
+
+class _Time:
+    """The product's clocks and the simulator's, which are the same, moved on by hand."""
+
+    def __init__(self) -> None:
+        self._unix, self._monotonic = clock.unix, clock.monotonic
+        self.passed = 0.0
+
+    def __enter__(self) -> _Time:
+        clock.unix = lambda: self._unix() + self.passed
+        clock.monotonic = lambda: self._monotonic() + self.passed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        clock.unix, clock.monotonic = self._unix, self._monotonic
+
+
+def day(arguments: list[str]) -> int:
+    options = _options("day", arguments)
+    report = Report("day")
+    with _Time() as moved, _both(options, SWITCHROOM_PLATFORM__TIMEOUT="20") as made:
+        clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+        if options.seed_bug:
+            # A rest that never ends.
+            clockwork._attempts.backoff.resting = (  # type: ignore[method-assign]
+                lambda name: name == "cdrs" and moved.passed > 0
+            )
+        clockwork.start()
+        try:
+            report.check(until(made.complete, 90), "a first reading of everything")
+            made.faults("status=503")
+            made.simulator.machine.log.clear()
+            begun = clock.unix()
+            came = 0
+            while moved.passed < DAY:
+                moved.passed += STEP
+                _more(made, 2)
+                came += 2
+                _let_jobs_run(clockwork)
+            asked = made.asked()
+            minutes = (clock.unix() - begun) / 60
+            worst, count = (asked.most_common(1) or [("", 0)])[0]
+            report.check(
+                count <= minutes, f"at most a request a minute: {count} to {worst} in {minutes:.0f} min"
+            )
+            made.faults("")
+            back, real = clock.unix(), time.monotonic()
+            caught = until(
+                lambda: _minute(moved, clockwork) and made.differing() == [], 10 if options.seed_bug else 60
+            )
+            took = (clock.unix() - back) / 60
+            report.check(
+                caught and took <= 10, f"all is here {took:.1f} min after; {made.differing()} differ"
+            )
+            with made.mirror.read() as connection:
+                twice = connection.execute("SELECT count(*) - count(DISTINCT id) FROM cdrs").fetchone()[0]
+            report.check(twice == 0, "nothing is here twice")
+            handler = proof.handler(made.parts)
+            result = handler({"resources": list(PLAN)}, Progress(lambda _facts: None, lambda: True))
+            open_ = [one["collection"] for one in result["proofs"] if one["error"] or one["gaps"]]
+            report.check(result["complete"], f"the ledger is proved, not {open_}")
+        finally:
+            clockwork.stop()
+    about = (
+        f"{came} calls in 24 h away, {sum(asked.values())} requests meanwhile, at most {count} to one path; "
+        f"equal {took:.1f} min after ({time.monotonic() - real:.0f} s of the trial)"
+    )
+    found = bool(report.broken)
+    return report.end(about) if not options.seed_bug else int(not found)
+
+
+def _let_jobs_run(clockwork: Clockwork) -> None:
+    """Ten minutes have passed: what is due by its rests runs."""
+    clockwork._make_all_due()
+    threading.Event().wait(0.05)
+
+
+def _minute(moved: _Time, clockwork: Clockwork) -> bool:
+    """A third of a minute more since the platform came back."""
+    moved.passed += 20
+    clockwork._make_all_due()
+    threading.Event().wait(0.4)
+    return True
