@@ -71,7 +71,9 @@ class Query:
     to that key, for a question `in_key_order`; `dense` says that so much matches behind `start` that walking
     the keys finds this page sooner than an index finds all that matches. Every method raises QueryError for a
     property no record has and for a value the property can't have; sqlite3.OperationalError 'interrupted'
-    when the connection's deadline passes.
+    when the connection's deadline passes. `behind` is (value, key, count): so many matching records are known
+    to come up to the one with this value and key, for a question `in_column_order`; records whose value is
+    null are not found behind it.
     """
 
     resource: Resource
@@ -87,12 +89,20 @@ class Query:
     hidden: frozenset[str] = frozenset()
     start: tuple[object, int] | None = None
     dense: bool = False
+    behind: tuple[object, object, int] | None = None
 
     @property
     def in_key_order(self) -> bool:
         """Whether a page can begin behind the key that another ended with."""
         by_key = self.sort is None or self.sort == self.resource.key
         return by_key and self.group_by is None and self.resource.key is not None
+
+    @property
+    def in_column_order(self) -> bool:
+        """Whether a page can begin behind the value, and the key, that another ended with."""
+        sorted_by = self.resource.field(self.sort or "")
+        plain = self.group_by is None and self.resource.key is not None and not self.in_key_order
+        return plain and sorted_by is not None and sorted_by.name not in self.hidden
 
     def also(self, *conditions: Condition | AnyOf) -> Query:
         """The same question, narrowed further."""
@@ -154,6 +164,13 @@ class Query:
         ).fetchone()
         return row[0] or b"", row[1], row[2]
 
+    def value_of(self, connection: sqlite3.Connection, key: object) -> object:
+        """What the record `key` is sorted by."""
+        row = connection.execute(
+            f'SELECT "{self.sort}" FROM "{self.resource.table}" WHERE "{self.resource.key}" = ?', (key,)
+        ).fetchone()
+        return None if row is None else row[0]
+
     def key_behind(
         self, connection: sqlite3.Connection, start: tuple[object, int] | None, count: int
     ) -> object | None:
@@ -190,6 +207,11 @@ class Query:
             sign = "<" if order.endswith("DESC") else ">"
             where += f" AND {'+' if windowed else ''}{key} {sign} {binder.bind(self.start[0])}"
             offset -= self.start[1]
+        elif self.behind is not None and self.in_column_order:
+            column, sign = binder.expression(self.sort or "", "sort"), "<" if self.descending else ">"
+            value, last = binder.bind(self.behind[0]), binder.bind(self.behind[1])
+            where += f" AND {column} {sign}= {value} AND ({column} {sign} {value} OR {key} > {last})"
+            offset -= self.behind[2]
         skip = binder.bind(min(offset, _FAR))
         if windowed:
             # Without the plus SQLite walks the keys from the oldest record on, to spare itself the sort.

@@ -72,7 +72,7 @@ _PLACES_KEPT = 5000
 
 
 class _Places:
-    """Keys in order, by how many records there are up to each."""
+    """Keys in order, or (value, key) of a sorted column, by how many records there are up to each."""
 
     def __init__(self) -> None:
         self._counts: list[int] = []
@@ -114,14 +114,22 @@ class Shortcuts:
     def texts(self, connection: sqlite3.Connection, question: Query) -> list[bytes]:
         """As `question.texts(connection)`."""
         places = self._places_of(connection, question)
-        texts = self._placed(connection, question, places).texts(connection)
+        placed = self._placed(connection, question, places)
+        texts = placed.texts(connection)
+        if placed.behind is not None and len(texts) < question.limit:
+            # Nulls come last in descending order, and are not found behind a value.
+            texts = question.texts(connection)
         if places is not None and len(texts) == question.limit:
-            self._note_end(places, question, orjson.loads(texts[-1]).get(question.resource.key))
+            key = orjson.loads(texts[-1]).get(question.resource.key)
+            if question.in_key_order:
+                self._note_end(places, question, key)
+            elif (value := question.value_of(connection, key)) is not None:
+                self._note_end(places, question, (value, key))
         return texts
 
     def joined(self, connection: sqlite3.Connection, question: Query) -> bytes:
         """The records of `texts`, comma-separated."""
-        if question.group_by is not None:
+        if not question.in_key_order:
             return b",".join(self.texts(connection, question))
         places = self._places_of(connection, question)
         body, count, key = self._placed(connection, question, places).joined(connection)
@@ -134,6 +142,10 @@ class Shortcuts:
         if places is None:
             return question
         before = (question.page - 1) * question.limit
+        if not question.in_key_order:
+            with self._lock:
+                near = places.near(before)
+            return question if near is None else replace(question, behind=(*near[0], near[1]))
         self._walk(connection, question, places, before)
         with self._lock:
             start = places.near(before)
@@ -155,14 +167,15 @@ class Shortcuts:
             places.note(question.page * question.limit, key)
 
     def _places_of(self, connection: sqlite3.Connection, question: Query) -> _Places | None:
-        if not question.in_key_order:
+        if not question.in_key_order and not question.in_column_order:
             return None
         descending = question.descending and question.sort is not None
-        plain = not question.conditions and not question.missing and not descending
+        column = None if question.in_key_order else question.sort
+        plain = not question.conditions and not question.missing and not descending and column is None
         number = _number(connection, "_orders" if plain else "_versions", question)
         if number is None:
             return None
-        asked = (number, plain, _same(question), descending)
+        asked = (number, plain, _same(question), column, descending)
         with self._lock:
             places = self._places.get(asked) or _Places()
             _keep(self._places, asked, places)

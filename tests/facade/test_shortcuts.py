@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -101,6 +102,30 @@ def test_the_next_page_of_a_wide_window_walks_the_keys_and_a_narrow_one_its_inde
             plan = connection.execute(f"EXPLAIN QUERY PLAN {seen[-1]}").fetchall()
             assert found == asked(filter=window, limit="10", page="2").texts(connection)
         assert any("cdrs_calldate" in row["detail"] for row in plan) is index, [row["detail"] for row in plan]
+
+
+@pytest.mark.parametrize("direction", ["ASC", "DESC"])
+@pytest.mark.parametrize("column", ["src", "calldate", "duration", "user_id"])
+def test_a_sorted_page_begins_behind_the_last_with_nulls_ties_and_odd_types(
+    mirror: Database, column: str, direction: str
+) -> None:
+    odd = [None, None, 7, "7", "x", 7.5, True, None, -1, "", "é"]
+    for number in range(201, 256):
+        put(mirror, number, **{column: odd[number % len(odd)]})
+    shortcuts = Shortcuts()
+    with counted(mirror) as (connection, seen):
+        for page in range(1, 33):
+            question = asked(sort=column, dir=direction, limit="5", page=str(page))
+            del seen[:]
+            found = shortcuts.texts(connection, question)
+            skipped = [sql for sql in seen if "OFFSET" in sql and "OFFSET 0" not in sql]
+            expected = question.texts(connection)
+            assert found == expected, page
+            last = json.loads(expected[-1]).get(column) if len(expected) == 5 else None
+            if page > 1 and last is not None:
+                # Only a page that ends with null, begins behind one, or is the last is counted up to.
+                before = dataclasses.replace(question, page=page - 1).texts(connection)
+                assert skipped == [] or json.loads(before[-1]).get(column) is None, page
 
 
 @pytest.fixture
