@@ -88,7 +88,9 @@ def _to_folder(settings: Settings, place: str, parcel: Parcel) -> str:
         raise DeliveryFailed(f"the folder {place or '.'} can't be made ({error.strerror})") from error
     target, part = folder / parcel.name, folder / f".{parcel.name}.part"
     try:
-        with part.open("wb") as file:
+        # Others may write into this folder: a link that they put there is not followed.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
             shutil.copyfileobj(parcel.file, file, 1 << 20)
             file.flush()
             os.fsync(file.fileno())

@@ -201,6 +201,24 @@ def test_put_names_the_file_by_its_period(
     assert "canary" not in told
 
 
+def test_https_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server = Server(context)
+    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 200)
+    try:
+        with pytest.raises(PutFailed, match="certificate is not trusted"):
+            put(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {})
+        assert server.asked == []
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert put(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}) == 200
+        assert [asked.body for asked in server.asked] == [b"abc"]
+    finally:
+        server.close()
+
+
 def test_redirects_are_not_followed(rooms: Any, server: Server) -> None:
     room = rooms()
     server.routes["*"] = lambda asked, reply: reply.content(
@@ -253,6 +271,18 @@ def test_a_folder_is_below_the_allowed_one(rooms: Any, tmp_path: Path) -> None:
     export_schedules.change(room.house, schedule)
     room.deliver()
     assert [path.name for path in (tmp_path / "allowed/out/here").iterdir()] == ["every-day-2026-11-18.csv"]
+
+
+def test_a_link_in_the_folder_is_not_followed(rooms: Any, tmp_path: Path) -> None:
+    room = rooms()
+    schedule = room.schedule()
+    (room.folder / "exports").mkdir()
+    (tmp_path / "victim").write_text("untouched")
+    (room.folder / "exports" / ".every-day-2026-11-18.csv.part").symlink_to(tmp_path / "victim")
+    rooms.due(room)
+    room.deliver()
+    assert (tmp_path / "victim").read_text() == "untouched"
+    assert "can't be written" in room.log(schedule)[0][2]
 
 
 def test_a_file_appears_under_its_name_only_whole(rooms: Any, monkeypatch: pytest.MonkeyPatch) -> None:

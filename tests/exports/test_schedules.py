@@ -75,8 +75,8 @@ def test_the_local_day_is_delivered_once_in_the_schedules_zone(room: Room, time:
 def test_over_both_changes_of_the_clocks_each_local_day_comes_once(room: Room, time: Clock) -> None:
     """At 2:30, which one Sunday has not and another has twice."""
     for begin, end, days in (
-        ("2026-03-27 12:00:00", "2026-03-30 12:00:00", ["27", "28", "29"]),
-        ("2026-10-23 12:00:00", "2026-10-26 12:00:00", ["23", "24", "25"]),
+        ("2026-03-28 12:00:00", "2026-03-30 03:00:00", ["28", "29"]),
+        ("2026-10-24 12:00:00", "2026-10-26 03:00:00", ["24", "25"]),
     ):
         month = begin[:7]
         time.set(begin)

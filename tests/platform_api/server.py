@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Reply:
 class Server:
     """`routes[path](asked, reply)`, or `routes['*']`. `asked` keeps every request."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.routes: dict[str, Callable[[Asked, Reply], None]] = {}
         self.asked: list[Asked] = []
         self.stopping = threading.Event()
@@ -89,12 +90,15 @@ class Server:
             request_queue_size = 128
 
         self._http = Listener(("127.0.0.1", 0), Handler)
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._http.server_port}"
 
     def count(self, path: str) -> int:
         return sum(1 for asked in self.asked if asked.path == path)
