@@ -147,6 +147,7 @@ def shell(person: Person) -> dict[str, Any]:
         counts = live.counts(connection, only)
         change = live.change_number(connection)
         data_age = age(connection, house)
+        away = unreachable_since(connection)
         unheard = audio.count_new(connection, only, heard_here)
     settings = house.settings.dashboard
     return {
@@ -162,6 +163,7 @@ def shell(person: Person) -> dict[str, Any]:
         "counts": counts,
         "change": change,
         "age": data_age,
+        "away": away,
         "zone": settings.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
     }

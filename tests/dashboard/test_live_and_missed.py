@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from datetime import timedelta
 
@@ -346,3 +347,14 @@ def test_a_search_that_takes_too_long_is_cut_and_says_so(site, client, monkeypat
     answer = client.get("/calls?range=all&recorded=1")
     assert answer.status_code == 503
     assert "Narrow it to fewer days" in text(answer)
+
+
+@pytest.mark.parametrize(
+    "path", ["/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts"]
+)
+def test_emptiness_is_not_claimed_while_the_platform_can_not_be_asked(site, client, path):
+    assert "can't be reached" not in html.unescape(client.get(path).text)
+    site.put("_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00")
+    answer = html.unescape(client.get(path).text)
+    assert "The platform can't be reached" in answer
+    assert "1 Jul" in answer
