@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html import unescape
 from typing import Any
 
+import openpyxl
 import pytest
 
 from integration import clock
+from integration.exports import preparing
 from integration.exports.preparing import EXTENSION, Preparer
+from integration.exports.routes import make_blueprint
 from integration.exports.schedules import WAKE
 from integration.house import (
     audit,
@@ -22,6 +26,7 @@ from integration.house import (
 )
 from integration.house.export_deliveries import Attempt
 from tests.dashboard.site import Client, Site
+from tests.harness import wait_for
 
 NEW = "/exports/schedules/new"
 FORM = {
@@ -217,3 +222,25 @@ def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, p
     assert "cancelled" in text(client.get("/exports").text)
     with site.house.read() as connection:
         assert prepared_exports.in_states(connection, "cancelled")
+
+
+def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
+    site: Site, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparing, "MANY", 2)
+    preparer = Preparer(site.parts)
+    site.app.extensions[EXTENSION] = preparer
+    site.app.register_blueprint(make_blueprint(site.parts))
+    for number in range(3):
+        site.call(number + 1, clock.stamp(clock.unix() - 600 - number))
+    (excel,) = re.findall(r'href="(/exports/call-history\.xlsx[^"]*)"', client.get("/calls").text)
+    shown = client.get(unescape(excel))
+    assert shown.url.endswith("/exports")
+
+    def link() -> list[str]:
+        return re.findall(r'href="(/exports/prepared/\d+/file)"', client.get("/exports").text)
+
+    file = client.get(wait_for(link, "the file")[0])
+    assert file.headers["X-Export-Rows"] == "3"
+    assert len(list(openpyxl.load_workbook(io.BytesIO(file.content)).worksheets[0].rows)) == 4
+    preparer.stop()
