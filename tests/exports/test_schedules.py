@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from integration import clock
-from integration.house import audit, export_deliveries, export_schedules, people
+from integration.house import audit, column_sets, export_deliveries, export_schedules, people
 from tests.exports.scheduling import BOSS, Clock, Room
 from tests.harness import wait_for
 from tests.platform_api.server import Server
@@ -271,6 +271,25 @@ def test_weeks_and_months(room: Room, time: Clock) -> None:
     room.walked()
     room.deliver()
     assert list(room.files()) == ["months-2026-11.jsonl", "weeks-2026-W47.csv", "weeks-2026-W48.csv"]
+
+
+def test_a_saved_column_set_is_followed(room: Room, time: Clock) -> None:
+    boss = people.find(room.house, BOSS)
+    assert boss is not None
+    column_sets.save(room.house, boss.id, "cdrs", "Short", ["src", "id"], shared=False)
+    schedule = room.schedule(args={"set": "Short"})
+    room.cdrs("2026-11-18 10:00:00")
+    time.set("2026-11-19 12:00:00")
+    room.walked()
+    room.deliver()
+    assert room.files() == {"every-day-2026-11-18.csv": '"src","id"\r\n"1",1\r\n'}
+    with room.house.read() as connection:
+        (kept,) = column_sets.known(connection, "cdrs", boss.id)
+    column_sets.remove(room.house, kept.id, boss.id)
+    time.set("2026-11-20 12:00:00")
+    room.walked()
+    room.deliver()
+    assert "no column set called 'Short'" in room.log(schedule)[1][2], "rather than other columns in silence"
 
 
 def test_paused_it_delivers_nothing_and_goes_on_with_what_comes(room: Room, time: Clock) -> None:
