@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 
-from integration import database_files
 from integration.errors import PlatformError, StorageError
 from integration.settings import Settings
 
@@ -20,7 +18,6 @@ def same_customer(settings: Settings) -> bool:
     kept = _kept(settings)
     if kept is None:
         return False
-    # The supervisor asks, which goes without what talks to the platform (processes/supervisor.py).
     from integration.platform_api.client import Platform
 
     platform = Platform(settings.platform.model_copy(update={"timeout": SECONDS}))
@@ -34,6 +31,11 @@ def same_customer(settings: Settings) -> bool:
 
 
 def _kept(settings: Settings) -> str | None:
+    # The supervisor asks, if ever: it goes without databases and what talks to the platform.
+    import sqlite3
+
+    from integration import database_files
+
     try:
         with database_files.look_at(settings.storage.data_dir / "mirror.db") as connection:
             row = connection.execute("SELECT customer_id FROM me LIMIT 1").fetchone()
