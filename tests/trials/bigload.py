@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sqlite3
 import sys
 import tempfile
@@ -54,7 +53,7 @@ def _load(folder: Path, port: str, options: argparse.Namespace, report: Report) 
     half = options.cdrs // 3
     wait_for(lambda: first.ended or _count(folder, "cdrs") >= half, "a third of the calls", TIMEOUT)
     report.check(not first.ended, "there was something to interrupt")
-    first.process.popen.send_signal(signal.SIGINT)
+    first.process.popen.terminate()
     first.process.popen.wait(30)
     there, noted = _count(folder, "cdrs"), _walked(folder)
     report.check(noted is not None and 0 < noted <= there, f"it is noted how far it came, not {noted}")
