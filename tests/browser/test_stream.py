@@ -1,0 +1,106 @@
+"""The live stream as a browser lives with it: restarts, sleep, tabs, and what pages say of the data's age."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from integration import clock
+from integration.live import stream
+from tests.browser.conftest import watch
+from tests.harness import Product
+
+PASSWORD = "a long enough password"  # of an installation of minutes
+
+
+def ring(site, leg: int) -> None:
+    site.event("call.ringing", leg, clock.stamp(), state="RINGING")
+
+
+def test_a_connection_that_died_in_silence_is_opened_again_and_catches_up(browse, site, page):
+    page.clock.install()
+    page.route("**/live/stream**", lambda route: None, times=1)  # never answered, as after a sleep
+    browse("/")
+    ring(site, 41)
+    expect(page.get_by_text("No calls right now")).to_be_visible()
+    page.clock.run_for(60_000)
+    expect(page.locator("#call-41")).to_be_visible()
+
+
+def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(browse, site, page, problems):
+    browse("/")
+    other = page.context.new_page()
+    watch(other, problems)
+
+    def late(route):
+        answer = route.fetch()
+        ring(site, 42)
+        expect(page.locator("#call-42")).to_be_visible()  # the reader has told of it
+        route.fulfill(response=answer)
+
+    other.route(site.url + "/", late)
+    other.goto(site.url + "/")
+    expect(other.locator("#call-42")).to_be_visible()
+    assert site.hub.watchers == 1
+
+
+def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, site, page, monkeypatch):
+    monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)
+    site.put("_walks", collection="cdrs", last_success_at=clock.stamp(clock.unix() - 7200))
+    browse("/contacts")
+    age = page.locator("#age")
+    expect(age).to_contain_text("2 h ago")
+    sql = "UPDATE _walks SET last_success_at = ?"
+    site.mirror.write(lambda tx: tx.execute(sql, (clock.stamp(),)))
+    expect(age).to_contain_text(re.compile(r"data from \d+ s ago"))
+
+
+@pytest.mark.exhaustive
+def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(browse, site, page, problems):
+    browse("/")
+    ring(site, 41)
+    expect(page.locator("#call-41")).to_be_visible()
+    page.route("**/live/stream**", lambda route: route.abort())
+    with page.expect_event("requestfailed"):
+        for subscription in list(site.hub._subscriptions):
+            subscription._close()
+    ring(site, 42)
+    page.unroute("**/live/stream**")
+    expect(page.locator("#call-42")).to_be_visible(timeout=20_000)
+    assert all("ERR_FAILED" in one for one in problems)
+    problems.clear()
+
+
+@pytest.mark.exhaustive
+def test_a_page_outlives_a_restart_of_the_server_without_being_loaded_again(tmp_path, page):
+    product = Product(tmp_path / "data")
+
+    def told(number: int) -> str:
+        now = clock.stamp()
+        event = {"id": f"t.{number}", "event_time": now, "event_name": "call.ringing", "state": "RINGING"}
+        call = {"call_id": number, "start_time": now, "connected_at": None, "destination": "in"}
+        ends = {"src": "447700900101", "src_id": "0", "dst": "442079460002", "dst_id": "10002"}
+        body = json.dumps({**event, **call, **ends, "context": "LOCAL_USER"}).encode()
+        assert product.client.ask("POST", product.webhook_path, body)[0] == 200
+        return f"#call-{number}"
+
+    try:
+        added = product.command(
+            "user", "add", "a@example.com", "--role", "agent", "--password-stdin", stdin=PASSWORD
+        )
+        assert added.returncode == 0, added.stderr
+        page.goto(product.url + "/login")
+        page.get_by_label("E-mail").fill("a@example.com")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator(told(901))).to_be_visible(timeout=15_000)
+        page.evaluate("window.stillHere = true")
+        product.stop()
+        product = Product(tmp_path / "data", port=product.port)
+        expect(page.locator(told(902))).to_be_visible(timeout=40_000)
+        assert page.evaluate("window.stillHere")
+    finally:
+        product.stop()
