@@ -111,6 +111,13 @@ class Shortcuts:
                 _keep(self._totals, asked, known)
         return known
 
+    def _note_total(self, connection: sqlite3.Connection, question: Query, count: int) -> None:
+        """A page that is not full ends what matches: nothing is left to count."""
+        version = _number(connection, "_versions", question)
+        if version is not None and count < question.limit and (count or question.page == 1):
+            with self._lock:
+                _keep(self._totals, (version, _same(question)), (question.page - 1) * question.limit + count)
+
     def texts(self, connection: sqlite3.Connection, question: Query) -> list[bytes]:
         """As `question.texts(connection)`."""
         places = self._places_of(connection, question)
@@ -119,6 +126,7 @@ class Shortcuts:
         if placed.behind is not None and len(texts) < question.limit:
             # Nulls come last in descending order, and are not found behind a value.
             texts = question.texts(connection)
+        self._note_total(connection, question, len(texts))
         if places is not None and len(texts) == question.limit:
             key = orjson.loads(texts[-1]).get(question.resource.key)
             if question.in_key_order:
@@ -133,6 +141,7 @@ class Shortcuts:
             return b",".join(self.texts(connection, question))
         places = self._places_of(connection, question)
         body, count, key = self._placed(connection, question, places).joined(connection)
+        self._note_total(connection, question, count)
         if places is not None and count == question.limit:
             self._note_end(places, question, key)
         return body

@@ -99,7 +99,8 @@ def test_the_next_page_of_a_wide_window_walks_the_keys_and_a_narrow_one_its_inde
         with counted(mirror) as (connection, seen):
             for page in ("1", "2"):
                 found = shortcuts.texts(connection, asked(filter=window, limit="10", page=page))
-            plan = connection.execute(f"EXPLAIN QUERY PLAN {seen[-1]}").fetchall()
+            read = next(sql for sql in reversed(seen) if "_doc" in sql)
+            plan = connection.execute(f"EXPLAIN QUERY PLAN {read}").fetchall()
             assert found == asked(filter=window, limit="10", page="2").texts(connection)
         assert any("cdrs_calldate" in row["detail"] for row in plan) is index, [row["detail"] for row in plan]
 
@@ -197,6 +198,21 @@ def test_the_total_is_counted_once(mirror: Database) -> None:
         for page in ("1", "2", "3"):
             assert shortcuts.total(connection, asked(limit="10", page=page)) == 100
     assert len([sql for sql in seen if "count(*)" in sql and "WHERE _missing_since IS NOT NULL" in sql]) == 1
+
+
+@pytest.mark.parametrize("args", [{"group_by": "src"}, {"sort": "src"}, {}])
+def test_a_page_that_is_not_full_tells_the_total(mirror: Database, args: dict[str, str]) -> None:
+    few = json.dumps([{"property": "id", "operator": "lte", "value": 25}])
+    for page, limit in (("1", "30"), ("3", "10")):
+        shortcuts = Shortcuts()
+        question = asked(filter=few, limit=limit, page=page, **args)
+        with counted(mirror) as (connection, seen):
+            shortcuts.texts(connection, question)
+            told = shortcuts.total(connection, question)
+            looked = [sql for sql in seen if sql.startswith("SELECT count(*)")]
+            assert told == question.total(connection)
+        # Beyond the last page nothing is told.
+        assert bool(looked) is ("group_by" in args and page == "3")
 
 
 def test_new_changed_and_deleted_records_are_seen_at_once(mirror: Database) -> None:

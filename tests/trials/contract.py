@@ -119,7 +119,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", metavar="NAME", help="one operation, such as 'GET /cdrs'")
     options = parser.parse_args(arguments)
     tally, begun = Tally(), time.monotonic()
-    simulator = Simulator("--seed", "3", "--no-traffic")
+    simulator = Simulator("--seed", "3", "--no-traffic", "--cdrs", "3000")
     try:
         with tempfile.TemporaryDirectory() as folder:
             product = Product(
