@@ -147,7 +147,8 @@ def _letter(smtp: Smtp, addresses: list[str], schedule: Schedule, parcel: Parcel
     subject = f"{incomplete}{schedule.name}, {parcel.words}"
     letter = mail.letter(smtp, addresses, subject, message_id(smtp.from_ or "", schedule, parcel))
     letter["X-Export-Rows"] = str(parcel.rows)
-    lines = [f"{schedule.name}, {parcel.words} ({schedule.zone}): {parcel.rows:,} rows in {parcel.name}."]
+    rows = "1 row" if parcel.rows == 1 else f"{parcel.rows:,} rows"
+    lines = [f"{schedule.name}, {parcel.words} ({schedule.zone}): {rows} in {parcel.name}."]
     if parcel.lacking:
         lines += ["", f"This file is not complete: {parcel.lacking}. The complete one follows."]
     letter.set_content("\n".join(lines) + "\n")

@@ -82,7 +82,7 @@ def test_a_letter_has_the_file_and_says_what_it_is(rooms: Any) -> None:
     assert attached.get_filename() == "tägliche-anrufe-2026-11-18.csv"
     assert attached.get_content_type() == "text/csv"
     assert b"2026-11-18 11:00:00" in attached.get_payload(decode=True)
-    assert "1 rows" in letter.get_body().get_content()
+    assert "1 row in tägliche-anrufe-2026-11-18.csv" in letter.get_body().get_content()
 
 
 def test_sent_again_after_a_crash_it_has_the_same_message_id(

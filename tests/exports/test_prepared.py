@@ -190,13 +190,16 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, ann = Gate(monkeypatch), desk.person("ann")
+    monkeypatch.setattr(preparing._Watched.rows, "__defaults__", (5,))
     where = desk.ask(ann)
     assert gate.reached.wait(10)
     folder = desk.room.house.settings.storage.data_dir / "prepared"
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
-    desk.preparer.stop(0)
+    first = desk.preparer
+    first.stop(0)
     gate.open.set()
-    wait_for(lambda: not list(folder.glob("*.part")), "the first process to end")
+    wait_for(lambda: first._thread is None, "the first process to end")
+    assert [path.name for path in folder.iterdir()] == ["77.xlsx"]
     desk.restart()
     desk.preparer.run()
     desk.until("done", where, ann)
