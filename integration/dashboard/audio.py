@@ -12,7 +12,7 @@ from integration.dashboard import replies, shell, through
 from integration.dashboard.guard import current_person, needs
 from integration.dashboard.through import Said
 from integration.house import heard
-from integration.mirror import audio, one_call
+from integration.mirror import audio, one_call, search
 from integration.mirror.audio import AudioKind, Place, Wanted
 
 blueprint = Blueprint("audio", __name__)
@@ -49,7 +49,7 @@ def hear(number: int) -> Response:
     house.house.write(lambda tx: heard.mark(tx, number, me))
     said = Said(None)
     if folder is not None:
-        body = [{"id": number, "folder": str(folder)}]
+        body = [{"id": number, "folder": folder}]
         said = through.send("PATCH", "/voicemessages", body, collection="voicemessages")
     message = "Heard." if said.done else f"Heard, as far as Switchroom goes. {said.message}".strip()
     return replies.done(message, f"/voicemail#voicemail-{number}")
@@ -62,6 +62,8 @@ def _list(kind: AudioKind, path: str) -> str:
     with this_house().house.read() as connection:
         listened = tuple(heard.ids(connection))
     wanted = Wanted(find, state, request.args.get("new") == "1", listened, shell.only_user())
+    if find and kind == "recording":
+        search.catch_up(this_house().mirror)
     with this_house().mirror.read(seconds=READ_SECONDS) as connection:
         rows = audio.page(connection, kind, wanted, _place(), audio.PAGE + 1)
         files = audio.states(connection, kind)

@@ -60,8 +60,14 @@ def index() -> str:
         request.args.get("after"), "after"
     )
     with house.mirror.read(seconds=READ_SECONDS) as connection:
+        asked = history.searched(connection, asked)
         page = history.page(connection, asked, cursor)
-        total = history.count(connection, asked)
+        if cursor is None and page.older is None:
+            # The page is all there is.
+            total, whole = len(page.rows), True
+        else:
+            total, whole = history.count_some(connection, asked)
+            total = max(total, len(page.rows))
         elsewhere = 0
         if not total and (asked.since or asked.until):
             elsewhere = history.count(connection, asked.without_range())
@@ -91,7 +97,7 @@ def index() -> str:
         days=_by_day(page.rows),
         calls=page,
         total=total,
-        more_than=history.COUNTED if total > history.COUNTED else None,
+        more_than=None if whole else total,
         elsewhere=elsewhere,
         anything=anything,
         people=people,

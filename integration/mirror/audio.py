@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from integration.mirror import search
+
 AudioKind = Literal["recording", "voicemail"]
 Place = tuple[str, int]
 """Where a page ended: time (text UTC) and id of its last row."""
 
 PAGE = 24
+
+
+TABLES = """
+-- serves the count of new messages on every page
+CREATE INDEX IF NOT EXISTS voicemessages_new ON voicemessages (id) WHERE is_new IN (1, '1', 'true');
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, 
   LEFT JOIN _legs l ON l.leg_id = m.live_id LEFT JOIN _calls c ON c.id = l.call_id
   LEFT JOIN media f ON f.kind = 'recording' AND f.record_id = m.id
  WHERE (:only IS NULL OR m.user_id = :only)
+   AND {among}
    AND (:text = '' OR m.transcript LIKE :like ESCAPE '\\' OR m.summary LIKE :like ESCAPE '\\'
         OR m.caller LIKE :like ESCAPE '\\' OR m.called LIKE :like ESCAPE '\\'
         OR c.party_name LIKE :like ESCAPE '\\' OR c.user_name LIKE :like ESCAPE '\\'
@@ -83,9 +92,12 @@ def page(
     plain = wanted.text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     digits = "".join(c for c in wanted.text if c.isdigit())
     at, number = before or (None, None)
+    among = _among(connection, wanted.text) if kind == "recording" else None
+    recordings = _RECORDINGS.format(among="1" if among is None else _AMONG)
     return connection.execute(
-        _RECORDINGS if kind == "recording" else _VOICEMAIL,
+        recordings if kind == "recording" else _VOICEMAIL,
         {
+            "among": among,
             "only": wanted.only_user,
             "text": plain,
             "like": f"%{plain}%",
@@ -100,12 +112,34 @@ def page(
     ).fetchall()
 
 
+_AMONG = "m.id IN (SELECT value FROM json_each(:among))"
+FEW = 2000
+
+
+def _among(connection: sqlite3.Connection, text: str) -> str | None:
+    """JSON: the only recordings that may have `text`, by the index of calls; None where that would be many,
+    or a word is too short for it. Reading all recordings takes seconds."""
+    asked = search.wanted(text, None)
+    if asked is None or min(len(word) for word in text.split()) < 3 or search.common(connection, asked, FEW):
+        return None
+    rows = connection.execute(
+        "SELECT m.id FROM _calls_search s JOIN _legs l ON l.call_id = s.rowid"
+        " JOIN monitors m ON m.live_id = +l.leg_id WHERE s._calls_search MATCH ?"
+        # Of no call that we know: without its id, or from before the oldest call that is kept.
+        " UNION SELECT id FROM monitors WHERE live_id IS NULL OR live_id = 0"
+        " UNION SELECT id FROM monitors"
+        "  WHERE timestamp < (SELECT coalesce(min(started_at), '9999') FROM _calls)",
+        (asked.match,),
+    )
+    return json.dumps([row[0] for row in rows])
+
+
 def states(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
     """How many files are in which state."""
     return dict(
         tuple(row)
         for row in connection.execute(
-            "SELECT state, count(*) FROM media WHERE kind = ? GROUP BY state", (kind,)
+            "SELECT state, files FROM _media_tally WHERE kind = ? AND files > 0", (kind,)
         )
     )
 
@@ -121,7 +155,7 @@ def count_new(connection: sqlite3.Connection, only_user: int | None, heard: Sequ
     return int(row[0])
 
 
-def heard_folder(connection: sqlite3.Connection) -> int | None:
+def heard_folder(connection: sqlite3.Connection) -> str | None:
     """The folder that heard messages of this account lie in and new ones don't; None while nothing tells.
     What the platform's folders are is not documented."""
     row = connection.execute(
@@ -130,4 +164,4 @@ def heard_folder(connection: sqlite3.Connection) -> int | None:
         "                     WHERE is_new IN (1, '1', 'true') AND folder IS NOT NULL)"
         " GROUP BY folder ORDER BY count(*) DESC LIMIT 1"
     ).fetchone()
-    return int(row[0]) if row is not None else None
+    return str(row[0]) if row is not None else None

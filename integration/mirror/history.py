@@ -6,6 +6,7 @@ that calls which arrive between two pages are neither shown twice nor skipped.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from dataclasses import dataclass, replace
@@ -30,9 +31,13 @@ CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outco
 
 PAGE = 50
 MANY = 5000
-"""Above so many matches of a search the order is read from the index on started_at and each row compared."""
+"""Above so many matches of a search the order is read from the index on started_at and each row compared, and
+other filters are counted among so many only."""
 COUNTED = 100_000
-"""Counting stops here; the page says 'more than'."""
+"""Counting stops here, at so many calls that match or that have to be
+read; the page says 'more than'."""
+SPANS = 30
+"""Spans of hours that a page is looked for in first: the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +95,21 @@ class CallFilter:
     """JSON: ids of legs whose notes or labels have what `wanted` looks for."""
     hours: str | None = None
     """JSON: spans of UTC text [[since, until), …], of which the call began in one."""
+    found: str | None = None
+    """JSON: ids of calls that have what `wanted` looks for (`searched`): some; all if `found_all`."""
+    found_all: bool = True
     only_user: int | None = None
     """Narrows to the calls of this platform user, whatever else is asked (`dashboard.agents_see = own`)."""
 
     def without_range(self) -> CallFilter:
         return replace(self, since=None, until=None)
+
+    @property
+    def unserved(self) -> bool:
+        """Whether no index leads to these calls, so that all of the range have to be read."""
+        if self.user_id or self.only_user or self.party or self.hours or self.labelled or self.voicemail:
+            return False
+        return self.outcome is None or self.outcome == "internal"
 
     def where(self) -> tuple[list[str], list[Any]]:
         """Conditions on `c` and their values, the search apart."""
@@ -171,7 +186,18 @@ def page(
     connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | None = None, size: int = PAGE
 ) -> Page:
     """One page of calls. Without a cursor the newest."""
-    conditions, values = _matching(connection, asked, ordered=True)
+    if asked.hours is not None and (cursor is None or cursor.way == "before"):
+        spans = [span for span in json.loads(asked.hours) if cursor is None or span[0] <= cursor.started_at]
+        if len(spans) > SPANS:
+            newest = _page(connection, replace(asked, hours=json.dumps(spans[-SPANS:])), cursor, size)
+            if newest.older is not None:
+                return newest
+    return _page(connection, asked, cursor, size)
+
+
+def _page(connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | None, size: int) -> Page:
+    source, spans = _source(asked)
+    conditions, values = _matching(connection, replace(asked, hours=None), ordered=True)
     ascending = cursor is not None and cursor.way == "after"
     if cursor is not None:
         conditions.append(f"(c.started_at, c.id) {'>' if ascending else '<'} (?, ?)")
@@ -179,8 +205,8 @@ def page(
     order = "ASC" if ascending else "DESC"
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = connection.execute(
-        f"SELECT c.* FROM _calls c {where} ORDER BY c.started_at {order}, c.id {order} LIMIT ?",
-        [*values, size + 1],
+        f"SELECT c.* FROM {source} {where} ORDER BY c.started_at {order}, c.id {order} LIMIT ?",
+        [*spans, *values, size + 1],
     ).fetchall()
     more = len(rows) > size
     rows = rows[:size]
@@ -198,15 +224,54 @@ def page(
     )
 
 
+def _source(asked: CallFilter) -> tuple[str, list[str]]:
+    """Where calls are read from, and its values. Spans of hours lead: each is a piece of an index."""
+    if asked.hours is None:
+        return "_calls c", []
+    within = "c.started_at >= s.value ->> 0 AND c.started_at < s.value ->> 1"
+    return f"json_each(?) AS s CROSS JOIN _calls AS c ON {within}", [asked.hours]
+
+
 def count(connection: sqlite3.Connection, asked: CallFilter, limit: int = COUNTED) -> int:
     """How many calls match; counting stops at `limit` + 1."""
-    conditions, values = _matching(connection, asked, ordered=False)
+    source, spans = _source(asked)
+    conditions, values = _matching(connection, replace(asked, hours=None), ordered=False)
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     row = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM _calls c {where} LIMIT ?)",
-        [*values, limit + 1],
+        f"SELECT count(*) FROM (SELECT 1 FROM {source} {where} LIMIT ?)",
+        [*spans, *values, limit + 1],
     ).fetchone()
     return int(row[0])
+
+
+def count_some(connection: sqlite3.Connection, asked: CallFilter) -> tuple[int, bool]:
+    """How many calls match, and whether that is all of them: no page waits for a million rows to be read."""
+    whole = asked.found_all
+    if asked.wanted is None and asked.unserved:
+        until = "9999" if asked.until is None else asked.until
+        row = connection.execute(
+            "SELECT started_at FROM _calls WHERE started_at >= ? AND started_at < ?"
+            " ORDER BY started_at DESC LIMIT 1 OFFSET ?",
+            (asked.since or "", until, COUNTED),
+        ).fetchone()
+        if row is not None:
+            asked, whole = replace(asked, since=row[0]), False
+    number = count(connection, asked)
+    return min(number, COUNTED), whole and number <= COUNTED
+
+
+def searched(connection: sqlite3.Connection, asked: CallFilter) -> CallFilter:
+    """`asked` with what the index of texts found, so that page and count need not both look there: all of it,
+    or some where that is much."""
+    if asked.wanted is None:
+        return asked
+    rows = connection.execute(
+        # In the order of the index: the other way round it would be read whole.
+        "SELECT rowid FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?",
+        (asked.wanted.match, MANY + 1),
+    ).fetchall()
+    found = json.dumps([row[0] for row in rows[:MANY]])
+    return replace(asked, found=found, found_all=len(rows) <= MANY)
 
 
 def matching(
@@ -229,7 +294,10 @@ def _matching(
     if asked.wanted is None:
         return conditions, values
     found: list[Any] = []
-    if ordered and _common(connection, asked.wanted):
+    if asked.found is not None and (asked.found_all or not ordered):
+        condition = "c.id IN (SELECT value FROM json_each(?))"
+        found.append(asked.found)
+    elif ordered and (not asked.found_all or search.common(connection, asked.wanted, MANY)):
         text = "(SELECT s.text FROM _calls_search s WHERE s.rowid = c.id)"
         groups = []
         for group in asked.wanted.groups:
@@ -245,15 +313,6 @@ def _matching(
     conditions.append(condition)
     values += found
     return conditions, values
-
-
-def _common(connection: sqlite3.Connection, wanted: Wanted) -> bool:
-    """Whether so many calls match that reading in order and comparing reaches a full page sooner."""
-    found = connection.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?)",
-        (wanted.match, MANY + 1),
-    ).fetchone()[0]
-    return bool(found > MANY)
 
 
 # --- around one call ---------------------------------------------------------------------------------

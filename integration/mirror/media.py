@@ -45,6 +45,32 @@ CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS 
 """
 """`_checks` is checks.py's."""
 
+
+def _tally(row: str, way: str) -> str:
+    return (
+        f"INSERT INTO _media_tally SELECT {row}.kind, {row}.state, 0, 0 WHERE NOT EXISTS"
+        f" (SELECT 1 FROM _media_tally WHERE kind = {row}.kind AND state = {row}.state);"
+        f" UPDATE _media_tally SET files = files {way} 1, bytes = bytes {way} coalesce({row}.size, 0)"
+        f" WHERE kind = {row}.kind AND state = {row}.state;"
+    )
+
+
+TABLES += f"""
+-- How many files are in which state and how large they are: counting a million takes longer than a page may
+CREATE TABLE IF NOT EXISTS _media_tally (
+    kind TEXT NOT NULL, state TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    PRIMARY KEY (kind, state)
+) STRICT, WITHOUT ROWID;
+INSERT INTO _media_tally SELECT kind, state, count(*), coalesce(sum(size), 0) FROM media
+ WHERE NOT EXISTS (SELECT 1 FROM _media_tally) GROUP BY kind, state;
+CREATE TRIGGER IF NOT EXISTS media_tally_insert AFTER INSERT ON media BEGIN {_tally("NEW", "+")} END;
+CREATE TRIGGER IF NOT EXISTS media_tally_delete AFTER DELETE ON media BEGIN {_tally("OLD", "-")} END;
+CREATE TRIGGER IF NOT EXISTS media_tally_update AFTER UPDATE OF kind, state, size ON media BEGIN
+  {_tally("OLD", "-")}
+  {_tally("NEW", "+")}
+END;
+"""
+
 Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap", "fax"]
 """`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of
 their own."""
@@ -174,7 +200,7 @@ def counts(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
     """(kind, state) → how many."""
     return {
         (row[0], row[1]): row[2]
-        for row in connection.execute("SELECT kind, state, count(*) FROM media GROUP BY kind, state")
+        for row in connection.execute("SELECT kind, state, files FROM _media_tally WHERE files > 0")
     }
 
 
@@ -190,7 +216,9 @@ def last_error(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) ->
 
 def stored_bytes(connection: sqlite3.Connection) -> int:
     """What the archive holds."""
-    row = connection.execute("SELECT coalesce(sum(size), 0) FROM media WHERE state = 'have'").fetchone()
+    row = connection.execute(
+        "SELECT coalesce(sum(bytes), 0) FROM _media_tally WHERE state = 'have'"
+    ).fetchone()
     return int(row[0])
 
 

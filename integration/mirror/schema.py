@@ -21,6 +21,7 @@ from integration.migrations import Step, run_script
 from integration.mirror import (
     accepted,
     answers,
+    audio,
     below,
     coverage,
     drift,
@@ -65,6 +66,7 @@ OWN_TABLES = (
     messages.TABLES,
     accepted.TABLES,
     answers.TABLES,
+    audio.TABLES,
     query.INDEXES,
     shortcuts.TABLES,
     summary.TABLES,

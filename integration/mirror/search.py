@@ -145,6 +145,15 @@ class Wanted:
         )
 
 
+def common(connection: sqlite3.Connection, wanted: Wanted, many: int) -> bool:
+    """Whether more calls than `many` match, so that reading in order and comparing reaches a page sooner."""
+    found = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?)",
+        (wanted.match, many + 1),
+    ).fetchone()[0]
+    return bool(found > many)
+
+
 def wanted(query: str, calling_code: str | None) -> Wanted | None:
     """Read a search box. None for nothing to search.
 

@@ -225,6 +225,7 @@ def pages(newest: int) -> dict[str, str]:
         "account": "/account",
         "system": "/system",
         "settings": "/settings",
+        "alerts": "/system/alerts",
     }
 
 

@@ -1,0 +1,110 @@
+"""What is kept instead of being counted equals the count; a cut count says so."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from integration import clock
+from integration.mirror import audio, history, media
+from integration.mirror.history import CallFilter
+from integration.mirror.schema import open_mirror
+from tests.dashboard.site import running
+
+STATES = ("wanted", "have", "failed", "gone")
+
+
+@pytest.fixture
+def mirror(tmp_path):
+    mirror = open_mirror(tmp_path / "mirror.db")
+    yield mirror
+    mirror.close()
+
+
+def test_files_by_state_after_anything(mirror):
+    rng = random.Random(5)
+    kinds = ("recording", "voicemail")
+    for _ in range(200):
+        kind, number, size = rng.choice(kinds), rng.randrange(20), rng.choice((None, 10, 700))
+        sql, values = rng.choice(
+            (
+                ("INSERT OR IGNORE INTO media (kind, record_id, path, size, state, updated_at)"
+                 " VALUES (?, ?, 'x', ?, ?, '')", (kind, number, size, rng.choice(STATES))),
+                ("INSERT INTO media (kind, record_id, path, size, state, updated_at)"
+                 " VALUES (?, ?, 'x', ?, ?, '') ON CONFLICT DO UPDATE SET state = excluded.state,"
+                 " size = excluded.size",
+                 (kind, number, size, rng.choice(STATES))),
+                ("UPDATE media SET state = ?, size = NULL WHERE kind = ? AND record_id = ?",
+                 (rng.choice(STATES), kind, number)),
+                ("DELETE FROM media WHERE kind = ? AND record_id = ?", (kind, number)),
+            )
+        )  # fmt: skip
+        mirror.write(lambda tx, sql=sql, values=values: tx.execute(sql, values))
+    with mirror.read() as connection:
+        rows = connection.execute("SELECT kind, state, count(*) FROM media GROUP BY 1, 2").fetchall()
+        size = connection.execute("SELECT sum(size) FROM media WHERE state = 'have'").fetchone()[0]
+        assert media.counts(connection) == {(row[0], row[1]): row[2] for row in rows}
+        assert media.stored_bytes(connection) == size
+        assert audio.states(connection, "voicemail") == {
+            row[1]: row[2] for row in rows if row[0] == "voicemail"
+        }
+
+
+def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
+    mirror = open_mirror(tmp_path / "mirror.db")
+
+    def older(tx):
+        for name in ("insert", "update", "delete"):
+            tx.execute(f"DROP TRIGGER media_tally_{name}")
+        tx.execute("DROP TABLE _media_tally")
+        tx.execute(
+            "INSERT INTO media (kind, record_id, path, size, state, updated_at)"
+            " VALUES ('fax', 1, 'x', 5, 'have', '')"
+        )
+
+    mirror.write(older)
+    mirror.close()
+    mirror = open_mirror(tmp_path / "mirror.db")
+    with mirror.read() as connection:
+        assert (media.counts(connection), media.stored_bytes(connection)) == ({("fax", "have"): 1}, 5)
+    mirror.close()
+
+
+def test_a_count_that_is_cut_says_so(tmp_path, monkeypatch):
+    with running(tmp_path / "data") as site:
+        for number in range(1, 31):
+            site.call(number, clock.stamp(clock.unix() - 60 * number), talk_seconds=number)
+        asked = CallFilter(at_least=25)
+        with site.mirror.read() as connection:
+            assert history.count_some(connection, asked) == (6, True)
+            monkeypatch.setattr(history, "COUNTED", 10)
+            number, whole = history.count_some(connection, replace(asked, at_least=5))
+            assert (number < 26, whole) == (True, False)
+            assert history.count_some(connection, CallFilter(user_id=7)) == (0, True)
+        said = site.client().get("/calls?min=5").text
+        assert ">more than" not in said  # the page is all there is
+
+
+def test_a_page_of_hours_is_found_among_the_newest_and_then_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "SPANS", 2)
+    with running(tmp_path / "data") as site:
+        for number in range(1, 21):
+            site.call(number, f"2026-03-{number:02} 10:30:00")
+        hours = (
+            "["
+            + ",".join(f'["2026-03-{day:02} 10:00:00", "2026-03-{day:02} 11:00:00"]' for day in range(1, 21))
+            + "]"
+        )
+        asked = CallFilter(hours=hours)
+        with site.mirror.read() as connection:
+            for size in (1, 2, 5):
+                seen, page = [], history.page(connection, asked, size=size)
+                while True:
+                    seen += [row["id"] for row in page.rows]
+                    if page.older is None:
+                        break
+                    page = history.page(connection, asked, page.older, size)
+                assert seen == list(range(20, 0, -1))
+            assert history.count(connection, asked) == 20
