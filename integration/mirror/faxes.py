@@ -13,7 +13,8 @@ SELECT * FROM (
   SELECT f.id, f.created_at AS at, CASE WHEN {_OUT} THEN 'out' ELSE 'in' END AS direction,
          {_SENDER} AS sender, {_RECEIVER} AS receiver,
          CASE WHEN {_OUT} THEN {_RECEIVER} ELSE {_SENDER} END AS contact,
-         f.pages, f.status, f.charge, f._missing_since AS missing_since
+         f.pages, f.status, f._missing_since AS missing_since,
+         CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
     FROM faxes f)
  WHERE (:text = '' OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
                                    WHERE name LIKE '%' || :text || '%' ESCAPE '\\')

@@ -3,12 +3,15 @@ from __future__ import annotations
 import pytest
 
 from tests.dashboard.site import Site, running
+from tests.harness import NOWHERE
 
 
 @pytest.fixture
 def site(tmp_path):
-    with running(tmp_path / "data") as site:
+    # A platform that does not answer: forms that would ask it say so.
+    with running(tmp_path / "data", platform__base_url=NOWHERE) as site:
         yield site
+        site.parts.platform.close()
 
 
 @pytest.fixture

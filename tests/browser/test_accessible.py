@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from integration import clock
-from integration.house import audit, callbacks, journal, wallboards
+from integration.house import audit, callbacks, journal, notes, wallboards
 
 pytestmark = pytest.mark.exhaustive
 
@@ -20,6 +20,14 @@ PAGES = (
     "/calls/1",
     "/messages",
     "/messages?with=447700900101",
+    "/messages?new=1",
+    "/messages/faxes",
+    "/calls/labels",
+    "/calls?direction=in&begin=00:00&end=23:59&label=Order",
+    "/contacts/1",
+    "/account/sms/cannedresponses?edit=1",
+    "/account/ringgroups/7?edit=1",
+    "/account/queues/5?edit=1",
     "/voicemail",
     "/recordings",
     "/contacts",
@@ -42,6 +50,8 @@ EMPTY = (
     "/missed",
     "/calls",
     "/messages",
+    "/messages/faxes",
+    "/calls/labels",
     "/voicemail",
     "/recordings",
     "/contacts",
@@ -90,6 +100,9 @@ def full(site):
     site.put("ddis", id=1, e164="442079460002", name="Main")
     site.put("voicemessages", id=3, live_id=3, caller="447700900101", origtime=1, duration=9, transcript="Hi")
     site.put("contacts", id=1, first_name="Greta", last_name="Lindqvist", tel="447700900101")
+    site.put("ringgroups", id=7, name="Sales", _doc='{"id": 7, "name": "Sales", "users": [1]}')
+    site.put("faxes", id=1, created_at=ago(70), **{"from": "447700900101", "to": "442079460002"}, pages=2)
+    site.house.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
     site.put("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
     site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
     site.inbox.database.write(

@@ -15,6 +15,7 @@ from werkzeug.test import Client
 from integration import clock
 from integration.catalogue import resource
 from integration.documents import read_page
+from integration.house import notes
 from integration.inbox.apply import Applier
 from integration.inbox.receive import Receiver
 from integration.mirror.upsert import upsert
@@ -152,6 +153,11 @@ def outside(site):
                 "result": evil,
             },
         )
+        outside.lists("faxes", {"id": number, "created_at": now, "from": evil if number % 2 else "442079460002",
+                                "to": evil, "filename": evil, "status": evil, "pages": evil, "charge": evil})  # fmt: skip
+        outside.lists("sms/cannedresponses", {"id": number, "name": evil, "text": evil})
+        site.house.write(lambda tx, evil=evil, number=number: notes.add_label(tx, number, evil, evil[:40]))
+        site.house.write(lambda tx, evil=evil, number=number: notes.add_note(tx, number, evil, evil))
         outside.sends({"id": f"t.sms.{number}", "event_time": now, "event_name": "sms.received", "customer_id": 1,
                        "user_id": None, "from_no": evil, "to_no": evil, "text": evil})  # fmt: skip
         outside.sends(webhook(number, "ringing", evil))
@@ -180,7 +186,8 @@ def provoke(page) -> None:
 
 DEEP = ("/calls/1", "/calls/5003", "/account/contacts", "/account/contacts/3", "/account/calllabels", "/account/cdrs",
         "/account/cdrs/2", "/account/monitors/2", "/messages?with=447700900003", "/contacts/3",
-        "/contacts/of/447700900003", "/calls/3/beside", "/system/events/3")  # fmt: skip
+        "/contacts/of/447700900003", "/calls/3/beside", "/system/events/3", "/messages/faxes", "/calls/labels",
+        "/calls?label=x", "/account/sms/cannedresponses/3?edit=1", "/account/ringgroups/3?edit=1", "/messages?new=1")  # fmt: skip
 
 
 def test_nothing_from_outside_runs_on_any_page(browse, outside, page, ran, problems):
