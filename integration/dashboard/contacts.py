@@ -16,7 +16,7 @@ from integration.dashboard import formats, replies, shell, through
 from integration.dashboard.guard import current_person, needs
 from integration.dashboard.through import Said
 from integration.house import callbacks, notes
-from integration.mirror import contacts, messages, one_call
+from integration.mirror import contacts, faxes, messages, one_call
 
 blueprint = Blueprint("contacts", __name__)
 
@@ -49,7 +49,7 @@ assert {name for name, _ in FORM} <= {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that passed between us: `kind` 'call', 'message' or 'note'; `row` its row."""
+    """Something that passed between us: `kind` 'call', 'message', 'fax' or 'note'; `row` its row."""
 
     at: str
     kind: str
@@ -201,8 +201,9 @@ def _timeline(e164: list[str], before: str | None) -> tuple[list[Step], str | No
     house, only = this_house(), shell.only_user()
     with house.mirror.read(seconds=READ_SECONDS) as connection:
         calls = contacts.calls_with(connection, e164, before=before, only_user=only, limit=STEPS + 1)
-        texts = []
+        texts, faxed = [], []
         if only is None:
+            faxed = faxes.with_contacts(connection, [messages.digits(one) for one in e164], before, STEPS + 1)
             place = (before, "") if before else None
             for one in e164:
                 texts += messages.thread(connection, messages.digits(one), before=place, limit=STEPS + 1)
@@ -213,6 +214,7 @@ def _timeline(e164: list[str], before: str | None) -> tuple[list[Step], str | No
         }
     steps = [Step(call["started_at"] or "", "call", call) for call in calls]
     steps += [Step(text["at"], "message", text) for text in texts]
+    steps += [Step(fax["at"] or "", "fax", fax) for fax in faxed]
     steps.sort(key=lambda step: step.at, reverse=True)
     more = steps[STEPS - 1].at if len(steps) > STEPS else None
     steps = steps[:STEPS]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 from integration.mirror.messages import Place, plain_number
 
 _SENDER, _RECEIVER = plain_number('f."from"'), plain_number('f."to"')
 _OUT = f"EXISTS (SELECT 1 FROM ddis d WHERE {plain_number('d.e164')} = {_SENDER})"
-_LIST = f"""
-SELECT * FROM (
+_FAXES = f"""SELECT * FROM (
   SELECT f.id, f.created_at AS at, CASE WHEN {_OUT} THEN 'out' ELSE 'in' END AS direction,
          {_SENDER} AS sender, {_RECEIVER} AS receiver,
          CASE WHEN {_OUT} THEN {_RECEIVER} ELSE {_SENDER} END AS contact,
          f.pages, f.status, f._missing_since AS missing_since,
          CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
-    FROM faxes f)
+    FROM faxes f)"""
+_LIST = f"""{_FAXES}
  WHERE (:text = '' OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
                                    WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
         OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))
@@ -41,6 +42,17 @@ def page(
             "id": number,
             "limit": limit,
         },
+    ).fetchall()
+
+
+def with_contacts(
+    connection: sqlite3.Connection, contacts: list[str], before: str | None, limit: int
+) -> list[sqlite3.Row]:
+    """The last faxes with any of these numbers (digits), before a time (UTC text); rows as of `page`."""
+    return connection.execute(
+        f"{_FAXES} WHERE contact IN (SELECT value FROM json_each(?)) AND (? IS NULL OR at < ?)"
+        " ORDER BY at DESC, id DESC LIMIT ?",
+        (json.dumps(contacts), before, before, limit),
     ).fetchall()
 
 

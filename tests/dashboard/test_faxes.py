@@ -37,6 +37,15 @@ def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_
     assert answer.headers["Content-Type"] == "application/pdf"
 
 
+def test_a_fax_stands_on_the_line_of_everything_with_its_number(site, client):
+    site.call(1, clock.stamp(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
+    at = clock.stamp(clock.unix() - 30)
+    site.put("faxes", id=4, created_at=at, **{"from": f"00{CALLER}", "to": OURS}, pages=3)
+    page = client.get(f"/contacts/of/{CALLER}").text
+    assert page.index("/messages/faxes/4.pdf") < page.index('href="/calls/1"')
+    assert "3 pages" in page
+
+
 def test_without_faxes_the_page_says_what_will_appear(client):
     assert "No faxes yet" in client.get("/messages/faxes").text
 
