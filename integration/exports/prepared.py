@@ -107,8 +107,10 @@ class _Routes:
     def file(self, number: int) -> Response:
         preparer, one, caller = self._own(number)
         path = preparer.path(one)
-        if one.state != "done" or not path.is_file():
+        if one.state != "done":
             raise Stop(409, f"This export is {one.state}.")
+        if not path.is_file():
+            raise Stop(410, "Its file was removed; ask for it again.")
         name = f"{asking.filed_under(one.export)}.{one.form}"
         # A file that is fetched in parts is one download.
         if request.method != "HEAD" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
