@@ -284,7 +284,7 @@ class Binder:
         if number is not None and value in _spelled(number):
             forms = (value, number)
         if kind == "any" and number is not None:
-            return _Value(forms, number, None)
+            return _Value(forms, number, value)
         return _Value(forms, None, value)
 
     def _holds_text(self, column: str) -> bool:
@@ -304,6 +304,13 @@ class Binder:
         return found
 
     def _range(self, name: str, column: str, sign: str, value: _Value) -> str:
+        if value.number is not None and value.text is not None:
+            # A field of no known type: its numbers are ordered as numbers, its texts as texts.
+            number, text = self.bind(value.number), self.bind(value.text)
+            return (
+                f"(({column} {sign} {number} AND {column} < '')"
+                f" OR ({column} {sign} {text} AND {column} >= ''))"
+            )
         if value.number is not None:
             bound = self.bind(value.number)
             if name == self.resource.key and kind_of(self.resource.field(name), self.resource) == "number":

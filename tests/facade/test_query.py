@@ -147,6 +147,11 @@ def ask(table: sqlite3.Connection, *conditions: tuple[str, str, Any], **args: st
         (("extra", "eq", "x"), [3]),
         (("extra", "eq", "5"), [6]),
         (("extra", "eq", None), [1, 2, 4, 5]),
+        (("extra", "<", "6"), [6]),
+        (("extra", "<=", "5"), [6]),
+        (("extra", ">", "4"), [3, 6]),
+        (("extra", ">", "5"), [3]),
+        (("extra", ">", 4), [6]),
         (("duration", "like", 2), [4]),
     ],
 )
