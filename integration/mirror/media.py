@@ -55,6 +55,12 @@ def _tally(row: str, way: str) -> str:
     )
 
 
+_READ = (
+    "INSERT INTO _checks (kind, record_id, checked_at) SELECT NEW.kind, NEW.record_id, NEW.updated_at"
+    " WHERE NOT EXISTS (SELECT 1 FROM _checks WHERE kind = NEW.kind AND record_id = NEW.record_id);"
+    " UPDATE _checks SET checked_at = NEW.updated_at WHERE kind = NEW.kind AND record_id = NEW.record_id"
+    " AND checked_at < NEW.updated_at;"
+)
 TABLES += f"""
 -- How many files are in which state and how large they are: counting a million takes longer than a page may
 CREATE TABLE IF NOT EXISTS _media_tally (
@@ -63,6 +69,15 @@ CREATE TABLE IF NOT EXISTS _media_tally (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO _media_tally SELECT kind, state, count(*), coalesce(sum(size), 0) FROM media
  WHERE NOT EXISTS (SELECT 1 FROM _media_tally) GROUP BY kind, state;
+-- serves the turn of the checks: the file that nobody has read for longest. A download is a reading, too
+CREATE INDEX IF NOT EXISTS _checks_checked ON _checks (checked_at);
+INSERT INTO _checks (kind, record_id, checked_at) SELECT kind, record_id, updated_at FROM media AS m
+ WHERE state = 'have' AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'media_read_insert')
+   AND NOT EXISTS (SELECT 1 FROM _checks AS c WHERE c.kind = m.kind AND c.record_id = m.record_id);
+CREATE TRIGGER IF NOT EXISTS media_read_insert AFTER INSERT ON media
+ WHEN NEW.state = 'have' BEGIN {_READ} END;
+CREATE TRIGGER IF NOT EXISTS media_read_update AFTER UPDATE OF state, updated_at ON media
+ WHEN NEW.state = 'have' BEGIN {_READ} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_insert AFTER INSERT ON media BEGIN {_tally("NEW", "+")} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_delete AFTER DELETE ON media BEGIN {_tally("OLD", "-")} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_update AFTER UPDATE OF kind, state, size ON media BEGIN

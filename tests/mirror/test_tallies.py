@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from integration import clock
-from integration.mirror import audio, history, media
+from integration.mirror import audio, checks, history, media
 from integration.mirror.history import CallFilter
 from integration.mirror.schema import open_mirror
 from tests.dashboard.site import running
@@ -50,6 +50,29 @@ def test_files_by_state_after_anything(mirror):
         assert audio.states(connection, "voicemail") == {
             row[1]: row[2] for row in rows if row[0] == "voicemail"
         }
+
+
+def test_the_file_left_longest_is_found_whatever_was_read_and_fetched_again(mirror):
+    rng = random.Random(6)
+    for step in range(150):
+        at, number = f"2026-03-01 00:{step // 60:02}:{step % 60:02}", rng.randrange(12)
+        sql = rng.choice(
+            (
+                "INSERT INTO media (kind, record_id, path, state, updated_at)"
+                " VALUES ('fax', ?2, 'x', 'have', ?1)"
+                " ON CONFLICT DO UPDATE SET state = 'have', updated_at = ?1",
+                "UPDATE media SET state = 'wanted', updated_at = ?1 WHERE record_id = ?2",
+                "INSERT INTO _checks (kind, record_id, checked_at) SELECT kind, record_id, ?1 FROM media"
+                " WHERE record_id = ?2 AND state = 'have' ON CONFLICT DO UPDATE SET checked_at = ?1",
+            )
+        )
+        mirror.write(lambda tx, sql=sql, at=at, number=number: tx.execute(sql, (at, number)))
+        with mirror.read() as connection:
+            found = connection.execute(
+                f"SELECT count(*), min({checks._SEEN}) FROM media {checks._BESIDE} WHERE media.state = 'have'"
+            ).fetchone()
+            archive = checks.archive(connection)
+        assert (archive.files, archive.oldest) == tuple(found)
 
 
 def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
