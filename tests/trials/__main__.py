@@ -7,6 +7,7 @@
     away    outages of the platform, each kind; then all is caught up
     trouble every way to fail while everything is read; one collection alone that fails
     day     24 hours without the platform, moved through: nothing is missing after
+    lost    webhooks are lost: calls, recordings and messages are here all the same, once
     paging  records come and go during complete walks
     bigload the first load of a big account: rate, memory, interrupted and gone on with
     libreoffice
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import bigload, contract, crash, libreoffice, platform, trouble
+from tests.trials import bigload, contract, crash, libreoffice, lost, platform, trouble
 
 TRIALS = {
     "crash": crash.main,
@@ -27,6 +28,7 @@ TRIALS = {
     "token": platform.token,
     "away": platform.away,
     "paging": platform.paging,
+    "lost": lost.main,
     "trouble": trouble.trouble,
     "day": trouble.day,
     "bigload": bigload.main,
@@ -41,6 +43,8 @@ SHORT = (
     ("away", []),
     ("paging", []),
     ("paging", ["--seed-bug"]),
+    ("lost", ["--calls", "20", "--sms", "10", "--dropped", "0.5", "1"]),
+    ("lost", ["--calls", "4", "--sms", "2", "--dropped", "1", "--seed-bug"]),
     ("trouble", []),
     ("day", []),
     ("day", ["--seed-bug"]),

@@ -29,6 +29,7 @@ STEP = 60.0
 """Seconds between two calls."""
 
 LIVE = 4_278_000_000
+PLAIN = {"nb_notes": 0, "parent_live_id": None, "call_id": None}
 _ID, _DATE, _LEG = 1000000007, "2001-02-03 04:05:06", 1000000009
 
 
@@ -98,8 +99,8 @@ def _patterns(world: World, name: str, date: str) -> list[bytes]:
     records = list(world.collections[name].records.values())
     for record in rng.sample(records, min(100, len(records))):
         legs = {key: _LEG for key in ("live_id", "root_live_id") if record.get(key)}
-        # Notes would be asked for one by one, and nobody wrote any.
-        plain = {**record, "nb_notes": 0} if "nb_notes" in record else record
+        # Notes would be asked for one by one, and nobody wrote any; a parent would make all of them one call.
+        plain = {key: PLAIN.get(key, value) for key, value in record.items()}
         text = orjson.dumps({**plain, "id": _ID, date: _DATE, **legs}).replace(b"%", b"%%")
         for mark, place in ((_ID, b"%(id)d"), (_LEG, b"%(leg)d"), (_DATE, b"%(at)b")):
             text = text.replace(str(mark).encode(), place)
