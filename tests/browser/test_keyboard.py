@@ -1,0 +1,72 @@
+"""An agent without a mouse: from the rail to a row, its buttons, its note, its call and a message."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_accessible import full
+
+__all__ = ["full"]
+
+pytestmark = pytest.mark.exhaustive
+
+
+def tab_to(page, text: str) -> None:
+    """Press Tab until what has the focus is called so; it must show that it has it."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        said = page.evaluate(
+            "(document.activeElement.getAttribute('aria-label') || document.activeElement.title"
+            " || document.activeElement.innerText || document.activeElement.placeholder || '').trim()"
+        )
+        if said == text:
+            outline = page.evaluate(
+                "(() => { const s = getComputedStyle(document.activeElement);"
+                " return s.outlineStyle !== 'none' || s.boxShadow !== 'none'; })()"
+            )
+            assert outline, f"{text} shows no focus"
+            return
+    raise AssertionError(f"Tab never reached {text}")
+
+
+def test_a_caller_is_taken_noted_and_done_by_keyboard_alone(browse, full, page):
+    browse("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("g")
+    page.keyboard.press("m")
+    expect(page).to_have_url(re.compile("/missed$"))
+    rows = page.locator("tr.row")
+    before = rows.count()
+    page.keyboard.press("j")
+    tab_to(page, "Take")
+    page.keyboard.press("Enter")
+    expect(rows.first).to_contain_text("You")
+    page.keyboard.press("j")
+    tab_to(page, "Note")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("rings after four")
+    page.keyboard.press("Enter")
+    expect(rows.first).to_contain_text("rings after four")
+    page.keyboard.press("j")
+    tab_to(page, "Done")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="is off the list")).to_be_visible()
+    expect(rows).to_have_count(before - 1)
+
+
+def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page):
+    browse("/calls")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#drawer h2")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/calls/\d+$"))
+    tab_to(page, "New label")
+    page.keyboard.type("Order")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name=re.compile("Order"))).to_be_visible()
