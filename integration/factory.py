@@ -194,9 +194,12 @@ class Product:
             mirror.write(lambda tx: tx.announce("callback", 0))
 
     def _sum(self) -> None:
-        settings = self.parts.settings
-        zone = ZoneInfo(settings.dashboard.timezone)
-        if summary.catch_up(self.parts.mirror, zone, settings.calls.service_level_seconds):
+        mirror, settings = self.parts.mirror, self.parts.settings
+        zone, level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
+        if summary.catch_up(mirror, zone, level):
+            self._summing.wake()
+        elif (day := summary.prove(mirror, zone, level)) is not None:
+            log.error("the kept sums of %s were not those of its calls; they are made anew", day)
             self._summing.wake()
 
     def _tick(self) -> None:

@@ -157,3 +157,16 @@ def test_a_start_that_is_no_time_holds_nobody_up(mirror):
     put(mirror, broken, *(call(rng, number) for number in range(600)))
     assert summary.catch_up(mirror, zone, 20) is False
     assert kept_days(mirror) == 40
+
+
+def test_sums_that_are_wrong_are_found_and_made_anew(mirror):
+    rng, zone = random.Random(8), ZoneInfo("Asia/Kathmandu")
+    put(mirror, *(call(rng, number) for number in range(300)))
+    summary.catch_up(mirror, zone, 20)
+    assert {summary.prove(mirror, zone, 20) for _ in range(9)} == {None}
+    mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = missed + 1"))
+    found = {day for _ in range(40) if (day := summary.prove(mirror, zone, 20)) is not None}
+    assert len(found) > 5
+    summary.catch_up(mirror, zone, 20)
+    for day in found:
+        check(mirror, day, day, zone)
