@@ -80,6 +80,7 @@ def test_an_agents_day(whole, someone):
     expect(thread).to_contain_text("Is my bike ready?", timeout=PATIENCE)
     thread.click()
     expect(page.locator("#talk")).to_contain_text("Is my bike ready?")
+    page.wait_for_load_state("load")
     page.get_by_label("Prepared message").select_option(index=1)
     prepared = page.get_by_label("Message", exact=True).input_value()
     assert prepared
