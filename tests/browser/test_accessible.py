@@ -6,7 +6,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from integration import clock
-from integration.house import audit, callbacks, journal, notes, wallboards
+from integration.alerts.watch import Watch
+from integration.house import alert_rules, audit, callbacks, journal, notes, wallboards
+from integration.house.alert_rules import Rule
 
 pytestmark = pytest.mark.exhaustive
 
@@ -41,6 +43,7 @@ PAGES = (
     "/system",
     "/system/events/1",
     "/system/journal",
+    "/system/alerts",
     "/settings",
     "/settings/people/1",
     "/settings/audit",
@@ -56,6 +59,7 @@ EMPTY = (
     "/recordings",
     "/contacts",
     "/reports",
+    "/system/alerts",
     "/account",
 )
 
@@ -115,6 +119,9 @@ def full(site):
     journal.begin(site.house, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
     audit.record(site.house, "ann@example.com", "login", result="refused")
     wallboards.add(site.house, "Front desk")
+    for condition, url in (("waiting", ""), ("not_called_back", "http://127.0.0.1:9/")):
+        alert_rules.save(site.house, Rule(0, f"Rule {condition}", condition, 60, notice=True, url=url))
+    Watch(site.parts, lambda: None).round()
 
 
 def complaints(page) -> list[str]:

@@ -6,10 +6,19 @@ import pytest
 from playwright.sync_api import expect
 
 from integration import clock
-from integration.house import wallboards
+from integration.alerts.watch import Watch
+from integration.house import alert_rules, wallboards
+from integration.house.alert_rules import Rule
 from tests.browser.conftest import watch
 
-OWN_PAGES = ("/reports?range=week", "/settings", "/settings/people/1", "/settings/audit", "/system/journal")
+OWN_PAGES = (
+    "/reports?range=week",
+    "/settings",
+    "/settings/people/1",
+    "/settings/audit",
+    "/system/journal",
+    "/system/alerts",
+)
 
 
 def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(site, page, problems):
@@ -44,6 +53,18 @@ def test_none_of_these_pages_is_wider_than_a_phone(browse, site, page, path):
     page.set_viewport_size({"width": 390, "height": 844})
     browse(path)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_notice_comes_to_an_open_page_and_goes_when_it_is_over(browse, site, page):
+    alert_rules.save(site.house, Rule(0, "Long waits", "waiting", 60, notice=True))
+    rules = Watch(site.parts, lambda: None)
+    browse("/contacts")
+    site.call(1, clock.stamp(clock.unix() - 90), state="ringing", outcome=None, party_name="Greta Lindqvist")
+    rules.round()
+    expect(page.locator("#notices")).to_contain_text("Long waits: Greta Lindqvist")
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
+    rules.round()
+    expect(page.locator("#notices")).not_to_contain_text("Greta")
 
 
 def test_a_figure_of_the_report_opens_its_rows(browse, site, page):
