@@ -53,6 +53,7 @@ def odd_dates(rig):
         rig.add_cdrs(3, calldate=date)
 
 
+@pytest.mark.exhaustive
 def test_all_that_grows_is_read_by_closed_windows_of_time(unsorted):
     odd_dates(unsorted)
     for policy in growing():
