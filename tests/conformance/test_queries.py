@@ -1,8 +1,8 @@
 """Random filters, sorts, groups and pages of every collection, compared record by record.
 
 Left out is what the specification leaves open and interface.md settles otherwise than the simulator: `in`
-with null, values of a wrong type, order between numbers and text, which of a group is the newest where dates and ids disagree, and what a
-page holds without a limit.
+with null, values of a wrong type, order between numbers and text, which of a group is the newest where dates
+and ids disagree, and what a page holds without a limit.
 """
 
 from __future__ import annotations
