@@ -19,6 +19,7 @@ from flask import Flask, render_template_string
 
 from integration import clock
 from integration.database import Transaction
+from integration.house import wallboards
 from integration.mirror import search, summary, walks
 from integration.mirror.schema import open_mirror
 from tests.dashboard.site import Site
@@ -193,7 +194,7 @@ def missed(site: Site, many: int) -> None:
 # --- measuring -------------------------------------------------------------------------------------------
 
 
-def pages(newest: int) -> dict[str, str]:
+def pages(newest: int, wall: str) -> dict[str, str]:
     """What is asked, by name."""
     return {
         "live": "/",
@@ -225,6 +226,7 @@ def pages(newest: int) -> dict[str, str]:
         "account": "/account",
         "system": "/system",
         "settings": "/settings",
+        "wallboard": f"/wall/{wall}",
         "alerts": "/system/alerts",
     }
 
@@ -256,7 +258,8 @@ def _measure(site: Site, calls: int) -> dict[str, float]:
     found: dict[str, float] = {}
     print(f"Pages over {calls} calls, best of {ROUNDS} in turns, milliseconds")
     print(f"  {'':28} {'bare':>7} {'CPU':>7} {'clock':>7} {'first':>7}   KB  most {MOST:g}")
-    for name, path in pages(FIRST_CALL + calls - 1).items():
+    wall = wallboards.add(site.house, "Benchmark")
+    for name, path in pages(FIRST_CALL + calls - 1, wall).items():
 
         def ask(path: str = path) -> int:
             answer = client.get(path, headers={"Accept": "text/html"})
