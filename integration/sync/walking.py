@@ -223,7 +223,12 @@ def _read_dictionary(parts: Parts, policy: Policy, tally: Tally) -> None:
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, path)
     try:
-        found = parts.platform.page(path, tries=tries(state.failures)).documents
+        answer = parts.platform.page(path, tries=tries(state.failures))
+        found = answer.documents
+        if answer.total is not None and 1 < len(found) < answer.total:
+            raise PlatformBroken(
+                f"/{path}: {len(found):,} records where {answer.total:,} should be", status=200
+            )
     except PlatformBroken as error:
         if error.status is not None:
             raise

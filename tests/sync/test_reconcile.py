@@ -255,3 +255,20 @@ def test_a_webhook_is_not_kept_waiting_by_a_walk(rig, small_pages):
 
     walk(rig.parts, CDRS, Tally(show=show))
     assert seen == [True]
+
+
+def test_a_dictionary_that_is_cut_short_takes_no_place(rig, monkeypatch):
+    codes = PLAN["cdrs/dictionaries"]
+    walk(rig.parts, codes)
+    before = rig.rows("SELECT _doc FROM cdrs_dictionaries")
+    real = rig.platform.page
+
+    def page(*args, **options):
+        found = real(*args, **options)
+        del found.documents[3:]
+        return found
+
+    monkeypatch.setattr(rig.platform, "page", page)
+    with pytest.raises(PlatformBroken, match="3 records where"):
+        walk(rig.parts, codes)
+    assert rig.rows("SELECT _doc FROM cdrs_dictionaries") == before

@@ -9,10 +9,12 @@ import pytest
 from integration import clock
 from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import lookups
-from integration.sync import backoff, schedule
+from integration.platform_api.circuit import FAILING_SECONDS, FAILURES
+from integration.sync import backoff, inspection, recordings, schedule
 from integration.sync.backoff import Backoff
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.schedule import Clockwork
+from integration.sync.walking import walk
 
 
 def until(condition, seconds=20.0):
@@ -234,3 +236,32 @@ class TestBackoff:
 def test_the_watch_is_told_that_the_clockwork_lives(run):
     rig, _ = run()
     until(lambda: rig.health.report()["checks"][schedule.WATCHDOG]["state"] == "ok")
+
+
+def test_a_platform_that_does_not_answer_shows_in_the_health_report(rig, later):
+    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    assert clockwork._unanswered() is None
+    rig.platform.budget.complain()
+    later(FAILING_SECONDS + 1)
+    for _ in range(FAILURES):
+        rig.platform.budget.complain()
+    assert "nothing has worked since" in clockwork._unanswered()
+    rig.platform.get("/ping", who="people")
+    assert clockwork._unanswered() is None
+
+
+def test_what_was_damaged_on_our_disk_is_fetched_at_once(rig, monkeypatch):
+    monkeypatch.setattr(inspection, "EVERY_DAYS", -1)
+    walk(rig.parts, PLAN["voicemessages"])
+    recordings.download_due(rig.parts)
+    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    nudged = []
+    monkeypatch.setattr(clockwork, "_nudge", nudged.append)
+    clockwork._inspect()
+    assert nudged == []
+    path = rig.rows("SELECT path FROM media LIMIT 1")[0][0]
+    (rig.folder / path).unlink()
+    clockwork._inspect()
+    assert nudged == [schedule.DOWNLOADS]
+    assert recordings.download_due(rig.parts) == 1
+    assert (rig.folder / path).is_file()
