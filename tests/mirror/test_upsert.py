@@ -189,6 +189,7 @@ def test_rows_can_be_taken_out(mirror):
 
 
 def test_a_field_the_catalogue_has_learnt_becomes_a_column_at_the_next_start(mirror, tmp_path):
+    mirror.write(lambda tx: tx.execute("DROP INDEX cdrs_noted"))
     mirror.write(lambda tx: tx.execute("ALTER TABLE cdrs DROP COLUMN nb_notes"))
     mirror.close()
     again = open_mirror(tmp_path / "mirror.db")
