@@ -46,6 +46,7 @@ SHORT = (
     ("lost", ["--calls", "20", "--sms", "10", "--dropped", "0.5", "1"]),
     ("lost", ["--calls", "4", "--sms", "2", "--dropped", "1", "--seed-bug"]),
     ("trouble", []),
+    ("trouble", ["--seed-bug"]),
     ("day", []),
     ("day", ["--seed-bug"]),
     ("bigload", ["--cdrs", "20000"]),

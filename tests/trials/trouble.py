@@ -14,13 +14,14 @@ import argparse
 import threading
 import time
 from contextlib import suppress
+from itertools import islice
 
 from integration import clock
 from integration.errors import PlatformError
 from integration.mirror import walks
 from integration.platform_api import retry
 from integration.processes.channel import Progress
-from integration.sync import proof
+from integration.sync import proof, walking
 from integration.sync.plan import PLAN
 from integration.sync.schedule import Clockwork
 from integration.sync.walking import walk
@@ -61,14 +62,24 @@ def trouble(arguments: list[str]) -> int:
     options = _options("trouble", arguments)
     report, told = Report("trouble"), []
     before, retry.FIRST_GAP = retry.FIRST_GAP, 0.002
+    real, limit = walking.by_key, walking.page_limit
+    if options.seed_bug:
+        # The first page is taken for all.
+        walking.page_limit = lambda _failures: 20
+        walking.by_key = lambda *asked, **options: islice(real(*asked, **options), 1)
     try:
-        for fault in (*TROUBLES, CHANGING) if options.long else (*TROUBLES[:4], CHANGING):
+        kinds, alone = (TROUBLES, ALONE) if options.long else (TROUBLES[:4], ALONE[:2])
+        for fault in (*kinds, CHANGING):
             told.append(f"{fault}: {_everything(fault, options, report)} tries")
-        for fault in ALONE if options.long else ALONE[:2]:
+            if options.seed_bug and report.broken:
+                break
+        for fault in () if options.seed_bug else alone:
             _alone(fault, options, report)
     finally:
         retry.FIRST_GAP = before
-    return report.end("; ".join(told))
+        walking.by_key, walking.page_limit = real, limit
+    found = bool(report.broken)
+    return report.end("; ".join(told)) if not options.seed_bug else int(not found)
 
 
 def _everything(fault: str, options: argparse.Namespace, report: Report) -> int:
