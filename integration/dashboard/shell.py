@@ -114,7 +114,7 @@ def unread_threads(house: House, person: Person) -> set[str]:
     return {contact for contact, at in latest.items() if at > marks.get(contact, "")}
 
 
-def notices(house: House, only: int | None) -> list[tuple[str, Finding]]:
+def notices(house: House, only: int | None) -> list[tuple[str, Finding, int]]:
     """What alert rules that tell the dashboard find now, newest first; they name callers, so that who sees
     their own calls only is told nothing."""
     if only is not None:

@@ -226,13 +226,15 @@ def findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
     return found
 
 
-def noticed(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding]]:
-    """(name of the rule, finding) of the rules that tell the dashboard, newest first."""
+def noticed(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding, int]]:
+    """(name, newest finding, how many there are) of the rules that tell the dashboard, newest first."""
     return [
-        (row["name"], Finding(*tuple(row)[:6]))
+        (row["name"], Finding(*tuple(row)[:6]), row["many"])
         for row in connection.execute(
-            "SELECT f.*, r.name FROM alert_findings f JOIN alert_rules r ON r.id = f.rule_id AND r.notice = 1"
-            " ORDER BY f.began_at DESC, f.key LIMIT ?",
+            # With max() the other columns are those of its row.
+            "SELECT f.*, r.name, count(*) AS many, max(f.began_at) AS newest FROM alert_findings f"
+            " JOIN alert_rules r ON r.id = f.rule_id AND r.notice = 1"
+            " GROUP BY r.id ORDER BY newest DESC, r.id LIMIT ?",
             (limit,),
         )
     ]

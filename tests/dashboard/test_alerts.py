@@ -133,8 +133,13 @@ def test_a_notice_stands_on_every_page_until_it_is_over(site, client):
     assert site.client("agent").get("/").text.count("has been waiting") == 1
     for number in range(2, 6):
         ring(site, number)
+    assert client.get("/").text.count("has been waiting") == 1
+    assert "and 4 more" in client.get("/").text
+    for number in range(3):
+        alert_rules.save(site.house, alert_rules.Rule(0, f"Rule {number}", "waiting", 60, notice=True))
+    Watch(site.parts, lambda: None).round()
     assert client.get("/").text.count("has been waiting") == 3
-    assert "More alerts" in client.get("/").text
+    assert "More rules find something" in client.get("/").text
     site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
     Watch(site.parts, lambda: None).round()
     assert "has been waiting" not in client.get("/").text
