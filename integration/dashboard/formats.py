@@ -186,10 +186,10 @@ def tel(number: str | None) -> str | None:
 
 
 def named(call: sqlite3.Row) -> str:
-    """Who the other side is, '' where nobody knows. Of an outbound call to the telephone network the platform
-    names the destination ('United Kingdom Mobile') when the number is no contact's: that is nobody's name."""
+    """Who the other side is, '' where nobody knows. Of an outbound call, however begun, the platform names
+    the destination ('United Kingdom Mobile') when the number is no contact's: that is nobody's name."""
     name = str(call["party_name"] or "")
-    if not name or call["direction"] != "out" or call["context"] != "PSTN_CALL" or not call["party_e164"]:
+    if not name or call["direction"] != "out" or not call["party_e164"]:
         return name
     with this_house().mirror.read() as connection:
         return name if contacts.is_known(connection, call["party_e164"]) else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from integration import clock
 from integration.house import callbacks, notes
 from tests.dashboard.reading import call_ids, text
@@ -93,8 +95,9 @@ def test_the_export_of_a_view_knows_its_label(site, client):
     assert "label%3DOrder" in client.get("/calls?label=Order").text
 
 
-def test_the_destination_of_an_outbound_call_is_nobodys_name(site, client):
-    site.call(1, ago(60), direction="out", context="PSTN_CALL", party_name="United Kingdom Mobile")
+@pytest.mark.parametrize("context", ["PSTN_CALL", "USER_LOCAL", "CLICK_TO_CALL"])
+def test_the_destination_of_an_outbound_call_is_nobodys_name(site, client, context):
+    site.call(1, ago(60), direction="out", context=context, party_name="United Kingdom Mobile")
     page = client.get("/calls").text
     assert 'data-open>07700 900101</a> <span class="faint small">United Kingdom Mobile</span>' in page
     site.put("_contact_numbers", e164="+447700900101", contact_id=1, name="Nora Lind")
