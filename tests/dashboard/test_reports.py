@@ -6,6 +6,7 @@ import random
 import re
 from datetime import UTC, date, datetime, timedelta
 from html import unescape
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -78,6 +79,14 @@ def test_every_figure_leads_to_as_many_rows_as_it_counts(client, busy, asked):
     assert len(found) > (60 if asked != "range=today" else 10)
     for href, count in dict(found).items():
         assert rows_of(client.get(href)) == count, href
+
+
+def test_the_export_of_a_report_is_the_calls_it_counts(client, busy):
+    answer = client.get("/reports?range=week")
+    (view,) = re.findall(r'href="/exports/call-history.csv\?view=([^"]+)"', answer.text)
+    assert f"/calls?{unquote(view)}" in {address for address, _ in figures(answer)}
+    told = re.search(r"The ([\d\s]+) calls behind these figures, comma", answer.text)[1]
+    assert rows_of(client.get(f"/calls?{unquote(view)}")) == int(re.sub(r"\D", "", told)) > 0
 
 
 def test_figures_add_up_and_internal_calls_are_left_out(site, client, busy):
