@@ -55,18 +55,13 @@ def some(site):
     site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_every_page_loads_without_a_complaint_of_the_browser(browse, some, path):
-    page = browse(path)
-    expect(page.locator("main")).to_be_visible()
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_no_page_is_wider_than_a_phone(browse, some, page, path):
+def test_every_page_loads_without_a_complaint_and_is_no_wider_than_a_phone(browse, some, page):
     page.set_viewport_size({"width": 390, "height": 844})
-    browse(path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
+    for path in PAGES:
+        browse(path)
+        expect(page.locator("main")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
 
 
 def test_dark_and_light_differ_and_the_choice_is_kept(browse, some, page):
