@@ -71,6 +71,18 @@ function tidy() {
   tick();
 }
 
+// What a refresh takes from whoever works by keyboard, to be given back: the focus, and the chosen row.
+function keep(region) {
+  const at = region.contains(document.activeElement) && document.activeElement;
+  const home = at && (at.closest("tr[id]") || region).id;
+  const all = () => [...(document.getElementById(home)?.querySelectorAll("a, button, summary") || [])];
+  const nth = all().indexOf(at), chosen = region.querySelector("[aria-selected]")?.id;
+  return () => {
+    document.getElementById(chosen)?.setAttribute("aria-selected", "true");
+    all()[nth]?.focus({ preventScroll: true });
+  };
+}
+
 // The regions of this page, asked for again: what no single row tells (people, queues, figures, work list).
 async function refresh(whole) {
   let answer;
@@ -83,10 +95,12 @@ async function refresh(whole) {
   for (const region of document.querySelectorAll(wanted)) {
     const other = fresh.getElementById(region.id);
     if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
+    const back = keep(region);
     if (region === list) for (const body of list.tBodies) {
       const twin = fresh.getElementById(body.id);
       if (twin) { body.replaceChildren(...twin.childNodes); body.hidden = twin.hidden; }
     } else region.replaceChildren(...other.childNodes);
+    back();
   }
   for (const badge of document.querySelectorAll("[data-count]")) {
     const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);

@@ -8,10 +8,18 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_accessible import full
+from tests.harness import wait_for
 
 __all__ = ["full"]
 
 pytestmark = pytest.mark.exhaustive
+
+
+def choose_first(page) -> None:
+    """The first row by `j`, which works once the page's scripts have run."""
+    page.wait_for_load_state("load")
+    page.keyboard.press("j")
+    expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")
 
 
 def tab_to(page, text: str) -> None:
@@ -41,18 +49,18 @@ def test_a_caller_is_taken_noted_and_done_by_keyboard_alone(browse, full, page):
     expect(page).to_have_url(re.compile("/missed$"))
     rows = page.locator("tr.row")
     before = rows.count()
-    page.keyboard.press("j")
+    choose_first(page)
     tab_to(page, "Take")
     page.keyboard.press("Enter")
     expect(rows.first).to_contain_text("You")
-    page.keyboard.press("j")
+    choose_first(page)
     tab_to(page, "Note")
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     page.keyboard.type("rings after four")
     page.keyboard.press("Enter")
     expect(rows.first).to_contain_text("rings after four")
-    page.keyboard.press("j")
+    choose_first(page)
     tab_to(page, "Done")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").filter(has_text="is off the list")).to_be_visible()
@@ -70,3 +78,14 @@ def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page
     page.keyboard.type("Order")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name=re.compile("Order"))).to_be_visible()
+
+
+def test_a_refresh_leaves_focus_and_chosen_row_where_they_are(browse, full, site, page):
+    browse("/missed")
+    choose_first(page)
+    tab_to(page, "Take")
+    page.evaluate("document.querySelector('tr.row').before_refresh = true")
+    site.mirror.write(lambda tx: tx.announce("callback", 0))
+    wait_for(lambda: not page.evaluate("document.querySelector('tr.row').before_refresh"), "fresh rows")
+    assert page.evaluate("document.activeElement.innerText.trim()") == "Take"
+    expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")
