@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror import search
+from integration.mirror import audio, search
 from integration.mirror.schema import open_mirror
 
 
@@ -24,3 +24,14 @@ def test_what_was_said_in_a_call_is_found_by_its_legs(plan):
     steps = plan(f"SELECT {search._SAID} FROM _calls AS c")
     assert [step for step in steps if step in ("SCAN m", "SCAN v", "SCAN l")] == []
     assert any("monitors_live_id" in step for step in steps)
+
+
+def test_counting_unheard_messages_reads_no_heard_ones(tmp_path):
+    mirror, asked = open_mirror(tmp_path / "mirror.db"), []
+    with mirror.read() as connection:
+        connection.set_trace_callback(asked.append)
+        audio.count_new(connection, None, [])
+        connection.set_trace_callback(None)
+        steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
+    mirror.close()
+    assert steps[0] == "SCAN v USING INDEX voicemessages_new"
