@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
@@ -35,6 +36,7 @@ LIMIT = 30
 DATES = {"cdrs": "calldate", "webcalls": "calldate", "monitors": "timestamp", "voicemessages": "origtime"}
 
 
+@cache  # the same stamp for a whole test, also across a second's end
 def at(days: float) -> str:
     return clock.stamp(clock.now() - timedelta(days=days))
 
