@@ -15,7 +15,7 @@ from integration.documents import read_object
 from integration.mirror import anywhere
 from integration.mirror.masking import is_secret
 from integration.mirror.query import Query
-from integration.mirror.schema import key_type
+from integration.mirror.rows import key_type
 from integration.mirror.walks import LIVE
 
 SAMPLE = 200

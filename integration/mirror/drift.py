@@ -11,16 +11,14 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from integration import clock
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Field, Resource, Type
 from integration.database import Database, Hook, Transaction
 from integration.documents import Document
-
-if TYPE_CHECKING:
-    from integration.mirror.upsert import Upserted
+from integration.mirror.rows import Upserted
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _drift (

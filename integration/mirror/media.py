@@ -6,13 +6,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from integration import clock
 from integration.database import Database, Transaction
-
-if TYPE_CHECKING:
-    from integration.mirror.upsert import Upserted
+from integration.mirror.rows import Upserted
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS media (

@@ -37,6 +37,7 @@ from integration.mirror import (
     walks,
 )
 from integration.mirror.calls import tables as calls
+from integration.mirror.rows import key_type, quote
 
 CORE = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -84,11 +85,6 @@ BOOKKEEPING = (
 def mirrored() -> list[Resource]:
     """The collections that have a table: those that a GET without parameters lists, and `/me`."""
     return [resource for resource in RESOURCES if resource.listed]
-
-
-def quote(identifier: str) -> str:
-    """A column or table name of the catalogue, quoted. Names come from the catalogue only."""
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def open_mirror(
@@ -148,9 +144,3 @@ def _key_column(resource: Resource) -> str:
     if resource.key is None:
         return "_n INTEGER PRIMARY KEY"
     return f"{quote(resource.key)} {key_type(resource)} PRIMARY KEY NOT NULL"
-
-
-def key_type(resource: Resource) -> str:
-    """TEXT where the specification types the key as a string, else INTEGER (64 bits)."""
-    field = resource.field(resource.key or "")
-    return "TEXT" if field is not None and field.type == "string" else "INTEGER"

@@ -8,32 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.database import Transaction
 from integration.documents import Document, column_value, read_object
 from integration.mirror import promoted
-from integration.mirror.schema import key_type, quote
-
-Source = Literal["webhook", "sync", "write", "read"]
-Key = int | str
+from integration.mirror.rows import Key, Source, Upserted, key_type, quote
 
 CHUNK = 1000
-
-
-@dataclass(slots=True)
-class Upserted:
-    """What an upsert did. `changed` holds the documents behind `inserted` and `updated`."""
-
-    inserted: list[Key] = field(default_factory=list)
-    updated: list[Key] = field(default_factory=list)
-    unchanged: int = 0
-    outdated: int = 0
-    flagged: int = 0
-    changed: list[Document] = field(default_factory=list)
 
 
 def upsert(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from integration.database import Database, Hook, Transaction
 from integration.mirror import drift, media, messages
 from integration.mirror.calls.store import CallStore
-from integration.mirror.upsert import Upserted
+from integration.mirror.rows import Upserted
 
 LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
 """Collections whose records are facts about legs, and the fields that name those legs."""

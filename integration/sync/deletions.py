@@ -15,7 +15,8 @@ from integration import clock
 from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
 from integration.mirror import missing, walks
-from integration.mirror.upsert import Key, delete_rows
+from integration.mirror.rows import Key
+from integration.mirror.upsert import delete_rows
 from integration.mirror.wiring import LEG_FIELDS
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy

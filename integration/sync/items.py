@@ -8,7 +8,7 @@ from integration import clock
 from integration.documents import read_item, read_page
 from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import below, walks
-from integration.mirror.upsert import Key
+from integration.mirror.rows import Key
 from integration.sync.parts import Parts
 from integration.sync.plan import DAY, OLD_DAYS, Below, Policy
 from integration.sync.storing import Tally, keep_item

@@ -17,7 +17,8 @@ from integration import clock
 from integration.catalogue.shapes import Resource
 from integration.documents import Document, PageDocuments
 from integration.errors import PlatformBroken, PlatformError, PlatformRefused
-from integration.mirror.upsert import Key, usable_key
+from integration.mirror.rows import Key
+from integration.mirror.upsert import usable_key
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MOST, Condition
 from integration.platform_api.transport import Answer

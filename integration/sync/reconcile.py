@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 from integration import clock
 from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import walks
-from integration.mirror.upsert import Key, usable_key
+from integration.mirror.rows import Key
+from integration.mirror.upsert import usable_key
 from integration.platform_api.paging import Condition
 from integration.sync import windows
 from integration.sync.parts import Parts

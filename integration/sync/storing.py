@@ -9,7 +9,8 @@ from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformError, PlatformRefused, SwitchroomError
 from integration.mirror import walks
-from integration.mirror.upsert import Key, Upserted, put_item, upsert, usable_key
+from integration.mirror.rows import Key, Upserted
+from integration.mirror.upsert import put_item, upsert, usable_key
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy
 from integration.sync.reading import Window

@@ -16,7 +16,8 @@ from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import walks
-from integration.mirror.upsert import Key, replace_all, upsert, usable_key
+from integration.mirror.rows import Key
+from integration.mirror.upsert import replace_all, upsert, usable_key
 from integration.sync import deletions, items, windows
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy
