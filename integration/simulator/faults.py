@@ -11,7 +11,8 @@ A specification is a comma-separated list of `KIND[=VALUE][:PROBABILITY][*TIMES]
     html                an HTML page with status 200
     empty               `{"data": [], "total": 0}`
     double-row          the last record of a page twice
-    wrong-mp3[=WHAT]    `short`, `html` or `zero` (default: one of them) instead of an MP3
+    no-length[=SHARE]   no Content-Length; so much of the body is sent (default: half), then the end
+    wrong-file[=WHAT]   `short`, `html` or `zero` (default: one of them) instead of an MP3 or a PDF
     expire-token        the token of this request expires first: 401
     webhook-drop        a webhook is never sent
     webhook-duplicate   sent twice
@@ -43,14 +44,15 @@ _SEEN_WITH_VALUE = {
     "html": False,
     "empty": False,
     "double-row": False,
-    "wrong-mp3": False,
+    "no-length": False,
+    "wrong-file": False,
     "expire-token": False,
     "webhook-drop": False,
     "webhook-duplicate": False,
     "webhook-reorder": False,
     "webhook-delay": True,
 }
-_WORDS = {"malformed": ("json", "headers"), "wrong-mp3": ("short", "html", "zero")}
+_WORDS = {"malformed": ("json", "headers"), "wrong-file": ("short", "html", "zero")}
 _ENTRY = re.compile(
     r"^(?P<kind>[a-z0-9-]+)(=(?P<value>[a-z0-9./]+))?(:(?P<probability>[0-9.]+))?(\*(?P<times>\d+))?(@(?P<where>.+))?$"
 )

@@ -140,8 +140,8 @@ def _misbehave(answer: Response, faults: dict[str, Fault]) -> None:
         if isinstance(body.get("data"), list) and body["data"]:
             body["data"].append(body["data"][-1])
             answer.set_data(orjson.dumps(body))
-    if "wrong-mp3" in faults and answer.content_type == "audio/mpeg3":
-        fault = faults["wrong-mp3"]
+    if "wrong-file" in faults and answer.content_type in ("audio/mpeg3", "application/pdf"):
+        fault = faults["wrong-file"]
         what = fault.value or fault.rng.choice(("short", "html", "zero"))
         if what == "html":
             _replace(answer, _HTML, "text/html; charset=utf-8")
@@ -163,6 +163,8 @@ def _misbehave(answer: Response, faults: dict[str, Fault]) -> None:
         mischief.drip = faults["drip"].number()
     if "truncate" in faults:
         mischief.truncate = min(0.99, faults["truncate"].number(0.5))
+    if "no-length" in faults:
+        mischief.no_length = min(1.0, faults["no-length"].number(0.5))
     if faults and mischief != Mischief():
         request.environ["simulator.mischief"] = mischief
 

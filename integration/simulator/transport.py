@@ -31,13 +31,15 @@ class Mischief:
 
     `hang`: silence for so many seconds, then close without an answer. `delay`: seconds before the answer.
     `drip`: seconds over which the body is spread. `truncate`: share of the body that is sent before the
-    connection is cut. `broken_headers`: a header block no parser accepts.
+    connection is cut. `no_length`: the same where no Content-Length tells how long it should be.
+    `broken_headers`: a header block no parser accepts.
     """
 
     hang: float = 0.0
     delay: float = 0.0
     drip: float = 0.0
     truncate: float | None = None
+    no_length: float | None = None
     broken_headers: bool = False
 
 
@@ -172,16 +174,16 @@ class Handler(BaseHTTPRequestHandler):
         head += [f"{k}: {v}" for k, v in headers if k.lower() not in ("content-length", "connection")]
         if self.command == "HEAD":
             head += [f"{k}: {v}" for k, v in headers if k.lower() == "content-length"]
-        elif status[:3] != "204":
+        elif status[:3] != "204" and mischief.no_length is None:
             head.append(f"Content-Length: {len(body)}")
-        cut = mischief.truncate is not None
-        if self.close_connection or cut:
+        sent = mischief.truncate if mischief.truncate is not None else mischief.no_length
+        if self.close_connection or sent is not None:
             head.append("Connection: close")
         # Head and body leave in one write: real clients read once (observed.md §10.4).
         start = "\r\n".join(head).encode("latin-1") + b"\r\n\r\n"
         payload = b"" if bodiless else body
-        if cut:
-            self.wfile.write(start + payload[: int(len(payload) * (mischief.truncate or 0.0))])
+        if sent is not None:
+            self.wfile.write(start + payload[: int(len(payload) * sent)])
             self.close_connection = True
         elif mischief.drip and payload:
             self.wfile.write(start)

@@ -87,7 +87,7 @@ def test_a_wrong_mp3(begin, what):
     client = begin()
     path = path_of_a_recording(client)
     whole = client.get(path).content
-    fault(client, f"wrong-mp3={what}@*.mp3")
+    fault(client, f"wrong-file={what}@*.mp3")
     wrong = client.get(path)
     assert wrong.status_code == 200
     assert len(wrong.content) < len(whole)
@@ -101,6 +101,18 @@ def test_a_truncated_mp3(begin):
     fault(client, "truncate=0.9@GET /monitors/*.mp3")
     with pytest.raises(requests.exceptions.ChunkedEncodingError):
         client.get(path)
+
+
+def test_a_body_whose_length_nobody_tells(begin):
+    client = begin()
+    path = path_of_a_recording(client)
+    whole = client.get(path).content
+    fault(client, "no-length*1@*.mp3")
+    half = client.get(path)
+    assert "Content-Length" not in half.headers
+    assert half.content == whole[: len(whole) // 2]
+    fault(client, "no-length=1@*.mp3")
+    assert client.get(path).content == whole
 
 
 def test_a_token_expires_in_the_middle_of_its_life(begin):
@@ -155,7 +167,7 @@ def test_the_same_seed_meets_the_same_faults():
 
 
 @pytest.mark.parametrize(
-    "spec", ["nothing", "status", "status=abc", "hang=1:2", "malformed=xml", "status=500:x", "wrong-mp3=ogg"]
+    "spec", ["nothing", "status", "status=abc", "hang=1:2", "malformed=xml", "status=500:x", "wrong-file=ogg"]
 )
 def test_a_specification_that_makes_no_sense_is_refused(begin, spec):
     with pytest.raises(BadSpec):

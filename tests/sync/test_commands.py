@@ -71,7 +71,7 @@ def test_every_unknown_name_is_told_at_once():
 
 @pytest.mark.exhaustive
 def test_what_fails_is_told_and_the_rest_is_done(rig, sync):
-    rig.faults("status=403@/sms,wrong-mp3=html@/voicemessages/*.mp3")
+    rig.faults("status=403@/sms,wrong-file=html@/voicemessages/*.mp3")
     result = sync()
     rows = {row["collection"]: row for row in result["rows"]}
     assert result["complete"] is False
@@ -83,7 +83,7 @@ def test_what_fails_is_told_and_the_rest_is_done(rig, sync):
 
 
 def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(rig, sync):
-    rig.faults("wrong-mp3=zero*1@/voicemessages/*.mp3")
+    rig.faults("wrong-file=zero*1@/voicemessages/*.mp3")
     assert sync(resources=["voicemessages"])["complete"] is True
 
 

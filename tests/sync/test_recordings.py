@@ -72,7 +72,7 @@ def test_paths_are_made_of_integers_only(stamp, path):
 
 
 @pytest.mark.parametrize(
-    "fault", ["wrong-mp3=short", "wrong-mp3=html", "wrong-mp3=zero", "truncate", "status=500", "html"]
+    "fault", ["wrong-file=short", "wrong-file=html", "wrong-file=zero", "truncate", "status=500", "html"]
 )
 def test_a_wrong_file_is_absent_and_heals_later(rig, one, later, fault):
     rig.faults(f"{fault}@/monitors/*.mp3")
@@ -93,7 +93,7 @@ def test_a_wrong_file_is_absent_and_heals_later(rig, one, later, fault):
 
 
 def test_a_failed_download_is_tried_again_in_the_promised_gaps(rig, one, later):
-    rig.faults("wrong-mp3=short@/monitors/*.mp3")
+    rig.faults("wrong-file=short@/monitors/*.mp3")
     gaps = []
     for _ in range(9):
         recordings.download_due(rig.parts)
@@ -124,7 +124,7 @@ def test_a_platform_that_is_away_is_not_asked_for_every_file(rig):
 
 
 def test_what_failed_while_the_platform_was_away_is_tried_at_once_when_it_is_back(rig, one, later):
-    rig.faults("wrong-mp3=short@/monitors/*.mp3")
+    rig.faults("wrong-file=short@/monitors/*.mp3")
     since = clock.stamp()
     for gap in (3, 11, 61, 601):
         recordings.download_due(rig.parts)
