@@ -19,6 +19,7 @@ from integration import clock
 from integration.context import House
 from integration.errors import PlatformError
 from integration.facade.answers import Stop, no_answer
+from integration.facade.customer import Customer
 from integration.house import attempts, keys, remembered
 from integration.house.attempts import TooManyAttempts
 from integration.house.keys import Key
@@ -34,8 +35,6 @@ CHECK_SECONDS = 10.0
 REST_SECONDS = 30.0
 """After the platform failed to answer, known credentials are not asked about for so long."""
 USED_EVERY = 30.0
-
-_ROOT = (True, 1, "1", "true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +81,7 @@ class Gatekeeper:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._customer = Customer(house)
         self._lock = threading.Lock()
         self._asking: set[bytes] = set()
         self._used: dict[bytes, float] = {}
@@ -214,7 +214,8 @@ class Gatekeeper:
         return answer.status
 
     def _ask_who(self, shown: Shown) -> Remembered | None:
-        """GET /me with these credentials: whose they are, or None where the platform refuses them."""
+        """GET /me with these credentials: whose they are, or None where the platform refuses them. Raises
+        Stop 403 for another customer's."""
         answer = self._house.platform.get(
             "/me", who=PEOPLE, credentials=shown.forward, tries=1, check=False, seconds=CHECK_SECONDS
         )
@@ -234,20 +235,7 @@ class Gatekeeper:
             source="shown",
             user_id=None if user_id is None else str(user_id),
             user_part=email if isinstance(email, str) else None,
-            administrator=self._is_administrator(me),
-        )
-
-    def _is_administrator(self, me: dict[str, Any]) -> bool:
-        platform = self._house.settings.platform
-        if me.get("is_root") in _ROOT:
-            return True
-        if platform.user_id is not None and str(me.get("id")) == str(platform.user_id):
-            return True
-        email = me.get("email")
-        return (
-            isinstance(email, str)
-            and platform.email is not None
-            and email.casefold() == platform.email.casefold()
+            administrator=self._customer.administrator(me),
         )
 
     def _note_use(self, secret: str) -> None:

@@ -32,6 +32,10 @@ from tests.platform_api.server import Asked, Reply, Server
 
 ADMIN = "b" * 40
 USER = "c" * 40
+OTHER = "d" * 40
+"""An administrator of another customer of the platform."""
+UNTOLD = "e" * 40
+"""An administrator of whom the platform does not tell whose user it is."""
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
 
 
@@ -89,8 +93,10 @@ def me_of(asked: Asked) -> tuple[int, dict[str, Any]]:
     """The platform's view of who asks."""
     shown = asked.headers.get("X-Auth-Token") or asked.headers.get("Authorization", "")
     people = {
-        ADMIN: {"id": 1000009, "email": "root@example.com", "is_root": True},
-        USER: {"id": 1000002, "email": "bob@example.com", "is_root": False},
+        ADMIN: {"id": 1000009, "customer_id": 100001, "email": "root@example.com", "is_root": True},
+        USER: {"id": 1000002, "customer_id": 100001, "email": "bob@example.com", "is_root": False},
+        OTHER: {"id": 1000055, "customer_id": 100777, "email": "eve@example.com", "is_root": True},
+        UNTOLD: {"id": 1000056, "email": "una@example.com", "is_root": True},
         "a" * 40: {**sample("response-me-200")["data"], "is_root": "true"},
     }
     user = None

@@ -9,7 +9,7 @@ import pytest
 
 from integration import clock
 from integration.house import keys
-from tests.facade.conftest import ADMIN, USER, Room, sample, says
+from tests.facade.conftest import ADMIN, OTHER, UNTOLD, USER, Room, sample, says
 
 CDR = sample("response-cdrs-list-200")["data"][0]
 
@@ -74,10 +74,32 @@ def test_credentials_are_checked_before_a_body_is_read(room: Room) -> None:
 
 def test_an_administrator_reads_the_mirror_and_is_asked_about_once(room: Room) -> None:
     room.put("cdrs", CDR)
+    room.put("me", sample("response-me-200")["data"])
     for headers in ({"X-Auth-Token": ADMIN}, basic(1000009, ADMIN), basic("root@example.com", ADMIN)):
         assert room.get("/cdrs", headers).json["total"] == 1
     assert room.asked("/me") == 1
     assert room.asked("/cdrs") == 0
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_another_customers_administrator_reads_and_writes_nothing_here(room: Room, mirrored: bool) -> None:
+    room.put("cdrs", CDR)
+    if mirrored:
+        room.put("me", sample("response-me-200")["data"])
+    for _ in range(2):
+        assert room.get("/cdrs", {"X-Auth-Token": OTHER}).status_code == 403
+    assert room.client.post(f"{room.base}/sms", headers={"X-Auth-Token": OTHER}, json={}).status_code == 403
+    assert room.asked("/cdrs") == room.asked("/sms") == 0
+
+
+def test_an_administrator_of_nobody_knows_whom_reads_the_mirror_once_they_are_one_of_our_users(
+    room: Room,
+) -> None:
+    room.put("cdrs", CDR)
+    room.server.routes[f"{room.base}/cdrs"] = says({"data": [], "total": 0})
+    assert room.get("/cdrs", {"X-Auth-Token": UNTOLD}).json["total"] == 0
+    room.put("users", {"id": 1000056, "email": "una@example.com"})
+    assert room.get("/cdrs", {"X-Auth-Token": UNTOLD}).json["total"] == 1
 
 
 def test_a_known_secret_is_no_good_under_another_name(room: Room) -> None:
