@@ -9,6 +9,7 @@
     day     24 hours without the platform, moved through: nothing is missing after
     lost    webhooks are lost: calls, recordings and messages are here all the same, once
     paging  records come and go during complete walks
+    order   webhooks in every order, of whole calls: one final state
     bigload the first load of a big account: rate, memory, interrupted and gone on with
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import bigload, contract, crash, libreoffice, lost, platform, trouble
+from tests.trials import bigload, contract, crash, libreoffice, lost, order, platform, trouble
 
 TRIALS = {
     "crash": crash.main,
@@ -31,6 +32,7 @@ TRIALS = {
     "lost": lost.main,
     "trouble": trouble.trouble,
     "day": trouble.day,
+    "order": order.main,
     "bigload": bigload.main,
     "libreoffice": libreoffice.main,
 }
@@ -49,6 +51,8 @@ SHORT = (
     ("trouble", ["--seed-bug"]),
     ("day", []),
     ("day", ["--seed-bug"]),
+    ("order", ["--orders", "60"]),
+    ("order", ["--orders", "20", "--seed-bug"]),
     ("bigload", ["--cdrs", "20000"]),
     ("bigload", ["--cdrs", "20000", "--seed-bug"]),
 )
