@@ -181,7 +181,7 @@ def _scan_object(tokens: list[str]) -> dict[str, Any]:
     for begin, end in _values(tokens, 1):
         if end - begin < 3 or tokens[begin + 1] != ":" or not tokens[begin].startswith('"'):
             raise PlatformBroken("malformed JSON: a key without a value")
-        found[json.loads(tokens[begin], strict=False)] = _value(tokens[begin + 2 : end])
+        found[_plain(tokens[begin])] = _value(tokens[begin + 2 : end])
     return found
 
 
@@ -190,12 +190,19 @@ def _value(tokens: list[str]) -> Any:
         return Raw("".join(tokens))
     token = tokens[0]
     if token.startswith('"'):
-        return json.loads(token, strict=False)
+        return _plain(token)
     if not _SCALAR.fullmatch(token):
         raise PlatformBroken(f"malformed JSON: {token[:20]!r}")
     if len(token) > 18 or "N" in token or "I" in token:
         return Raw(token)
-    return json.loads(token)
+    return _plain(token)
+
+
+def _plain(token: str) -> Any:
+    try:
+        return json.loads(token, strict=False)
+    except ValueError:
+        raise PlatformBroken(f"malformed JSON: {token[:20]!r}") from None
 
 
 def _document(text: str) -> Document:

@@ -6,7 +6,6 @@ Credentials are settled before a byte of the body is read. interface.md §4 and 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import threading
 from dataclasses import dataclass
@@ -256,7 +255,7 @@ def read_credentials(request: Request) -> Shown:
     if scheme.lower() == "basic":
         try:
             text = base64.b64decode(rest.strip(), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             text = ""
         user, colon, secret = text.partition(":")
         if not colon:

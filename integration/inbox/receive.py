@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
-import ipaddress
 from collections.abc import Iterable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from werkzeug.wsgi import get_input_stream
 from integration.errors import StorageError, error_body
 from integration.inbox.store import Inbox
 from integration.settings import Webhooks
+from integration.settings_values import contains
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -83,7 +82,7 @@ class Receiver:
         settings, networks = self._settings, self._settings.allow_from
         secret = request.path.removeprefix(PREFIX)
         if not known_secret(secret, self._secrets) or (
-            networks and not _allowed(request.remote_addr, networks)
+            networks and not contains(networks, request.remote_addr)
         ):
             return _error(404, "Not found")
         if settings.username is not None:
@@ -117,21 +116,11 @@ def _body(request: Request) -> bytes | None:
     return None if len(body) > BODY_LIMIT else body
 
 
-def _allowed(address: str | None, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
-    try:
-        peer = ipaddress.ip_address(address or "")
-    except ValueError:
-        return False
-    if isinstance(peer, ipaddress.IPv6Address) and peer.ipv4_mapped is not None:
-        peer = peer.ipv4_mapped
-    return any(peer in network for network in networks)
-
-
 def _basic_ok(authorization: str, username: str, password: str) -> bool:
     kind, _, encoded = authorization.partition(" ")
     try:
         given = base64.b64decode(encoded, validate=True) if kind.lower() == "basic" else b""
-    except binascii.Error:
+    except ValueError:
         given = b""
     return hmac.compare_digest(given, f"{username}:{password}".encode())
 

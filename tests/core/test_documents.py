@@ -81,6 +81,9 @@ def test_an_item_is_read_wrapped_or_flat():
         b'{"data":[{"a" 1}]}',
         b'{"data":[{"id":12345678901234567890123}}',
         b"\xff\xfe{",
+        rb'{"data":[{"a":"\x"}],"total":1}',
+        rb'{"data":[{"\x":1}],"total":1}',
+        b'{"data":[{"a":01}],"total":1}',
     ],
 )
 def test_what_is_no_page_is_broken_and_says_so(body):

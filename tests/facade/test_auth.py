@@ -46,6 +46,7 @@ def test_a_local_key_is_good_as_basic_and_as_token(room: Room) -> None:
         ({"Authorization": "Bearer " + ADMIN}, 401),
         ({"Authorization": "Basic " + base64.b64encode(b"no colon").decode()}, 400),
         ({"Authorization": "Basic ###"}, 400),
+        ({"Authorization": "Basic \xe9"}, 400),
         ({"X-Auth-Token": "f" * 40}, 401),
         (basic(1000009, "f" * 40), 401),
     ],

@@ -134,6 +134,8 @@ def test_odd_ids_are_stored(receiver, identifier):
         (b"not json", "unreadable"),
         (b"[1,2]", "unreadable"),
         (b'"text"', "unreadable"),
+        (rb'{"id":"x.1","from_no":"\x"}', "unreadable"),
+        (b'{"id":"x.1","call_id":01}', "unreadable"),
         (b"\xff\xfe{\x00}\x00", "unreadable"),
         (b'{"a":NaN}', "stored"),
         (b'{"a":"\\ud800"}', "stored"),
@@ -142,7 +144,20 @@ def test_odd_ids_are_stored(receiver, identifier):
         (b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "stored"),
         (b'\xef\xbb\xbf{"a":1}', "stored"),
     ],
-    ids=["text", "array", "string", "utf-16", "nan", "surrogate", "nul", "long number", "deep", "bom"],
+    ids=[
+        "text",
+        "array",
+        "string",
+        "escape",
+        "zero",
+        "utf-16",
+        "nan",
+        "surrogate",
+        "nul",
+        "long number",
+        "deep",
+        "bom",
+    ],
 )
 def test_odd_bodies_are_kept_as_received(receiver, body, status):
     assert receiver.post(body) == (200, {"status": status})
@@ -214,6 +229,7 @@ def test_basic_credentials_are_demanded_where_set(make):
     for header, expected in [
         (None, 401),
         ("Basic !!!", 401),
+        ("Basic \xe9", 401),
         (f"Basic {wrong}", 401),
         (f"Bearer {right}", 401),
         (f"Basic {right}", 200),
