@@ -160,7 +160,11 @@ class Login:
                     raise PlatformBroken("the platform refuses the token it has just given out", status=401)
                 self._secret = self._ask()
             except PlatformError as error:
-                raise self._note(error) from error
+                noted = self._note(error)
+                if noted is error:
+                    # An error that is its own cause sends whoever follows causes round for ever.
+                    raise
+                raise noted from error
             self._proved = False
             self._refusals = self._failures = 0
             self._last_error = None

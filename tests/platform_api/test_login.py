@@ -142,5 +142,6 @@ def test_a_callers_dead_token_causes_no_login_of_ours(door, login):
 
 def test_a_platform_that_is_away_at_login_is_unreachable(server, login):
     server.routes["/v1.2/login"] = lambda asked, reply: reply.raw(b"", close=True)
-    with pytest.raises(PlatformUnreachable):
+    with pytest.raises(PlatformUnreachable) as raised:
         login().get("/cdrs", tries=1)
+    assert raised.value.__cause__ is not raised.value
