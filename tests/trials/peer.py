@@ -3,15 +3,16 @@ million of them.
 
 `python -m tests.trials.peer --cdrs 1000000` prints its port. It knows what a walk asks: filters on `id` and
 on the date, sort by `id`, `limit`, `page`. Records are the simulator's, their ids and times made anew; every
-FIFTH CDR has a recording. All else is empty.
+FIFTH CDR has a recording, a small MP3. All else is empty. The page that a walk asks next is made while it
+stores the last one, so that nobody waits for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +28,9 @@ from integration.simulator.world import World
 FIFTH = 5
 STEP = 60.0
 """Seconds between two calls."""
+
+KEPT = 4
+"""Pages kept of each listing."""
 
 LIVE = 4_278_000_000
 PLAIN = {"nb_notes": 0, "parent_live_id": None, "call_id": None}
@@ -44,11 +48,14 @@ class Listing:
     patterns: list[bytes]
     calls: int
     """Of how many calls each is the recording."""
+    ready: dict[tuple[range, int], bytes] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def moment(self, number: int) -> float:
         return self.end - (self.count - number) * self.every
 
-    def page(self, args: dict[str, str]) -> bytes:
+    def asked(self, args: dict[str, str]) -> tuple[range, int]:
+        """The numbers of the records of a page, and how many match."""
         lo, hi = 1, self.count
         for entry in orjson.loads(args.get("filter") or "[]"):
             lo, hi = self._narrowed(lo, hi, entry)
@@ -56,11 +63,25 @@ class Listing:
         limit, page = int(args.get("limit", 25)), int(args.get("page", 1))
         skip = (page - 1) * limit
         if args.get("dir") == "DESC":
-            numbers: Iterator[int] = iter(range(hi - skip, max(lo, hi - skip - limit + 1) - 1, -1))
-        else:
-            numbers = iter(range(lo + skip, min(hi, lo + skip + limit - 1) + 1))
-        records = b",".join(self._record(number) for number in numbers)
-        return b'{"data":[%b],"total":%d,"links":{}}' % (records, total)
+            return range(hi - skip, max(lo, hi - skip - limit + 1) - 1, -1), total
+        return range(lo + skip, min(hi, lo + skip + limit - 1) + 1), total
+
+    def page(self, numbers: range, total: int) -> bytes:
+        """The last few pages are kept, since whoever walks asks for one that was made ready."""
+        with self.lock:
+            if (numbers, total) not in self.ready:
+                records = b",".join(map(self._record, numbers))
+                self.ready[numbers, total] = b'{"data":[%b],"total":%d,"links":{}}' % (records, total)
+                if len(self.ready) > KEPT:
+                    del self.ready[next(iter(self.ready))]
+            return self.ready[numbers, total]
+
+    def make_next(self, numbers: range, total: int) -> None:
+        """The page behind this one, for whoever goes down by key."""
+        left, size = total - len(numbers), len(numbers)
+        if left > 0 and size > 1 and numbers.step < 0:
+            last = numbers[-1]
+            self.page(range(last - 1, max(1, last - size) - 1, -1), left)
 
     def _narrowed(self, lo: int, hi: int, entry: dict[str, Any]) -> tuple[int, int]:
         name, operator, value = entry["property"], entry["operator"], entry["value"]
@@ -116,15 +137,18 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         name = parts.path.removeprefix("/v1.2/")
         args = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        body = b'{"data":[],"total":0,"links":{}}'
+        body, found = b'{"data":[],"total":0,"links":{}}', None
         if name in self.known:
-            body = self.known[name].page(args)
+            found = self.known[name].asked(args)
+            body = self.known[name].page(*found)
         elif name == "me":
             body = b'{"data":{"id":1000001,"is_root":true}}'
         self.wfile.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n%b"
             % (formatdate(clock.unix(), usegmt=True).encode(), len(body), body)
         )
+        if found is not None:
+            self.known[name].make_next(*found)
 
     def log_message(self, *_args: object) -> None:
         pass
