@@ -15,7 +15,8 @@ Key = int | str
 
 @dataclass(slots=True)
 class Upserted:
-    """What an upsert did. `changed` holds the documents behind `inserted` and `updated`."""
+    """What an upsert did. `changed` holds the documents behind `inserted` and `updated`; `later`: their calls
+    need not be put together at once."""
 
     inserted: list[Key] = field(default_factory=list)
     updated: list[Key] = field(default_factory=list)
@@ -23,6 +24,7 @@ class Upserted:
     outdated: int = 0
     flagged: int = 0
     changed: list[Document] = field(default_factory=list)
+    later: bool = False
 
 
 def quote(identifier: str) -> str:

@@ -36,6 +36,7 @@ from integration.mirror import (
     summary,
     walks,
 )
+from integration.mirror.calls import backlog
 from integration.mirror.calls import tables as calls
 from integration.mirror.rows import key_type, quote
 
@@ -56,6 +57,7 @@ CREATE TABLE IF NOT EXISTS _flagged (
 OWN_TABLES = (
     CORE,
     calls.TABLES,
+    backlog.TABLES,
     lookups.TABLES,
     media.TABLES,
     walks.TABLES,

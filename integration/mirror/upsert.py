@@ -27,13 +27,15 @@ def upsert(
     *,
     source: Source,
     asked_at: str,
+    later: bool = False,
 ) -> Upserted:
-    """Store `documents` of `resource`, as read by a request begun at `asked_at` (UTC text).
+    """Store `documents` of `resource`, as read by a request begun at `asked_at` (UTC text). `later`: they are
+    history, whose calls may be put together when there is time.
 
     A record without a usable key is kept in `_flagged`, never dropped (interface.md §6, Mirror). Of two
     records with one key the later in `documents` counts.
     """
-    outcome, extra = Upserted(), promoted.columns(tx, resource)
+    outcome, extra = Upserted(later=later), promoted.columns(tx, resource)
     gate = tx.gates.get(resource.table)
     iterator = iter(documents) if gate is None else filter(None, map(gate, documents))
     while chunk := list(islice(iterator, CHUNK)):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from integration.database import Database, Hook, Transaction
 from integration.mirror import drift, media, messages
+from integration.mirror.calls import backlog
 from integration.mirror.calls.store import CallStore
 from integration.mirror.rows import Upserted
 
@@ -28,7 +29,11 @@ def connect(mirror: Database, calls: CallStore) -> None:
 
 def _refresh(calls: CallStore, fields: Iterable[str]) -> Hook:
     def hook(tx: Transaction, outcome: Upserted) -> None:
-        calls.refresh(tx, sorted(set(_legs(outcome, fields))))
+        legs = sorted(set(_legs(outcome, fields)))
+        if outcome.later:
+            backlog.add(tx, legs)
+        else:
+            calls.refresh(tx, legs)
 
     return hook
 

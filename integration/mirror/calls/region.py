@@ -68,7 +68,8 @@ class Region:
         found = self._select(
             "SELECT leg_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?1))"
             " UNION ALL SELECT leg_id FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
-            " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))",
+            " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))"
+            " UNION ALL SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?1))",
             reading.ids_json(named),
         )
         found |= self._select(

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from integration import clock
 from integration.database import Database, Transaction
-from integration.mirror.calls import contacts, reading
+from integration.mirror.calls import backlog, contacts, reading
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.joins import Joined, join
@@ -137,9 +137,15 @@ class CallStore:
         written (for a voice message, of its `live_id` and `parent_live_id`).
         """
         moment = clock.unix() if now is None else now
-        ids = iter(sorted(set(leg_ids)))
+        ids = iter(sorted(backlog.with_neighbours(tx, leg_ids)))
         while chunk := list(islice(ids, CHUNK)):
             self._rebuild(tx, chunk, moment)
+
+    def catch_up(self, tx: Transaction, limit: int) -> int:
+        """Put together the calls of the newest legs that wait (backlog.py), `limit` legs of them. Returns how
+        many still wait."""
+        self._rebuild(tx, backlog.newest(tx, limit), clock.unix())
+        return backlog.left(tx)
 
     def tick(self, tx: Transaction, now: float) -> int:
         """Evaluate again what time alone may have changed, what fell due last first: a backlog of renamed
@@ -193,6 +199,7 @@ class CallStore:
         if self._on_ended is not None and region.just_ended:
             self._on_ended(tx, sorted(region.just_ended))
         _write_calls(tx, rows, joined, region)
+        backlog.done(tx, region.views.keys() | region.void)
 
     def _current_directory(self, tx: Transaction) -> Directory:
         version = reading.directory_version(tx.connection)
