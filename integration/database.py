@@ -35,6 +35,9 @@ BUSY_SECONDS = 3.0
 
 WAL_LIMIT = 64 * 1024 * 1024
 
+DEAF_SECONDS = 3600.0
+"""How long a listener's failure shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -120,8 +123,8 @@ class Database:
     `prepare(connection)` creates or migrates the schema, once, on the writer's connection, before the
     first job. `synchronous` is FULL for what nothing can rebuild, NORMAL for what can be fetched again.
     `on_commit(changes)` is called on the writer thread after each commit that announced something.
-    `on_broken(error)` is called once when the disk failed below us: the process must start afresh, since
-    a handle whose sync failed can't be trusted again (promise P18).
+    `on_broken(error)` is called once when the disk failed below us, or the writer itself: the process must
+    start afresh, since a handle whose sync failed can't be trusted again (promise P18).
     """
 
     def __init__(
@@ -149,6 +152,9 @@ class Database:
         self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
         self._closed = threading.Event()
         self._broken: BaseException | None = None
+        self._entering = threading.Lock()
+        """Held while a job is queued and while the end is: nothing may come to stand behind the end."""
+        self._deaf: tuple[float, str] | None = None
         self._writer = self._open_writer(synchronous, prepare)
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
@@ -173,10 +179,11 @@ class Database:
 
     def _queue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        if self._closed.is_set() or self._broken is not None:
-            future.set_exception(self._broken_error())
-        else:
-            self._jobs.put(_Job(work, item, future))
+        with self._entering:
+            if not self._closed.is_set() and self._broken is None:
+                self._jobs.put(_Job(work, item, future))
+                return future
+        future.set_exception(self._broken_error())
         return future
 
     def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
@@ -194,12 +201,20 @@ class Database:
         """False once the writer is gone: what was asked of it can't become durable."""
         return self._broken is None and self._thread.is_alive()
 
+    @property
+    def deaf(self) -> str | None:
+        """What went wrong of late when listeners were told of a commit; nobody tells them again."""
+        if self._deaf is None or clock.monotonic() - self._deaf[0] > DEAF_SECONDS:
+            return None
+        return self._deaf[1]
+
     def close(self) -> None:
         """Finish what is queued, then close every connection. Safe to call twice."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        self._jobs.put(None)
+        with self._entering:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            self._jobs.put(None)
         self._thread.join()
         while True:
             try:
@@ -274,17 +289,19 @@ class Database:
 
     def _broken_error(self) -> StorageError:
         if self._broken is not None:
-            return StorageBroken(f"{self.name}: the disk failed ({self._broken}); restart Switchroom")
+            return StorageBroken(f"{self.name}: writing failed ({self._broken}); restart Switchroom")
         return StorageError(f"{self.name} is closed")
 
     def _run(self) -> None:
-        while True:
-            jobs = self._take()
-            if jobs is None:
-                break
-            self._commit(jobs)
+        while (jobs := self._take()) is not None:
+            try:
+                self._commit(jobs)
+            except BaseException as error:
+                # Nobody knows what of the transaction stands; without this all who wait would for ever.
+                log.exception("%s: the writer failed", self.name)
+                self._break(error)
             if self._broken is not None:
-                self._refuse_rest()
+                self._refuse(jobs)
                 return
 
     def _take(self) -> list[_Job] | None:
@@ -369,9 +386,11 @@ class Database:
     def _tell(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except Exception:
+        except Exception as error:
             # The work is durable already; a listener's mistake must not unmake the answer.
             log.exception("%s: a listener failed after commit", self.name)
+            about = f"at {clock.stamp()} UTC what was committed was not told: {type(error).__name__}: {error}"
+            self._deaf = clock.monotonic(), about
 
     def _undo(self) -> None:
         try:
@@ -381,19 +400,23 @@ class Database:
             self._break(error)
 
     def _break(self, error: BaseException) -> None:
-        self._broken = error
-        log.critical("%s: the disk failed: %s", self.name, error)
+        with self._entering:
+            self._broken = error
+        log.critical("%s: writing failed: %s", self.name, error)
         if self.on_broken is not None:
             self.on_broken(error)
 
-    def _refuse_rest(self) -> None:
+    def _refuse(self, jobs: list[_Job]) -> None:
+        """Answer `jobs` and whatever is queued: nothing more becomes durable here."""
         while True:
+            for job in jobs:
+                if not job.future.done():
+                    job.future.set_exception(self._broken_error())
             try:
-                job = self._jobs.get_nowait()
+                queued = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if job is not None:
-                job.future.set_exception(self._broken_error())
+            jobs = [queued] if queued is not None else []
 
 
 def translate(error: sqlite3.Error, path: Path) -> StorageError:

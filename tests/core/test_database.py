@@ -10,7 +10,7 @@ import pytest
 
 from integration import clock, database
 from integration.database import Change, Database, Transaction
-from integration.errors import StorageBusy, StorageError
+from integration.errors import StorageBroken, StorageBusy, StorageError
 
 CHANGES = "CREATE TABLE IF NOT EXISTS _changes (id INTEGER PRIMARY KEY AUTOINCREMENT, at, topic, key, data)"
 
@@ -115,13 +115,20 @@ def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
     assert [(change.number, change.key, seen) for change, seen in heard] == [(1, "7", ["told"])]
 
 
-def test_a_listener_that_fails_does_not_unmake_the_answer(db, caplog):
+def test_a_listener_that_fails_does_not_unmake_the_answer_and_shows_for_a_while(db, caplog, monkeypatch):
     def listener(changes):
         raise RuntimeError("listener")
 
+    assert db.deaf is None
     db.on_commit = listener
     assert db.write(lambda tx: tx.announce("call", 1)) == 1
     assert "listener failed" in caplog.text
+    db.on_commit = None
+    db.write(add("later"))
+    assert "RuntimeError: listener" in db.deaf
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + database.DEAF_SECONDS + 1)
+    assert db.deaf is None
 
 
 def test_readers_can_not_write_and_see_one_moment(db):
@@ -170,6 +177,37 @@ def test_a_closed_database_says_so(tmp_path):
     with pytest.raises(StorageError, match="closed"):
         closed.write(add("late"))
     assert len(notes(closed.path)) == 50
+
+
+def test_what_is_queued_while_the_database_closes_is_answered(tmp_path, monkeypatch):
+    closing = Database(tmp_path / "closing.db", prepare=prepare)
+    closer = threading.Thread(target=closing.close)
+
+    class Queue(type(closing._jobs)):
+        def put(self, job):
+            if job is not None:
+                closer.start()
+                closer.join(0.1)
+            super().put(job)
+
+    monkeypatch.setattr(closing, "_jobs", Queue())
+    # The writer waits at the queue that it began with.
+    closing._take.__func__
+    future = closing.submit(add("late"))
+    closer.join(10)
+    assert future.done()
+
+
+def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, monkeypatch):
+    heard = []
+    failing = Database(tmp_path / "failing.db", prepare=prepare, on_broken=heard.append)
+    monkeypatch.setattr(failing, "_commit", lambda jobs: 1 / 0)
+    for _ in range(2):
+        with pytest.raises(StorageBroken, match="division"):
+            failing.write(add("never"), timeout=5)
+    assert not failing.healthy
+    assert [type(error) for error in heard] == [ZeroDivisionError]
+    failing.close()
 
 
 def test_a_folder_that_is_not_there_gives_one_clear_line(tmp_path):
