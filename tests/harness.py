@@ -187,6 +187,7 @@ class Product(Process):
         port: int | None = None,
         program: tuple[str, ...] = ("app.py",),
         context: ssl.SSLContext | None = None,
+        environment: Mapping[str, str] | None = None,
         **settings: str,
     ) -> None:
         self.data_dir = data_dir
@@ -195,6 +196,7 @@ class Product(Process):
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.client = Client(self.url, context)
         environment = {
+            **(environment or {}),
             "SWITCHROOM_CONFIG": os.devnull,
             "SWITCHROOM_PLATFORM__BASE_URL": base_url,
             "SWITCHROOM_PLATFORM__USER_ID": user_id,

@@ -11,6 +11,8 @@
     paging  records come and go during complete walks
     order   webhooks in every order, of whole calls: one final state
     bigload the first load of a big account: rate, memory, interrupted and gone on with
+    locked  somebody else holds the write lock of a database, or reads in it for long
+    ioerror the disk fails to sync what was written; needs a C compiler
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
 
@@ -21,7 +23,18 @@ from __future__ import annotations
 
 import sys
 
-from tests.trials import bigload, contract, crash, libreoffice, lost, order, platform, trouble
+from tests.trials import (
+    bigload,
+    contract,
+    crash,
+    ioerror,
+    libreoffice,
+    locked,
+    lost,
+    order,
+    platform,
+    trouble,
+)
 
 TRIALS = {
     "crash": crash.main,
@@ -34,11 +47,17 @@ TRIALS = {
     "day": trouble.day,
     "order": order.main,
     "bigload": bigload.main,
+    "locked": locked.main,
+    "ioerror": ioerror.main,
     "libreoffice": libreoffice.main,
 }
 SHORT = (
     ("crash", ["--kills", "8"]),
     ("crash", ["--kills", "4", "--seed-bug"]),
+    ("locked", ["--short"]),
+    ("locked", ["--short", "--seed-bug"]),
+    ("ioerror", ["--rounds", "1"]),
+    ("ioerror", ["--rounds", "1", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),

@@ -1,0 +1,43 @@
+"""The product with one bug planted, for `--seed-bug`: `python -m tests.trials.planted BUG serve`."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import Future
+
+from integration.cli import main
+from integration.database import Database
+from integration.errors import StorageError
+from integration.inbox import store
+
+
+def hopeful() -> None:
+    """A webhook that could not be stored is acknowledged all the same."""
+    durable = store.Inbox.receive
+
+    def receive(inbox: store.Inbox, body: bytes) -> Future[store.Acknowledgement]:
+        answer: Future[store.Acknowledgement] = Future()
+
+        def told(real: Future[store.Acknowledgement]) -> None:
+            problem = real.exception()
+            if problem is None or isinstance(problem, StorageError):
+                answer.set_result("stored" if problem else real.result())
+            else:
+                answer.set_exception(problem)
+
+        durable(inbox, body).add_done_callback(told)
+        return answer
+
+    store.Inbox.receive = receive  # type: ignore[method-assign]
+
+
+def tenacious() -> None:
+    """A database whose disk failed is written to again."""
+    Database._break = lambda _database, _error: None  # type: ignore[method-assign]
+
+
+BUGS = {bug.__name__: bug for bug in (hopeful, tenacious)}
+
+if __name__ == "__main__":
+    BUGS[sys.argv.pop(1)]()
+    main()

@@ -1,0 +1,172 @@
+"""A disk that fails on demand: a library, compiled when a trial needs it, that stands before the C library's
+calls in the product's processes.
+
+A rule file says what fails from now on, and is read anew by each call:
+
+    sync NAME     fsync and fdatasync of files whose name begins with NAME fail with EIO,
+                  but for that of a write-ahead log's head before there is content
+    room FOLDER   nothing in FOLDER can grow: ENOSPC
+
+Every sync of a file in the watched folder is noted in the log: `pid result path`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REAL(name, type) static type real; if (!real) real = (type)dlsym(RTLD_NEXT, name)
+
+typedef int (*sync_call)(int);
+typedef ssize_t (*write_call)(int, const void *, size_t);
+typedef ssize_t (*pwrite_call)(int, const void *, size_t, off_t);
+
+static int path_of(int fd, char *path) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, 1023);
+    if (length < 0) return 0;
+    path[length] = 0;
+    return 1;
+}
+
+/* Whether the rule file has a line of this kind whose rest is the beginning of `subject`. */
+static int ruled(const char *kind, const char *subject) {
+    const char *file = getenv("TRIAL_RULES");
+    char text[2048], *line, *rest = text;
+    int fd = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return 0;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0) return 0;
+    text[length] = 0;
+    size_t before = strlen(kind);
+    while ((line = strsep(&rest, "\n")))
+        if (!strncmp(line, kind, before) && line[before] == ' '
+            && !strncmp(subject, line + before + 1, strlen(line + before + 1)))
+            return 1;
+    return 0;
+}
+
+static void note(const char *result, const char *path) {
+    const char *watched = getenv("TRIAL_WATCHED"), *log = getenv("TRIAL_LOG");
+    char line[1200];
+    if (!watched || !log || strncmp(path, watched, strlen(watched))) return;
+    int length = snprintf(line, sizeof line, "%d %s %s\n", getpid(), result, path);
+    int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    static write_call real; if (!real) real = (write_call)dlsym(RTLD_NEXT, "write");
+    if (real(fd, line, length) < 0) abort();
+    close(fd);
+}
+
+/* The file whose last write was the head of a write-ahead log, which holds no content yet. */
+static _Thread_local int head = -1;
+
+static void wrote(int fd, size_t size, off_t at) {
+    if (at == 0 && size == 32) head = fd;
+    else if (head == fd) head = -1;
+}
+
+static int synced(int fd, sync_call real) {
+    char path[1024];
+    if (!path_of(fd, path)) return real(fd);
+    const char *name = strrchr(path, '/');
+    if (name && fd != head && ruled("sync", name + 1)) { note("failed", path); errno = EIO; return -1; }
+    int result = real(fd), kept = errno;
+    note(result ? "failed" : "ok", path);
+    errno = kept;
+    return result;
+}
+
+int fsync(int fd) { REAL("fsync", sync_call); return synced(fd, real); }
+int fdatasync(int fd) { REAL("fdatasync", sync_call); return synced(fd, real); }
+
+/* Room within a file is its own; only growing asks for more. */
+static int grows(int fd, off_t end) {
+    char path[1024];
+    struct stat found;
+    if (fstat(fd, &found) || !S_ISREG(found.st_mode) || end <= found.st_size) return 0;
+    return path_of(fd, path) && ruled("room", path);
+}
+
+ssize_t write(int fd, const void *data, size_t size) {
+    REAL("write", write_call);
+    struct stat found;
+    off_t at = fstat(fd, &found) || !S_ISREG(found.st_mode) ? -1 : lseek(fd, 0, SEEK_CUR);
+    if (at >= 0 && grows(fd, at + size)) { errno = ENOSPC; return -1; }
+    return real(fd, data, size);
+}
+
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
+    REAL("pwrite", pwrite_call);
+    if (grows(fd, at + size)) { errno = ENOSPC; return -1; }
+    wrote(fd, size, at);
+    return real(fd, data, size, at);
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t size, off_t at) {
+    REAL("pwrite64", pwrite_call);
+    if (grows(fd, at + size)) { errno = ENOSPC; return -1; }
+    wrote(fd, size, at);
+    return real(fd, data, size, at);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Shim:
+    """`environment` puts it before a process. Nothing fails until `fail` says so."""
+
+    environment: dict[str, str]
+    _rules: Path
+    _log: Path
+
+    def fail(self, *rules: str) -> None:
+        """These rules are in force now, and none else."""
+        fresh = self._rules.with_suffix(".new")
+        fresh.write_text("".join(f"{rule}\n" for rule in rules))
+        os.replace(fresh, self._rules)
+
+    def syncs(self) -> list[tuple[int, bool, Path]]:
+        """Every sync so far: process, whether it succeeded, the file."""
+        if not self._log.exists():
+            return []
+        lines = [line.split(" ", 2) for line in self._log.read_text().splitlines()]
+        return [(int(pid), result == "ok", Path(path)) for pid, result, path in lines]
+
+
+def make(folder: Path, watched: Path) -> Shim:
+    """Compile it into `folder`. Raises RuntimeError where there is no C compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise RuntimeError("a disk that fails on demand needs a C compiler: sudo apt install gcc libc6-dev")
+    source, library = folder / "shim.c", folder / "shim.so"
+    source.write_text(SOURCE)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"],
+        check=True,
+        timeout=120,
+    )
+    rules, log = folder / "rules", folder / "syncs"
+    environment = {
+        "LD_PRELOAD": str(library),
+        "TRIAL_RULES": str(rules),
+        "TRIAL_LOG": str(log),
+        "TRIAL_WATCHED": str(watched.resolve()),
+    }
+    return Shim(environment, rules, log)
