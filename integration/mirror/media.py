@@ -102,11 +102,13 @@ class _Origin:
     size: str
     """The column that tells a file's bytes, or NULL."""
     ending: str = "mp3"
+    seconds: str = "NULL"
+    """The column that tells how long its sound lasts, or NULL."""
 
 
 _ORIGINS: dict[Kind, _Origin] = {
-    "recording": _Origin("monitors", "timestamp", "recordings", "record.size"),
-    "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL"),
+    "recording": _Origin("monitors", "timestamp", "recordings", "record.size", seconds="record.duration"),
+    "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL", seconds="record.duration"),
     "trace": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "trace"),
     "pcap": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "pcap"),
     "msdr_trace": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "trace"),
@@ -120,13 +122,16 @@ FOLDERS: dict[Kind, str] = {kind: origin.folder for kind, origin in _ORIGINS.ite
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file to fetch: `path` below data_dir, `size` in bytes where the record tells it, tries so far."""
+    """A file to fetch: `path` below data_dir, `size` in bytes and `seconds` of its sound where the record
+    tells them, tries so far and what came of the last."""
 
     kind: Kind
     record_id: int
     path: str
     size: int | None
     tries: int
+    seconds: int | None = None
+    last_error: str | None = None
 
 
 def relative_path(kind: Kind, record_id: int, stamp: object) -> str:
@@ -166,6 +171,24 @@ def want_missing(tx: Transaction, kind: Kind) -> int:
     return len(rows)
 
 
+def want_resized(tx: Transaction, kind: Kind, ids: Iterable[int | None] | None = None) -> int:
+    """Want again each file of another size than its record says by now: it was fetched while the platform
+    still wrote it. Of these records, or of all; returns how many. The file stays until the next is there."""
+    origin, among = _ORIGINS[kind], "AND record_id IN (SELECT value FROM json_each(:ids))"
+    return tx.execute(
+        "UPDATE media SET state = 'wanted', tries = 0, next_try_at = :now, updated_at = :stamp "
+        f"FROM {origin.table} AS record WHERE record.id = media.record_id AND kind = :kind "
+        f"AND state = 'have' AND CAST({origin.size} AS INTEGER) NOT IN (0, media.size) "
+        f"{'' if ids is None else among}",
+        {
+            "now": clock.unix(),
+            "stamp": clock.stamp(),
+            "kind": kind,
+            "ids": None if ids is None else json.dumps(list(ids)),
+        },
+    ).rowcount
+
+
 def wanted(
     connection: sqlite3.Connection, now: float, kinds: Iterable[Kind] = KINDS, limit: int = 50
 ) -> list[Wanted]:
@@ -193,12 +216,13 @@ def find(connection: sqlite3.Connection, kind: Kind, record_id: int) -> Wanted |
         return _wanted(row)
     origin = _ORIGINS[kind]
     row = connection.execute(
-        f'SELECT "{origin.date}", {origin.size} FROM {origin.table} AS record WHERE id = ?',
+        f'SELECT "{origin.date}", {origin.size}, {origin.seconds} FROM {origin.table} AS record WHERE id = ?',
         (record_id,),
     ).fetchone()
     if row is None:
         return None
-    return Wanted(kind, record_id, relative_path(kind, record_id, row[0]), _size(row[1]), 0)
+    path = relative_path(kind, record_id, row[0])
+    return Wanted(kind, record_id, path, _size(row[1]), 0, _size(row[2]))
 
 
 def state(connection: sqlite3.Connection, kind: Kind, record_id: int) -> sqlite3.Row | None:
@@ -305,6 +329,7 @@ def _hook(kind: Kind) -> Callable[[Transaction, Upserted], None]:
             (document.values.get("id"), document.values.get(origin.date)) for document in outcome.changed
         ]
         _want(tx, kind, records)
+        want_resized(tx, kind, [_whole(number) for number, _ in records])
 
     return hook
 
@@ -325,13 +350,22 @@ def _want(tx: Transaction, kind: Kind, records: list[tuple[object, object]]) -> 
 def _select(kind: Kind) -> str:
     origin = _ORIGINS[kind]
     return (
-        f"SELECT media.kind, media.record_id, media.path, {origin.size} AS expected, media.tries "
+        f"SELECT media.kind, media.record_id, media.path, {origin.size} AS expected, media.tries, "
+        f"{origin.seconds} AS seconds, media.last_error "
         f"FROM media LEFT JOIN {origin.table} AS record ON record.id = media.record_id"
     )
 
 
 def _wanted(row: sqlite3.Row) -> Wanted:
-    return Wanted(row["kind"], row["record_id"], row["path"], _size(row["expected"]), row["tries"])
+    return Wanted(
+        row["kind"],
+        row["record_id"],
+        row["path"],
+        _size(row["expected"]),
+        row["tries"],
+        _size(row["seconds"]),
+        row["last_error"],
+    )
 
 
 def _size(value: object) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -151,26 +152,39 @@ class Platform:
         self,
         path: str,
         into: Path,
+        expected: files.Expected = files.ANYTHING,
         *,
-        size: int | None = None,
-        limit: int = files.MOST_BYTES,
-        check: files.Check = files.any_content,
         who: Who = BACKGROUND,
         seconds: float | None = None,
         arrival: Arrival | None = None,
     ) -> files.Downloaded:
-        """Fetch a file to `into`, which appears only when complete and checked (see files.py). One try.
+        """Fetch a file to `into`, which appears only when complete and as `expected` (see files.py). One try,
+        of two requests where nothing tells how long the file is. `arrival` is told how far it is.
 
-        `size` is what it must have, None where unknown; `arrival` is told how far it is. Raises
-        PlatformBroken for a wrong file, OSError for a disk that can't take it.
+        Raises PlatformBroken for a wrong file, OSError for a disk that can't take it.
         """
-        total = seconds or max(self._seconds, files.seconds_for(size))
-        with self._exchange("GET", path, None, who, None, total, {"Accept-Encoding": "identity"}) as body:
+        total = seconds or max(self._seconds, files.seconds_for(expected.size))
+        try:
+            return self._fetch(path, into, expected, who, total, arrival)
+        except files.Untold as untold:
+            again = replace(expected, sha256=untold.sha256)
+        return self._fetch(path, into, again, who, total, arrival)
+
+    def _fetch(
+        self,
+        path: str,
+        into: Path,
+        expected: files.Expected,
+        who: Who,
+        seconds: float,
+        arrival: Arrival | None,
+    ) -> files.Downloaded:
+        with self._exchange("GET", path, None, who, None, seconds, {"Accept-Encoding": "identity"}) as body:
             if body.status != 200:
                 raise failure(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
             # The platform is there, whatever this one file turns out to be.
             self._praise()
-            return files.store(body, into, size=size, limit=limit, check=check, arrival=arrival)
+            return files.store(body, into, expected, arrival)
 
     def keep_alive(self) -> bool:
         """GET /ping if nothing was asked for five minutes. Returns whether it asked."""

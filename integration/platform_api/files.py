@@ -1,20 +1,23 @@
 """Files from the platform: nothing stands under its final name that was not received whole and checked.
 
-`.part` in the same folder → size and sha256 counted while it streams → checks → fsync of the file →
+`.part` in the same folder → size and sha256 counted while it streams → fsync of the file → checks →
 rename → fsync of the folder. Whatever goes wrong, and whenever the power goes, the final name holds the
 right file or none.
+
+Where the record tells no size the file's own end is looked at; where not even the answer tells how long it
+is, it is believed only if it comes twice the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from integration.errors import PlatformBroken
 from integration.platform_api.arriving import Arrival
+from integration.platform_api.formats import Begin, End, any_content, any_end
 from integration.platform_api.transport import Body
 
 MOST_BYTES = 2 * 1024**3
@@ -24,8 +27,32 @@ SLOWEST = 64 * 1024
 LEAST_SECONDS = 120.0
 _HEAD = 16
 
-Check = Callable[[bytes], str | None]
-"""Gets a file's first bytes; returns what is wrong with them, None where nothing is."""
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is known of a file before it comes: its `size` in bytes or `limit` at most, how it must `begin`.
+
+    Where the size is not known: how it should `end`, unless what is said against its end is `believed`, the
+    message of an earlier PlatformBroken; and its `sha256`, where it came before.
+    """
+
+    size: int | None = None
+    limit: int = MOST_BYTES
+    begin: Begin = any_content
+    end: End = any_end
+    believed: str | None = None
+    sha256: str | None = None
+
+
+ANYTHING = Expected()
+
+
+class Untold(Exception):
+    """All that came is in order, but nobody told how long it is: it must come once more. `sha256` of it."""
+
+    def __init__(self, sha256: str) -> None:
+        super().__init__(sha256)
+        self.sha256 = sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,51 +64,40 @@ class Downloaded:
     content_type: str
 
 
-def any_content(_head: bytes) -> str | None:
-    """For files whose format nobody documents."""
-    return None
-
-
-def mp3(head: bytes) -> str | None:
-    """MP3 begins with an ID3 tag or with the eleven set bits of a frame header (ISO 11172-3 §2.4.1.3)."""
-    if head.startswith(b"ID3") or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0):
-        return None
-    return "it does not begin like an MP3"
-
-
-def pdf(head: bytes) -> str | None:
-    """PDF begins with its version (ISO 32000-1 §7.5.2), which some writers put after a few odd bytes."""
-    return None if b"%PDF-" in head[:1024] else "it does not begin like a PDF"
-
-
 def seconds_for(size: int | None) -> float:
     """The total time a file of `size` bytes may take."""
     return max(LEAST_SECONDS, (size or 0) / SLOWEST)
 
 
-def store(
-    body: Body, into: Path, *, size: int | None, limit: int, check: Check, arrival: Arrival | None = None
-) -> Downloaded:
+def store(body: Body, into: Path, expected: Expected, arrival: Arrival | None = None) -> Downloaded:
     """Stream `body` (status 200) to `into`; see the head of this file. `arrival` is told how far it is.
 
-    Raises PlatformBroken for anything that is not the file: JSON or HTML, no bytes, another size than
-    `size`, not what `check` expects. Raises OSError where the disk can't take it. Either way there is
-    neither `into` nor `.part` afterwards, but for an older `into`.
+    Raises PlatformBroken for anything that is not the file: JSON or HTML, no bytes, or not as `expected`.
+    Raises Untold where nobody tells how long it is and it did not come before. Raises OSError where the disk
+    can't take it. In each case there is neither `into` nor `.part` afterwards, but for an older `into`.
     """
     kind = body.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in ("application/json", "text/html"):
         raise PlatformBroken(f"the platform sent {kind} instead of the file", status=body.status)
+    size = expected.size
     if size is not None and body.length is not None and body.length != size:
         raise PlatformBroken(_wrong_size(size, body.length), status=body.status)
+    untold = size is None and not body.tells_its_end
     changed = _make_folder(into.parent)
     part = into.with_name(into.name + ".part")
     try:
-        coming = _Coming(part, check, arrival, size if size is not None else _told_size(body))
-        received, digest = _fill(part, body, min(limit, size if size is not None else limit), coming)
-        if received == 0:
-            raise PlatformBroken("the platform sent an empty file", status=body.status)
-        if size is not None and received != size:
-            raise PlatformBroken(_wrong_size(size, received), status=body.status)
+        # What is asked for twice is read along the second time.
+        watching = None if untold and expected.sha256 is None else arrival
+        coming = _Coming(part, expected.begin, watching, size if size is not None else _told_size(body))
+        most = expected.limit if size is None else min(expected.limit, size)
+        received, digest = _fill(part, body, most, coming)
+        wrong = _wrong_whole(part, received, expected)
+        if wrong is not None:
+            raise PlatformBroken(wrong, status=body.status)
+        if untold and expected.sha256 is None:
+            raise Untold(digest)
+        if untold and digest != expected.sha256:
+            raise PlatformBroken("the file came twice, and not the same", status=body.status)
         os.replace(part, into)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -89,6 +105,17 @@ def store(
     for folder in changed:
         _sync_folder(folder)
     return Downloaded(received, digest, kind)
+
+
+def _wrong_whole(part: Path, received: int, expected: Expected) -> str | None:
+    """What is wrong with all that came."""
+    if received == 0:
+        return "the platform sent an empty file"
+    if expected.size is not None:
+        return _wrong_size(expected.size, received) if received != expected.size else None
+    doubt = expected.end(part)
+    said = doubt and f"the file seems to be cut: {doubt}"
+    return None if said == expected.believed else said
 
 
 def _make_folder(folder: Path) -> list[Path]:
@@ -130,7 +157,7 @@ def _fill(part: Path, body: Body, limit: int, coming: _Coming) -> tuple[int, str
 class _Coming:
     """The head of a file is judged as soon as it is there: whoever reads along gets no byte before."""
 
-    def __init__(self, part: Path, check: Check, arrival: Arrival | None, size: int | None) -> None:
+    def __init__(self, part: Path, check: Begin, arrival: Arrival | None, size: int | None) -> None:
         self._part, self._check, self._arrival, self._size = part, check, arrival, size
         self._head = b""
         self._judged = False

@@ -142,6 +142,11 @@ class Body:
     received: int = field(default=0)
 
     @property
+    def tells_its_end(self) -> bool:
+        """Whether an early end would be noticed; else the body lasts as long as the connection does."""
+        return self.length is not None or "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+
+    @property
     def date(self) -> datetime | None:
         return http_date(self.headers.get("Date"))
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
-import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,24 +16,20 @@ from integration.errors import PlatformError, PlatformRefused, StorageError, Sto
 from integration.mirror import expiry, media
 from integration.mirror.expiry import Limits
 from integration.mirror.media import Kind, Wanted
-from integration.platform_api import files
+from integration.platform_api import files, formats
 from integration.platform_api.arriving import Arrival
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
 from integration.settings import Settings
 from integration.sync.parts import Parts
+from integration.sync.room import room_for
 
 log = logging.getLogger(__name__)
-
-LEFT_FREE = 2 * 10**9
-"""Bytes that the archive never takes (interface.md §2, recordings.max_gb)."""
-
-GUESS = 10 * 10**6
-"""Bytes to expect of a file whose record tells no size."""
 
 BATCH = 40
 AT_ONCE = 3
 
-_CHECKS: dict[Kind, files.Check] = {"recording": files.mp3, "voicemail": files.mp3, "fax": files.pdf}
+DOUBTS = 6
+"""Failures after which a file that still comes the same is believed to be meant so: seven hours of them."""
 
 AWAY_FAILURES = 3
 """Failures in a row that mean the platform is away, not that these files are bad."""
@@ -147,6 +142,7 @@ def prepare(parts: Parts) -> None:
             part.unlink(missing_ok=True)
     for kind in media.KINDS:
         parts.mirror.write(partial(media.want_missing, kind=kind))
+        parts.mirror.write(partial(media.want_resized, kind=kind))
 
 
 class _Run:
@@ -195,7 +191,7 @@ def _fetch(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
     """One download, and what the table says about it afterwards. Its failure is the arrival's."""
     failure: BaseException | None = None
     try:
-        with _room(parts, file):
+        with room_for(parts, file):
             _download(parts, file, arrival, who)
     except (PlatformError, StorageError, OSError) as error:
         failure = error
@@ -217,8 +213,7 @@ def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
         found = parts.platform.download(
             media.file_path(file.kind, file.record_id),
             arrival.target,
-            size=file.size,
-            check=_CHECKS.get(file.kind, files.any_content),
+            _expected(file),
             who=who,
             arrival=arrival,
         )
@@ -228,10 +223,26 @@ def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
         else:
             _note(parts, file, error)
         raise
-    except (PlatformError, OSError) as error:
+    except PlatformError as error:
+        _note(parts, file, error)
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # Not this file's fault: it is due again as soon as there is room.
+            raise StorageFull(f"{arrival.target.parent}: {error.strerror}; no file is fetched") from error
         _note(parts, file, error)
         raise
     parts.mirror.write(lambda tx: media.have(tx, file, found.size, found.sha256))
+
+
+def _expected(file: Wanted) -> files.Expected:
+    believed = file.last_error if file.tries >= DOUBTS else None
+    if file.kind in ("recording", "voicemail"):
+        end = formats.mp3_end(file.seconds)
+        return files.Expected(file.size, begin=formats.mp3, end=end, believed=believed)
+    if file.kind == "fax":
+        return files.Expected(begin=formats.pdf, end=formats.pdf_end, believed=believed)
+    return files.ANYTHING
 
 
 def _note(parts: Parts, file: Wanted, error: Exception) -> None:
@@ -250,40 +261,6 @@ def _record_is_gone(parts: Parts, file: Wanted) -> bool:
     return False
 
 
-@contextmanager
-def _room(parts: Parts, file: Wanted) -> Iterator[None]:
-    """Room for the file, kept until it stands in the table: others are being fetched at the same time.
-
-    Raises StorageFull.
-    """
-    global _reserved
-    size = file.size or GUESS
-    with _guard:
-        _make_sure_of_room(parts, _reserved + size)
-        _reserved += size
-    try:
-        yield
-    finally:
-        with _guard:
-            _reserved -= size
-
-
-def _make_sure_of_room(parts: Parts, size: int) -> None:
-    data_dir = parts.settings.storage.data_dir
-    if shutil.disk_usage(data_dir).free - size < LEFT_FREE:
-        raise StorageFull(f"less than 2 GB are left in {data_dir}; no file is fetched until there is room")
-    budget = parts.settings.recordings.max_gb * 10**9
-    if not budget:
-        return
-    with parts.mirror.read() as connection:
-        stored = media.stored_bytes(connection)
-    if stored + size > budget:
-        raise StorageFull(
-            f"the archive has reached recordings.max_gb ({parts.settings.recordings.max_gb:g} GB); raise it, "
-            "or no further file is fetched"
-        )
-
-
 def _in_place(target: Path, known: sqlite3.Row | None) -> bool:
     """Whether the file is had and really there: people move files, and a symbolic link is none."""
     if known is None or known["state"] != "have" or target.is_symlink():
@@ -296,8 +273,5 @@ def _in_place(target: Path, known: sqlite3.Row | None) -> bool:
 
 _arriving: dict[Path, Arrival] = {}
 """Downloads under way, one for each file."""
-
-_reserved = 0
-"""Bytes of the files that are being fetched."""
 
 _guard = threading.Lock()

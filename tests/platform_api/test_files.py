@@ -6,7 +6,7 @@ import time
 import pytest
 
 from integration.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
-from integration.platform_api import files
+from integration.platform_api import files, formats
 
 SOUND = b"\xff\xfb\x90\x64" + bytes(range(256)) * 400
 KIND = "audio/mpeg3"
@@ -18,8 +18,9 @@ def fetch(make, tmp_path):
 
     def fetch(**options):
         target = tmp_path / "recordings" / "2026" / "09" / "02" / "7.mp3"
-        options = {"size": len(SOUND), "check": files.mp3, **options}
-        return make().download("/monitors/7.mp3", target, **options)
+        asked = {name: options.pop(name) for name in ("seconds", "arrival") if name in options}
+        expected = files.Expected(**{"size": len(SOUND), "begin": formats.mp3, **options})
+        return make().download("/monitors/7.mp3", target, expected, **asked)
 
     fetch.folder = tmp_path
     return fetch
@@ -70,6 +71,29 @@ def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
     assert names(fetch.folder) == []
     server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
     assert fetch().size == len(SOUND)
+
+
+def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch):
+    whole = HEAD + b"Connection: close\r\n\r\n" + SOUND
+    answers = iter([whole[:-10], whole, whole, whole])
+    server.routes["*"] = lambda asked, reply: reply.raw(next(answers), close=True)
+    with pytest.raises(PlatformBroken, match="twice"):
+        fetch(size=None)
+    assert names(fetch.folder) == []
+    assert fetch(size=None).size == len(SOUND)
+    assert next(answers, None) is None
+
+
+def test_a_doubtful_end_is_believed_where_it_was_told_before(server, fetch):
+    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    with pytest.raises(PlatformBroken) as caught:
+        fetch(size=None, end=lambda file: f"no end after {file.stat().st_size}")
+    assert names(fetch.folder) == []
+    with pytest.raises(PlatformBroken):
+        fetch(size=None, end=lambda file: "no end after 7", believed=str(caught.value))
+    said = str(caught.value)
+    found = fetch(size=None, end=lambda file: f"no end after {file.stat().st_size}", believed=said)
+    assert found.size == len(SOUND)
 
 
 @pytest.mark.parametrize(

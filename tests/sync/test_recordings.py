@@ -10,7 +10,7 @@ import pytest
 from integration import clock
 from integration.errors import PlatformError, PlatformRefused, StorageFull
 from integration.mirror import media
-from integration.sync import recordings
+from integration.sync import recordings, room
 from integration.sync.plan import PLAN
 from integration.sync.walking import walk
 
@@ -200,12 +200,68 @@ def test_the_archive_keeps_to_its_budget(make_rig):
 
 def test_two_gigabytes_are_left_free(rig, one, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(recordings.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
     rig.forget_asked()
     with pytest.raises(StorageFull, match="2 GB"):
         recordings.download_due(rig.parts)
     assert len(rig.simulator.machine.log) == 0
     assert rows(rig) == [("wanted",)]
+
+
+def test_room_is_looked_for_where_the_archive_lies(rig, one, monkeypatch):
+    (rig.folder / "recordings").mkdir()
+    usage, asked = namedtuple("usage", "total used free"), []
+
+    def disk_usage(path):
+        asked.append(path)
+        return usage(10**12, 0, 10**12)
+
+    monkeypatch.setattr(room.shutil, "disk_usage", disk_usage)
+    assert recordings.download_due(rig.parts) == 1
+    assert asked == [rig.folder / "recordings"], "which may be a disk of its own"
+
+
+def test_a_disk_that_fills_up_stops_all_downloads_and_is_no_fault_of_the_file(rig, one, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("integration.platform_api.files.os.fsync", full)
+        with pytest.raises(StorageFull, match="No space"):
+            recordings.download_due(rig.parts)
+    assert rows(rig, "state, tries") == [("wanted", 0)]
+    assert recordings.download_due(rig.parts) == 1
+
+
+@pytest.mark.parametrize("size", [0, None])
+def test_what_was_fetched_while_the_platform_still_wrote_it_is_fetched_again(rig, one, size):
+    record = rig.records("monitors")[one]
+    true, record["size"] = record["size"], size
+    walk(rig.parts, MONITORS, afresh=True)
+    half = rig.platform.get(f"/monitors/{one}.mp3").body[: true // 144 * 72]
+    path = recordings.fetch_file(rig.parts, "recording", one)
+    path.write_bytes(half)
+    rig.mirror.write(lambda tx: tx.execute("UPDATE media SET size = ?", (len(half),)))
+    rig.mirror.write(lambda tx: media.want_resized(tx, "recording"))
+    assert rows(rig) == [("have",)], "nobody says that it is another"
+    record["size"] = true
+    walk(rig.parts, MONITORS, afresh=True)
+    assert rows(rig) == [("wanted",)]
+    assert recordings.download_due(rig.parts) == 1
+    assert path.stat().st_size == true
+    rig.mirror.write(lambda tx: tx.execute("UPDATE media SET size = 72"))
+    recordings.prepare(rig.parts)
+    assert rows(rig) == [("wanted",)], "nor is one believed that an earlier version left"
+
+
+def test_sound_that_seems_cut_is_asked_for_until_it_is_believed(rig, later):
+    walk(rig.parts, VOICEMAIL)
+    rig.faults("wrong-file=short@/voicemessages/*.mp3")
+    for tries in range(recordings.DOUBTS):
+        assert recordings.download_due(rig.parts) == 0, tries
+        later(media.GAPS[tries] + 1)
+    assert {state for (state,) in rows(rig)} == {"failed"}
+    assert recordings.download_due(rig.parts) == len(rows(rig)) > 0
 
 
 def test_what_is_switched_off_is_not_downloaded_but_can_be_asked_for(make_rig):
