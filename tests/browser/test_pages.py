@@ -64,6 +64,25 @@ def test_every_page_loads_without_a_complaint_and_is_no_wider_than_a_phone(brows
         expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
 
 
+def test_no_name_however_long_widens_a_page_or_covers_what_stands_beside_it(browse, site, page):
+    name = "Featherstonehaugh-Cholmondeley" * 6
+    site.call(1, ago(60), party_name=name, user_name=name, group_name=name, recordings=1)
+    site.call(2, ago(30), party_name=name, user_name=name, our_number=name, state="talking", outcome=None)
+    site.put("users", id=1, first_name=name, last_name=name, ext="1001")
+    site.put("contacts", id=1, first_name=name, company=name, tel=CALLER, email=name)
+    site.put("monitors", id=900, live_id=1, duration=60, called=name)
+    for path in ("/", "/missed", "/calls", "/calls/1", "/recordings", "/contacts", "/contacts/1", "/reports"):
+        browse(path)
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            covered = page.locator(".cards :is(td, th)").evaluate_all(
+                "(cells) => cells.filter((cell) => cell.scrollWidth > cell.clientWidth"
+                " && getComputedStyle(cell).overflowX === 'visible').map((cell) => cell.className)"
+            )
+            assert covered == [], (path, width)
+
+
 def test_dark_and_light_differ_and_the_choice_is_kept(browse, some, page):
     page.emulate_media(color_scheme="dark")
     browse("/")
