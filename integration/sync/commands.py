@@ -14,7 +14,7 @@ from integration.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror import media, walks
 from integration.mirror.media import Kind
 from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync import deletions, inspection, items, live, proof, recordings
+from integration.sync import backlog, deletions, inspection, items, live, proof, recordings
 from integration.sync.parts import Parts
 from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
 from integration.sync.progress import reading
@@ -77,12 +77,14 @@ class Summary:
 
 
 class Stopped(Exception):
-    """Ended early: `left` are the collections that are not done, the first of them begun."""
+    """Ended early: `left` are the collections that are not done, the first of them begun. `read`: all records
+    are, and only what follows from them is left."""
 
-    def __init__(self, left: Sequence[str], summary: Summary) -> None:
+    def __init__(self, left: Sequence[str], summary: Summary, *, read: bool = False) -> None:
         super().__init__("ended early")
         self.left = list(left)
         self.summary = summary
+        self.read = read
 
 
 def handlers(parts: Parts) -> Mapping[str, Handler]:
@@ -105,8 +107,9 @@ def handlers(parts: Parts) -> Mapping[str, Handler]:
             )
         except Stopped as stopped:
             rows = [asdict(row) for row in (*done, *stopped.summary.rows)]
+            full = bool(arguments.get("full")) and not stopped.read
             raise Unfinished(
-                {**arguments, "resources": stopped.left, "resumed": True, "done": rows}
+                {**arguments, "resources": stopped.left, "full": full, "resumed": True, "done": rows}
             ) from stopped
         summary.rows[:0] = done
         return {**asdict(summary), "complete": summary.complete}
@@ -165,12 +168,16 @@ def run_sync(
             summary.rows.append(_one(parts, PLAN[collection], full, afresh, progress))
         except Interrupted as early:
             raise Stopped(collections[number:], summary) from early
+    of_calls = [name for name in collections if name in backlog.COLLECTIONS]
+    if of_calls and _put_together(parts, progress):
+        # Their records are read; a look-back on these few alone brings the rest of the calls.
+        raise Stopped(of_calls, summary, read=True)
     kinds = [kind for collection, kind in FILES_OF.items() if collection in collections]
     if files and kinds:
         summary.files = _files(parts, kinds, progress)
         if not progress.wanted:
             # Their records are read; a look-back on these two alone brings the rest of the files.
-            raise Stopped([name for name in collections if name in FILES_OF], summary)
+            raise Stopped([name for name in collections if name in FILES_OF], summary, read=True)
     return summary
 
 
@@ -220,6 +227,15 @@ def _work(parts: Parts, policy: Policy, tally: Tally, full: bool, afresh: bool) 
     for path in BELOW.values():
         if path.collection == policy.collection:
             items.read_due_below(parts, path, tally)
+
+
+def _put_together(parts: Parts, progress: Showing) -> int:
+    """Returns how many legs are left, because the work is no longer wanted here."""
+
+    def show(done: int, total: int | None) -> None:
+        progress(collection=backlog.NAME, done=done, total=total)
+
+    return backlog.work_off(parts, lambda: progress.wanted, show)
 
 
 def _files(parts: Parts, kinds: Sequence[Kind], progress: Showing) -> Files:

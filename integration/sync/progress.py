@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,9 +35,14 @@ class Reading:
     seconds_left: float | None
 
 
-@contextmanager
-def reading(health: Health, collection: str, also: Show | None = None) -> Iterator[Show]:
+def reading(health: Health, collection: str, also: Show | None = None) -> AbstractContextManager[Show]:
     """A function to be told how far the reading of a collection is; `also` is told the same."""
+    return following(health, f"{PREFIX}{collection}", also)
+
+
+@contextmanager
+def following(health: Health, fact: str, also: Show | None = None) -> Iterator[Show]:
+    """The same for other long work: it stands under `fact`."""
     begun, told = clock.monotonic(), False
     steps: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
 
@@ -48,13 +53,13 @@ def reading(health: Health, collection: str, also: Show | None = None) -> Iterat
             also(done, total)
         if clock.monotonic() - begun >= SHORT_SECONDS:
             told = True
-            health.fact(f"{PREFIX}{collection}", asdict(measured(steps, total)))
+            health.fact(fact, asdict(measured(steps, total)))
 
     try:
         yield show
     finally:
         if told:
-            health.fact(f"{PREFIX}{collection}", None)
+            health.fact(fact, None)
 
 
 def measured(steps: deque[tuple[float, int]], total: int | None) -> Reading:

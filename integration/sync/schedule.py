@@ -23,7 +23,7 @@ from integration.mirror import media
 from integration.platform_api.circuit import Resting
 from integration.platform_api.client import Platform
 from integration.settings import Settings
-from integration.sync import deletions, inspection, lookups, recordings
+from integration.sync import backlog, deletions, inspection, lookups, recordings
 from integration.sync.attempts import Attempts
 from integration.sync.parts import Calls, Gear
 from integration.sync.plan import growing, walked
@@ -40,6 +40,7 @@ WALK_CHECK_SECONDS = 15.0
 REREAD_CHECK_SECONDS = 60.0
 PROOF_SECONDS = 300.0
 KEEP_ALIVE_CHECK_SECONDS = 30.0
+BACKLOG_CHECK_SECONDS = 5.0
 IDLE_SECONDS = 60.0
 """How long look-ups and downloads sleep when nothing is arranged; a nudge wakes them sooner."""
 
@@ -76,6 +77,7 @@ class Clockwork:
         self.every("walks", check, rounds.walk_due, growing(), executor="walks")
         self.every("re-reads", REREAD_CHECK_SECONDS, rounds.reread_due, executor="walks")
         self.every("proofs", PROOF_SECONDS, rounds.prove, executor="walks")
+        self.every(backlog.NAME, BACKLOG_CHECK_SECONDS, self._put_together, executor="calls")
         self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
         self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
         self.every("archive checks", inspection.RUN_SECONDS, self._inspect, executor="downloads")
@@ -171,6 +173,9 @@ class Clockwork:
         with self.parts.mirror.read() as connection:
             self._arrange(DOWNLOADS, media.next_at(connection, recordings.enabled(self.parts.settings)))
 
+    def _put_together(self) -> None:
+        backlog.work_off(self.parts, self._wanted)
+
     def _inspect(self) -> None:
         """What was damaged on our disk is fetched again."""
         if inspection.inspect_due(self.parts, self._wanted):
@@ -241,14 +246,14 @@ class Clockwork:
 
 
 def _make_scheduler() -> Any:
-    """APScheduler's (it has no types), with a worker for walks and one for downloads beside the others."""
+    """APScheduler's (it has no types), with a worker each for what lasts beside the others."""
     # It warns whenever a job is due while it still runs, which is how a long walk looks.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     return BackgroundScheduler(  # type: ignore[no-untyped-call]
         timezone=UTC,
         executors={
             name: {"type": "threadpool", "max_workers": workers}
-            for name, workers in (("default", 4), ("walks", 1), ("downloads", 1))
+            for name, workers in (("default", 4), ("walks", 1), ("calls", 1), ("downloads", 1))
         },
         # Its own default drops a job that is a second late, silently.
         job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},

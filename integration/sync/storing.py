@@ -18,6 +18,9 @@ from integration.sync.reading import Window
 SLICE = 500
 """Records in one transaction: a webhook waits no longer than that takes."""
 
+HISTORY_SLICE = 2500
+"""The same where no calls are put together: each page of an index is written once for more records."""
+
 OFF = (403, 404)
 """Statuses with which the platform refuses one collection: no right to it, or no such add-on."""
 
@@ -51,12 +54,20 @@ class Tally:
 
 
 def store(
-    parts: Parts, policy: Policy, window: Window, tally: Tally, *, walk_total: int | None = None
+    parts: Parts,
+    policy: Policy,
+    window: Window,
+    tally: Tally,
+    *,
+    walk_total: int | None = None,
+    later: bool = False,
 ) -> None:
-    """Upsert a window, slice by slice; with `walk_total` each slice also moves the walk's own mark."""
-    for begin in range(0, len(window.documents), SLICE):
-        documents = window.documents[begin : begin + SLICE]
-        outcome = parts.mirror.write(_storing(policy, documents, window.asked_at, walk_total))
+    """Upsert a window, slice by slice; with `walk_total` each slice also moves the walk's own mark. `later`:
+    calls are put together when there is time."""
+    size = HISTORY_SLICE if later else SLICE
+    for begin in range(0, len(window.documents), size):
+        documents = window.documents[begin : begin + size]
+        outcome = parts.mirror.write(_storing(policy, documents, window.asked_at, walk_total, later))
         tally.count(outcome)
         tally.read += len(documents)
         if policy.items:
@@ -85,10 +96,10 @@ def note_failure(parts: Parts, policy: Policy, error: PlatformError) -> None:
 
 
 def _storing(
-    policy: Policy, documents: Sequence[Document], asked_at: str, walk_total: int | None
+    policy: Policy, documents: Sequence[Document], asked_at: str, walk_total: int | None, later: bool
 ) -> Callable[[Transaction], Upserted]:
     def job(tx: Transaction) -> Upserted:
-        outcome = upsert(tx, policy.resource, documents, source="sync", asked_at=asked_at)
+        outcome = upsert(tx, policy.resource, documents, source="sync", asked_at=asked_at, later=later)
         key = usable_key(policy.resource, documents[-1])
         if walk_total is not None and key is not None:
             walks.step(tx, policy.collection, key, len(documents), walk_total)

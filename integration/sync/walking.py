@@ -26,6 +26,9 @@ from integration.sync.storing import Tally, store, tries
 
 log = logging.getLogger(__name__)
 
+FRESH = 5000
+"""Records of a walk whose calls are put together as they come; those of older ones wait (backlog.py)."""
+
 PASSES = 3
 """Readings by page numbers until one is taken for complete."""
 
@@ -104,7 +107,7 @@ def _walk_by_time(parts: Parts, policy: Policy, tally: Tally, *, afresh: bool) -
         limit=page_limit(state.failures),
         tries=tries(state.failures),
     ):
-        store(parts, policy, window, tally)
+        store(parts, policy, window, tally, later=done >= FRESH)
         keys = (usable_key(policy.resource, document) for document in window.documents)
         top = max(top, *(key for key in keys if isinstance(key, int)), 0)
         if window.since is not None:
@@ -140,7 +143,7 @@ def _walk_by_key(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> No
             elif down:
                 _note_top(parts, policy, window.documents[0])
         total = done + window.total
-        store(parts, policy, window, tally, walk_total=total)
+        store(parts, policy, window, tally, walk_total=total, later=done >= FRESH)
         done += len(window.documents)
         last = window.last
         tally.show(done, total)
@@ -172,7 +175,7 @@ def _walk_by_pages(parts: Parts, policy: Policy, tally: Tally) -> None:
                 everything += window.documents
             else:
                 seen.update(usable_key(resource, document) for document in window.documents)
-                store(parts, policy, window, tally)
+                store(parts, policy, window, tally, later=len(seen) > FRESH)
             tally.show(max(len(seen), len(everything)), window.total)
             tally.check()
         count = _different(everything) if resource.key is None else len(seen)
