@@ -20,13 +20,23 @@ PAUSE_AFTER_FAILURE = 1.0
 class Loop:
     """Calls `work()` after each `wake()`, and every `every` seconds whether woken or not.
 
-    A round that raises is logged, shown as failing, and tried again a second later.
+    A round that raises is logged, shown as failing, and tried again after `again` seconds, then after twice
+    as many and so on up to `every`; sooner at a `wake()`, but never within a second.
     """
 
-    def __init__(self, name: str, work: Callable[[], object], every: float, health: Health) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        every: float,
+        health: Health,
+        *,
+        again: float = PAUSE_AFTER_FAILURE,
+    ) -> None:
         self.name = name
         self._work = work
         self._every = every
+        self._again = again
         self._health = health
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -49,20 +59,24 @@ class Loop:
         self._health.unwatch(self.name)
 
     def _run(self) -> None:
+        failures = 0
         while not self._stop.is_set():
+            pause = self._every
             try:
                 self._work()
                 self._health.ok(self.name)
-            except SwitchroomError as error:
-                log.warning("%s: %s", self.name, error)
-                self._pause(error)
+                failures = 0
             except Exception as error:
                 # The thread must outlive a mistake in one round; the health report shows it.
-                log.exception("%s: a round failed", self.name)
-                self._pause(error)
-            self._wake.wait(self._every)
+                if isinstance(error, SwitchroomError):
+                    log.warning("%s: %s", self.name, error)
+                else:
+                    log.exception("%s: a round failed", self.name)
+                self._health.fail(self.name, error)
+                pause = min(self._every, self._again * 2.0 ** min(failures, 30))
+                failures += 1
+                self._stop.wait(min(pause, PAUSE_AFTER_FAILURE))
+                pause -= PAUSE_AFTER_FAILURE
+            if pause > 0:
+                self._wake.wait(pause)
             self._wake.clear()
-
-    def _pause(self, error: Exception) -> None:
-        self._health.fail(self.name, error)
-        self._stop.wait(PAUSE_AFTER_FAILURE)

@@ -107,7 +107,13 @@ class Product:
         self._alerting = alert_loops(self.parts)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
-        self._backing_up = Loop(rotation.NAME, self._rotation.look, rotation.LOOK_SECONDS, self.health)
+        self._backing_up = Loop(
+            rotation.NAME,
+            self._rotation.look,
+            rotation.LOOK_SECONDS,
+            self.health,
+            again=rotation.LOOK_SECONDS,
+        )
         self._keeper = Keeper(settings, mirror, house, inbox, calls, self.health)
         self._expiring = Loop(retention.NAME, self._keeper.run, retention.EVERY_SECONDS, self.health)
         self._stopping = threading.Lock()
@@ -256,9 +262,11 @@ def rules(settings: Settings) -> Rules:
 
 
 def _watch_databases(parts: House) -> None:
-    """Events can't be stored, or pages served, without these: `/readyz` is 503 when one is gone."""
+    """Events can't be stored, or pages served, without these: `/readyz` is 503 when one is gone. One that
+    tells nobody what it committed only degrades."""
     for database in (parts.inbox.database, parts.mirror, parts.house):
         parts.health.probe(database.name, partial(_trouble, database), essential=True)
+        parts.health.probe(f"listeners of {database.name}", partial(getattr, database, "deaf"))
 
 
 def _trouble(database: Database) -> str | None:

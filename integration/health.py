@@ -35,6 +35,11 @@ class _Part:
     watched_since: float = 0.0
     essential: bool = False
     told: bool = False
+    """Whether its present silence is in the log."""
+
+    def silence(self, now: float) -> float:
+        """Seconds since it was last heard of."""
+        return now - max(self.last_beat or 0.0, self.watched_since)
 
 
 class Health:
@@ -110,8 +115,8 @@ class Health:
         essential is failing or stalled.
         """
         with self._lock:
-            self._mark_stalled()
             now = clock.monotonic()
+            self._mark_stalled(now)
             checks = {name: self._described(part, now) for name, part in sorted(self._parts.items())}
             probes, facts = dict(self._probes), dict(self._facts)
         for name, (check, essential) in probes.items():
@@ -150,23 +155,24 @@ class Health:
     def _run(self) -> None:
         while not self._stopping.wait(TICK_SECONDS):
             with self._lock:
-                silent = self._mark_stalled()
+                now = clock.monotonic()
+                silent = [
+                    (name, part.silence(now)) for name, part in self._mark_stalled(now) if not part.told
+                ]
+                for name, _ in silent:
+                    self._parts[name].told = True
             for name, seconds in silent:
                 log.error("%s has been silent for %.0f s", name, seconds)
 
-    def _mark_stalled(self) -> list[tuple[str, float]]:
-        """Names that fell silent since the last look, with the seconds of their silence."""
-        now = clock.monotonic()
-        silent = []
-        for name, part in self._parts.items():
-            if part.limit is None:
-                continue
-            seconds = now - max(part.last_beat or 0.0, part.watched_since)
-            if seconds > part.limit:
-                part.state = "stalled"
-                if not part.told:
-                    part.told = True
-                    silent.append((name, seconds))
+    def _mark_stalled(self, now: float) -> list[tuple[str, _Part]]:
+        """The parts that are silent for longer than they may be."""
+        silent = [
+            (name, part)
+            for name, part in self._parts.items()
+            if part.limit is not None and part.silence(now) > part.limit
+        ]
+        for _, part in silent:
+            part.state = "stalled"
         return silent
 
     @staticmethod

@@ -7,9 +7,12 @@ import threading
 
 import pytest
 
-from integration import clock, health
+from integration import background, clock, health
+from integration.background import Loop
+from integration.errors import StorageBusy
 from integration.health import Health
 from integration.metrics import Metrics
+from tests.harness import wait_for
 
 
 @pytest.fixture
@@ -89,6 +92,42 @@ def test_the_watchdog_says_once_that_a_part_fell_silent(
         parts.stop()
         logging.getLogger(health.__name__).removeHandler(listener)
     assert [line.split(" ")[0] for line in ticks] == ["clock", "second"]
+
+
+def test_a_silence_that_a_report_met_first_is_logged_all_the_same(
+    time_moves: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(health, "TICK_SECONDS", 0.005)
+    parts = Health()
+    parts.watch("apply", 5)
+    time_moves[0] += 6
+    assert parts.report()["checks"]["apply"]["state"] == "stalled"
+    parts.start()
+    try:
+        wait_for(lambda: "apply has been silent for 6 s" in caplog.text, "the log")
+    finally:
+        parts.stop()
+
+
+def test_a_round_that_fails_is_tried_again_soon_without_being_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "PAUSE_AFTER_FAILURE", 0.001)
+    rounds = iter([StorageBusy("busy"), KeyError("a mistake"), None])
+    done = threading.Event()
+
+    def work() -> None:
+        failure = next(rounds, None)
+        if failure is not None:
+            raise failure
+        done.set()
+
+    parts = Health()
+    loop = Loop("apply", work, 3600, parts, again=0.001)
+    loop.start()
+    try:
+        assert done.wait(5)
+        wait_for(lambda: parts.report()["status"] == "ok", "a good report")
+    finally:
+        loop.stop()
 
 
 def test_metrics_tell_what_the_report_tells() -> None:
