@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from integration import clock
 from integration.context import House
@@ -80,6 +81,10 @@ def _line(parts: House, call: sqlite3.Row) -> str:
     return f" on {ours}" if ours else ""
 
 
+def _call(call: sqlite3.Row, text: str) -> Found:
+    return Found(str(call["id"]), text, f"/calls/{call['id']}", call["started_at"])
+
+
 def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
@@ -89,7 +94,12 @@ def _not_called_back(look: Look) -> list[Found]:
     with look.parts.house.read() as connection:
         items = [item for item in callbacks.items(connection) if item.opened_at <= before]
     return [
-        Found(str(item.id), f"{_party(look.parts, item)} waits for a call back", "/missed", item.opened_at)
+        Found(
+            str(item.id),
+            f"{_party(look.parts, item)} waits for a call back",
+            f"/missed#item-{item.id}",
+            item.opened_at,
+        )
         for item in items
     ]
 
@@ -103,13 +113,7 @@ def _waiting(look: Look) -> list[Found]:
     with look.parts.mirror.read() as connection:
         calls = alarms.waiting(connection, look.ago(seconds=look.rule.threshold))
     return [
-        Found(
-            str(call["id"]),
-            f"{_who(look.parts, call)} has been waiting{_line(look.parts, call)}",
-            f"/calls/{call['id']}",
-            call["started_at"],
-        )
-        for call in calls
+        _call(call, f"{_who(look.parts, call)} has been waiting{_line(look.parts, call)}") for call in calls
     ]
 
 
@@ -140,15 +144,7 @@ def _not_answered(look: Look, said: str) -> list[Found]:
     with look.parts.mirror.read() as connection:
         outcome = "missed" if look.rule.condition == "missed_call" else "voicemail"
         calls = alarms.not_answered(connection, outcome, look.since, MANY)  # type: ignore[arg-type]
-    return [
-        Found(
-            str(call["id"]),
-            f"{said} {_who(look.parts, call)}{_line(look.parts, call)}",
-            f"/calls/{call['id']}",
-            call["started_at"],
-        )
-        for call in calls
-    ]
+    return [_call(call, f"{said} {_who(look.parts, call)}{_line(look.parts, call)}") for call in calls]
 
 
 def _sms(look: Look) -> list[Found]:
@@ -161,7 +157,14 @@ def _sms(look: Look) -> list[Found]:
         key = f"{row['sender']} {row['text']}"[:200]
         text = " ".join(str(row["text"] or "").split())
         short = text if len(text) <= 100 else f"{text[:100]}…"
-        found.append(Found(key, f"Message from {sender}: {short}", f"/messages/{row['sender']}", row["at"]))
+        found.append(
+            Found(
+                key,
+                f"Message from {sender}: {short}",
+                f"/messages?{urlencode({'with': row['sender']})}",
+                row["at"],
+            )
+        )
     return found
 
 

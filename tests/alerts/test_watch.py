@@ -155,6 +155,9 @@ def test_messages_that_came_in(site, watch):
     )
     watch.round()
     assert now(site) == ["Message from 07700 900101: Are you open on Sunday?"]
+    with site.house.read() as connection:
+        ((found,),) = alert_rules.findings(connection).values()
+    assert "Are you open on Sunday?" in site.client().get(found.href).text
 
 
 def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(site, watch):
