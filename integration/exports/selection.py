@@ -29,6 +29,18 @@ HISTORY = frozenset(
 )
 """What stays in exports when the platform has it no longer; settings don't (interface.md §6 Deletions)."""
 
+SAID = {
+    "since": "begun since (UTC)", "until": "begun before (UTC)", "hours": "at the hours asked for",
+    "wanted": "search", "user_id": "person", "only_user": "only of person", "our_number": "number of ours",
+    "party": "number", "direction": "direction", "outcome": "outcome", "group": "ring group or queue",
+    "country": "country", "at_least": "seconds talked, at least", "at_most": "seconds talked, at most",
+    "waited_at_most": "seconds waited, at most", "recorded": "recorded", "voicemail": "with voicemail",
+    "charged": "with a cost", "charge_at_least": "cost, at least", "labelled": "with the label asked for",
+}  # fmt: skip
+"""What narrows calls, in words. What a search found on its way (`noted`, `found`) says nothing to a reader."""
+FLAGS = frozenset({"hours", "labelled"})
+"""Whose values are looked-up ids and spans."""
+
 MOST_COLUMNS = 120
 """SQLite functions take 127 arguments, and a line is one of them."""
 
@@ -67,12 +79,12 @@ class Selection:
             for one in entry.conditions if isinstance(entry, AnyOf) else (entry,):
                 lines.append(("Filter", f"{one.property} {one.operator} {one.value}"))
         for asked in self.calls:
-            for name in asked.__slots__:
+            for name, word in SAID.items():
                 value = getattr(asked, name)
                 if isinstance(value, Wanted):
-                    value = value.match.replace(MARK, "")
+                    value = " ".join("/".join(group) for group in value.groups).replace(MARK, "")
                 if value is not None and value is not False:
-                    lines.append(("Filter", f"{name.replace('_', ' ')}: {value}"))
+                    lines.append(("Filter", word if value is True or name in FLAGS else f"{word}: {value}"))
         if self.question.sort is not None:
             lines.append(("Sorted by", f"{self.question.sort}{' descending' * self.question.descending}"))
         return lines or [("Filter", "none")]

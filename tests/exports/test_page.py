@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from integration.house import column_sets, people
+from integration.exports import asking
+from integration.house import column_sets, notes, people
 from tests.dashboard.site import Site, running
 from tests.exports.test_call_history import exporting
 
@@ -39,6 +40,16 @@ def test_it_counts_the_rows_of_the_view_and_shows_the_first(site: Site) -> None:
     page = site.client().get("/calls?" + view).text
     link = html.unescape(re.search(r'href="(/export/[^"]+)"', page)[1])
     assert "4 rows" in site.client().get(link).text
+
+
+def test_what_was_asked_for_is_said_in_words_without_what_the_search_found_on_its_way(site: Site) -> None:
+    site.leg(5)
+    site.house.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
+    search = {"range": "all", "q": "quote", "hour": "10", "recorded": "1"}
+    selection = asking.selection(site.parts, "call-history", {"view": urlencode(search)})
+    said = ["at the hours asked for", "search: quote", "recorded"]
+    assert selection.described() == [("Filter", one) for one in said]
+    assert asking.selection(site.parts, "call-history", {}).described() == [("Filter", "none")]
 
 
 def test_the_other_files_of_the_same_calls_are_one_click_away(site: Site) -> None:
