@@ -9,6 +9,7 @@
     day     24 hours without the platform, moved through: nothing is missing after
     lost    webhooks are lost: calls, recordings and messages are here all the same, once
     paging  records come and go during complete walks
+    files   files sent wrongly, kills and a full disk in mid-download, damage on our own: right or absent
     order   webhooks in every order, of whole calls: one final state
     bigload the first load of a big account: rate, memory, interrupted and gone on with
     locked  somebody else holds the write lock of a database, or reads in it for long
@@ -27,6 +28,7 @@ from tests.trials import (
     bigload,
     contract,
     crash,
+    files,
     ioerror,
     libreoffice,
     locked,
@@ -45,6 +47,7 @@ TRIALS = {
     "lost": lost.main,
     "trouble": trouble.trouble,
     "day": trouble.day,
+    "files": files.main,
     "order": order.main,
     "bigload": bigload.main,
     "locked": locked.main,
@@ -70,6 +73,8 @@ SHORT = (
     ("trouble", ["--seed-bug"]),
     ("day", []),
     ("day", ["--seed-bug"]),
+    ("files", ["--kills", "2"]),
+    ("files", ["--seed-bug"]),
     ("order", ["--orders", "60"]),
     ("order", ["--orders", "20", "--seed-bug"]),
     ("bigload", ["--cdrs", "20000"]),

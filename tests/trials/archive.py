@@ -1,0 +1,241 @@
+"""The archive, as part of the trial `files`: what was damaged is fetched again, and nothing takes too much.
+
+damage       flipped, cut, removed, emptied, led elsewhere: found by the month's reading, and by
+             `verify --media`, and right again
+budget       recordings.max_gb is kept to, says so, and the newest are what fits
+priorities   the newest first, a new one before the old; few at a time; people are not kept waiting
+limits       bytes and seconds of one download
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from integration.errors import PlatformError, StorageFull
+from integration.mirror import checks, media
+from integration.platform_api.budget import PEOPLE
+from integration.processes.channel import Progress
+from integration.sync import inspection, recordings
+from integration.sync.plan import PLAN
+from integration.sync.reconcile import look_back
+from integration.sync.schedule import Clockwork
+from tests.trials import files
+from tests.trials.platform import House, Report, _moved, _simulated, until
+
+MONTH = (inspection.EVERY_DAYS + 1) * 86400.0
+
+
+def archive(options: argparse.Namespace, report: Report) -> str:
+    with _simulated(options) as simulator:
+        files.few(simulator, monitors=60, voicemessages=2, faxes=2)
+        with _moved() as later:
+            with files.walked(options, simulator) as made:
+                damaged = _within_a_month(made, later, report)
+            with files.walked(options, simulator) as made:
+                damaged += _on_demand(made, report)
+            with files.walked(options, simulator, SWITCHROOM_RECORDINGS__MAX_GB="0.001") as made:
+                fitting = _budget(made, report)
+            with files.walked(options, simulator) as made:
+                at_once = _priorities(made, report)
+            files.few(simulator, monitors=3)
+            with files.walked(options, simulator) as made:
+                _limits(made, later, report)
+    return f"{damaged} damaged files healed, {fitting} fit a budget, {at_once} at a time"
+
+
+# --- damage --------------------------------------------------------------------------------------------
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _elsewhere(path: Path) -> None:
+    there = path.with_name("elsewhere")
+    path.rename(there)
+    path.symlink_to(there)
+
+
+HARM: tuple[Callable[[Path], Any], ...] = (
+    _flip,
+    lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    lambda path: path.write_bytes(b""),
+    Path.unlink,
+    _elsewhere,
+    lambda path: shutil.rmtree(path.parent),
+)
+
+
+def _harm(made: House) -> int:
+    """Harm a file of each kind in each way there are files for. Returns how many are not what they were."""
+    folder = made.settings.storage.data_dir
+    before = files.final(folder)
+    with made.mirror.read() as connection:
+        rows = connection.execute(
+            "SELECT path FROM media "
+            "ORDER BY row_number() OVER (PARTITION BY kind ORDER BY record_id DESC), kind"
+        ).fetchall()
+    for number, harm in enumerate(HARM * 2):
+        path = folder / rows[number][0]
+        if path.exists():
+            harm(path)
+    after = files.final(folder)
+    return sum(1 for path, was in before.items() if after.get(path) != was or (folder / path).is_symlink())
+
+
+def _within_a_month(made: House, later: Callable[[float], None], report: Report) -> int:
+    folder, right = made.settings.storage.data_dir, files.truth(made)
+    clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+    clockwork.start()
+    try:
+        report.check(until(lambda: files.final(folder) == right, 60), "damage: all is fetched at first")
+        harmed = _harm(made)
+        later(MONTH)
+        whole = until(lambda: _whole(folder, right), 60)
+        report.check(whole, f"damage: {harmed} files are right again by themselves within a month")
+    finally:
+        clockwork.stop()
+    with made.mirror.read() as connection:
+        told = checks.archive(connection, 100).damaged
+    report.check(len(told) == harmed, f"damage: people are told of {harmed} files, not {len(told)}")
+    return harmed
+
+
+def _whole(folder: Path, right: dict[str, str]) -> bool:
+    found = files.final(folder)
+    return right.items() <= found.items() and not any((folder / path).is_symlink() for path in right)
+
+
+def _on_demand(made: House, report: Report) -> int:
+    right = files.truth(made)
+    recordings.download_due(made.parts)
+    harmed = _harm(made)
+    verify = inspection.handler(made.parts)
+    result = verify({}, Progress(lambda _facts: None, lambda: True))
+    healed = sum(bool(one["healed"]) for one in result["damaged"])
+    report.check(
+        healed == harmed == len(result["damaged"]), f"verify --media: {harmed} are healed, not {result}"
+    )
+    report.check(_whole(made.settings.storage.data_dir, right), "verify --media: all is right again")
+    return harmed
+
+
+"""
+"""
+
+
+# --- what it takes -------------------------------------------------------------------------------------
+
+
+def _budget(made: House, report: Report) -> int:
+    said = ""
+    try:
+        recordings.download_due(made.parts)
+    except StorageFull as error:
+        said = str(error)
+    report.check("recordings.max_gb" in said, f"budget: it says what to raise, not {said!r}")
+    with made.mirror.read() as connection:
+        stored = media.stored_bytes(connection)
+        states = [
+            row[0]
+            for row in connection.execute(
+                "SELECT state FROM media WHERE kind = 'recording' ORDER BY record_id DESC"
+            )
+        ]
+    report.check(stored <= 10**6, f"budget: {stored:,} of 1,000,000 bytes are taken")
+    had = states.count("have")
+    # Several are under way when it is reached, and one of them may be smaller than the one that did not fit.
+    newest = states[: had - recordings.AT_ONCE]
+    report.check(0 < had < len(states), f"budget: some fit and some don't, not {had} of {len(states)}")
+    report.check(set(newest) <= {"have"}, f"budget: what fits are the newest, not {states}")
+    return had
+
+
+def _priorities(made: House, report: Report) -> int:
+    made.simulator.machine.log.clear()
+    with _watched(made) as peak:
+        made.faults(f"slow=0.05@{files.FILE}")
+        fetching = threading.Thread(target=recordings.download_due, args=(made.parts,))
+        fetching.start()
+        asking = until(lambda: _asked(made), 20)
+        # It has to wait for none of the sixty.
+        made.platform.get("/ping", who=PEOPLE)
+        before = len(_asked(made))
+        new = _recorded(made)
+        look_back(made.parts, PLAN["monitors"])
+        known = len(_asked(made))
+        fetching.join(60)
+    began = _asked(made)
+    report.check(asking and before < 30, f"priorities: a request of people's waits for {before} files")
+    late = began.index(new) - known if new in began else len(began)
+    report.check(late <= recordings.BATCH, f"priorities: a new recording waits for {late} old ones")
+    old = [number for number in began if number != new]
+    # Those that are asked for at once come in any order.
+    falls = all(max(old[at + recordings.AT_ONCE :], default=0) < number for at, number in enumerate(old))
+    report.check(falls, f"priorities: the newest come first, not {old}")
+    report.check(1 < peak[0] <= recordings.AT_ONCE, f"priorities: {peak[0]} downloads at once")
+    return peak[0]
+
+
+def _asked(made: House) -> list[int]:
+    """The recordings whose files were asked for, in order."""
+    paths = [entry["path"] for entry in list(made.simulator.machine.log)]
+    return [int(found[1]) for path in paths if (found := re.fullmatch(r"/monitors/(\d+)\.mp3", path))]
+
+
+def _recorded(made: House) -> int:
+    """One more recording at the platform."""
+    monitors = made.simulator.world.collections["monitors"]
+    with made.simulator.world.lock:
+        record = {**monitors.records[max(monitors.records)], "id": made.simulator.world.new_id("monitors")}
+        monitors.add(record)
+    return int(record["id"])
+
+
+@contextmanager
+def _watched(made: House) -> Iterator[list[int]]:
+    """The most downloads that were under way at once, as the one entry of a list."""
+    real, lock, peak, now = made.platform.download, threading.Lock(), [0], 0
+
+    def download(*arguments: Any, **options: Any) -> Any:
+        nonlocal now
+        with lock:
+            now += 1
+            peak[0] = max(peak[0], now)
+        try:
+            return real(*arguments, **options)
+        finally:
+            with lock:
+                now -= 1
+
+    made.platform.download = download  # type: ignore[method-assign]
+    try:
+        yield peak
+    finally:
+        made.platform.download = real  # type: ignore[method-assign]
+
+
+def _limits(made: House, later: Callable[[float], None], report: Report) -> None:
+    """A file without end, as far as anybody can tell."""
+    folder, right = made.settings.storage.data_dir, files.truth(made)
+    real = recordings._expected
+    recordings._expected = lambda file: replace(real(file), limit=500)
+    try:
+        for _ in range(2):
+            with suppress(PlatformError, StorageFull):
+                recordings.download_due(made.parts)
+        there = files.final(folder)
+        report.check(not there and not files.parts_left(folder), f"limits: {len(there)} files are too large")
+    finally:
+        recordings._expected = real
+    report.check(files.heal(made, later, right), "limits: all is there once they are less strict")

@@ -1,0 +1,391 @@
+"""Promise P10: under its final name a file is absent or the right one, and what went wrong heals by itself.
+
+    answers  every way to send a wrong file, of recordings, voicemail and faxes
+    sizes    the record tells another size than its file has, or none while the platform still writes it
+    disk     it is full in mid-download: a tmpfs where one may be mounted (ENOSPC), RLIMIT_FSIZE (EFBIG)
+    kills    kill -9 of the product's worker in mid-download
+    order    `.part`, fsync, rename, fsync of the folder, row: as strace saw it, where that is installed
+    archive  what was damaged, the budget, what comes first: see archive.py
+
+All over real HTTP against the simulator; the first three move time, kills are of real processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import logging
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from integration.errors import PlatformError, StorageFull
+from integration.mirror import media
+from integration.platform_api import files as received
+from integration.simulator import audio, embed
+from integration.sync import recordings, room
+from integration.sync.plan import FILES_OF, PLAN
+from integration.sync.walking import walk
+from tests.harness import ROOT, Product, Simulator, wait_for
+from tests.trials import archive
+from tests.trials.platform import House, Report, _house, _moved, _simulated, until
+
+WAYS = (
+    "truncate",
+    "truncate=0.99",
+    "no-length",
+    "no-length=0.99",
+    "html",
+    "empty",
+    "wrong-file=zero",
+    "wrong-file=short",
+    "wrong-file=html",
+    "malformed=json",
+    "malformed=headers",
+    "status=500",
+    "status=404",
+    "hang=1",
+    "drip=2",
+)
+FILE = "*.*"
+"""The paths of files, for faults."""
+
+LONG = 12_000
+"""Seconds of a call whose recording is larger than the databases."""
+
+SHORTEST = 0.5
+"""Seconds that a download may take here at least, instead of two minutes."""
+
+DOWNLOADS = {"SWITCHROOM_RECORDINGS__DOWNLOAD": "true", "SWITCHROOM_VOICEMAIL__DOWNLOAD": "true"}
+Later = Callable[[float], None]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.trials files")
+    parser.add_argument("--kills", type=int, default=30, help="times the worker is killed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cdrs", type=int, default=8, help="calls at the platform")
+    parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
+    parser.add_argument("--fetch-one", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.fetch_one:
+        return _fetch_one(options)
+    # What goes wrong here is meant to.
+    logging.getLogger("integration").setLevel(logging.ERROR)
+    report = Report("files")
+    real = received._wrong_whole
+    if options.seed_bug:
+        # Nobody looks at what came before it gets its name.
+        received._wrong_whole = lambda *_: None
+    try:
+        told = [_answers(options, report)]
+    finally:
+        received._wrong_whole = real
+    if options.seed_bug:
+        return int(not report.broken)
+    told += [_sizes(options, report), _disk(options, report), _order(report)]
+    told += [archive.archive(options, report), _kills(options, report)]
+    return report.end("; ".join(told))
+
+
+# --- what is there and what should be ------------------------------------------------------------------
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def truth(made: House) -> dict[str, str]:
+    """Path below data_dir → sha256 of what the platform sends while nothing is wrong."""
+    with made.mirror.read() as connection:
+        rows = connection.execute("SELECT kind, record_id, path FROM media").fetchall()
+    return {row[2]: digest(made.platform.get(media.file_path(row[0], row[1])).body) for row in rows}
+
+
+def final(data_dir: Path) -> dict[str, str]:
+    """The same of what lies under final names."""
+    found: dict[str, str] = {}
+    for folder in {media.FOLDERS[kind] for kind in media.KINDS}:
+        for path in (data_dir / folder).rglob("*"):
+            if path.is_file() and path.suffix != ".part":
+                found[str(path.relative_to(data_dir))] = digest(path.read_bytes())
+    return found
+
+
+def wrong(data_dir: Path, right: dict[str, str]) -> list[str]:
+    return [path for path, found in final(data_dir).items() if right.get(path) != found]
+
+
+def parts_left(data_dir: Path) -> list[str]:
+    return [path.name for path in data_dir.rglob("*.part")]
+
+
+def fetch(made: House) -> None:
+    """One run of the downloads, whatever comes of it."""
+    with suppress(PlatformError, StorageFull):
+        recordings.download_due(made.parts)
+
+
+def heal(made: House, later: Later, right: dict[str, str], tries: int = 4) -> bool:
+    """Whether all files are there and right, a gap or two after."""
+    for _ in range(tries):
+        later(media.GAPS[2] + 1)
+        fetch(made)
+    return final(made.settings.storage.data_dir) == right
+
+
+def few(simulator: embed.Simulator, **counts: int) -> None:
+    """Only so many of each kind of record with a file are left at the platform, the newest."""
+    with simulator.world.lock:
+        for name, count in counts.items():
+            records = simulator.world.collections[name].records
+            for key in sorted(records)[:-count]:
+                del records[key]
+
+
+@contextmanager
+def walked(options: argparse.Namespace, simulator: embed.Simulator, **settings: str) -> Iterator[House]:
+    """A mirror that knows all records and has no file."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _house(Path(folder), simulator, **{**DOWNLOADS, **settings}) as made,
+    ):
+        for name in FILES_OF:
+            walk(made.parts, PLAN[name])
+        yield made
+
+
+# --- answers -------------------------------------------------------------------------------------------
+
+
+def _answers(options: argparse.Namespace, report: Report) -> str:
+    files = 0
+    least, received.LEAST_SECONDS = received.LEAST_SECONDS, SHORTEST
+    try:
+        with _simulated(options) as simulator, _moved() as later:
+            few(simulator, monitors=3, voicemessages=2, faxes=2)
+            for way in WAYS:
+                with walked(options, simulator, SWITCHROOM_PLATFORM__TIMEOUT=str(SHORTEST)) as made:
+                    files += _wrong_answers(made, way, later, report)
+                if options.seed_bug and report.broken:
+                    break
+    finally:
+        received.LEAST_SECONDS = least
+    return f"{len(WAYS)} ways to send {files // len(WAYS)} files wrongly"
+
+
+def _wrong_answers(made: House, way: str, later: Later, report: Report) -> int:
+    folder, right = made.settings.storage.data_dir, truth(made)
+    made.faults(f"{way}@{FILE}")
+    fetch(made)
+    report.check(not wrong(folder, right), f"{way}: no wrong file stands there, not {wrong(folder, right)}")
+    report.check(not parts_left(folder), f"{way}: nothing half is left, not {parts_left(folder)}")
+    made.faults("")
+    report.check(heal(made, later, right), f"{way}: all is there after")
+    return len(right)
+
+
+# --- sizes ---------------------------------------------------------------------------------------------
+
+
+def _sizes(options: argparse.Namespace, report: Report) -> str:
+    with _simulated(options) as simulator, _moved() as later:
+        few(simulator, monitors=4, voicemessages=1, faxes=1)
+        records = simulator.world.collections["monitors"].records
+        true = {key: record["size"] for key, record in records.items()}
+        for size, fault in (
+            (lambda bytes: bytes + 1000, ""),
+            (lambda _: 0, "wrong-file=short"),
+            (lambda _: None, "wrong-file=short"),
+        ):
+            for key, record in records.items():
+                record["size"] = size(true[key])
+            with walked(options, simulator) as made:
+                folder, right = made.settings.storage.data_dir, truth(made)
+                made.faults(f"{fault}@/monitors/{FILE}" if fault else "")
+                fetch(made)
+                about = f"a record that says {next(iter(records.values()))['size']} bytes"
+                if not fault:
+                    report.check(
+                        not wrong(folder, right), f"{about}: no such file, not {wrong(folder, right)}"
+                    )
+                made.faults("")
+                for key, record in records.items():
+                    record["size"] = true[key]
+                later(5)
+                walk(made.parts, PLAN["monitors"], afresh=True)
+                report.check(heal(made, later, right), f"{about}: right once it says the right number")
+    return "sizes that are wrong, 0 and null heal with their records"
+
+
+# --- disk ----------------------------------------------------------------------------------------------
+
+
+def _disk(options: argparse.Namespace, report: Report) -> str:
+    told = []
+    with _simulated(options) as simulator, _moved() as later:
+        few(simulator, monitors=6, voicemessages=2, faxes=2)
+        records = simulator.world.collections["monitors"].records
+        records[max(records)].update(duration=LONG, size=audio.size_of(LONG))
+        for limit, about in ((_tmpfs, "ENOSPC on a tmpfs"), (_file_limit, "EFBIG by RLIMIT_FSIZE")):
+            with walked(options, simulator) as made, limit(made) as lift:
+                told.append(f"{about}: {_full(made, lift, later, about, report)}")
+    return ", ".join(told)
+
+
+def _full(made: House, lift: Callable[[], object] | None, later: Later, about: str, report: Report) -> str:
+    if lift is None:
+        return "not tried, no right to mount"
+    folder, right = made.settings.storage.data_dir, truth(made)
+    for _ in range(3):
+        fetch(made)
+        report.check(not wrong(folder, right), f"{about}: no wrong file, not {wrong(folder, right)}")
+        report.check(not parts_left(folder), f"{about}: what did not fit is no longer in the way")
+        later(media.GAPS[1] + 1)
+    missing = right.keys() - final(folder).keys()
+    report.check(bool(missing), f"{about}: something did not fit")
+    lift()
+    report.check(heal(made, later, right), f"{about}: all is there once there is room")
+    return f"{len(missing)} of {len(right)} files did not fit"
+
+
+@contextmanager
+def _tmpfs(made: House) -> Iterator[Callable[[], object] | None]:
+    """The recordings' own disk of 128 KiB; None where we may not mount one."""
+    folder = made.settings.storage.data_dir / "recordings"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "switchroom-trial", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        yield None
+        return
+    # Room is made sure of before each file; here somebody else takes it meanwhile.
+    left, room.LEFT_FREE = room.LEFT_FREE, -(10**15)
+    try:
+        yield lambda: subprocess.run(["mount", "-o", "remount,size=64m", str(folder)], check=True)
+    finally:
+        room.LEFT_FREE = left
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def _file_limit(made: House) -> Iterator[Callable[[], object] | None]:
+    """No file of this process grows beyond 8 MiB: a recording would, its databases would not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 2**20, hard))
+    try:
+        yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+# --- order ---------------------------------------------------------------------------------------------
+
+
+def _order(report: Report) -> str:
+    """What one download asked of the system, in the order it did."""
+    if shutil.which("strace") is None:
+        return "the order of its calls was not looked at, strace is not installed"
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "strace")
+        traced = "trace=openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2"
+        strace = ["strace", "-f", "-y", "-s", "8192", "--seccomp-bpf", "-e", traced, "-o", str(log)]
+        trial = [sys.executable, "-m", "tests.trials", "files", "--fetch-one", str(Path(folder, "data"))]
+        done = subprocess.run([*strace, *trial], cwd=ROOT, capture_output=True, text=True, check=False)
+        report.check(done.returncode == 0, f"one file is fetched under strace: {done.stderr[-500:]}")
+        if done.returncode:
+            return "no order"
+        path, sha256 = done.stdout.split()
+        lines = log.read_text(errors="replace").splitlines()
+    final_name, part = re.escape(path), re.escape(path) + r"\.part"
+    steps = {
+        "the part is made": rf'openat\(.*"[^"]*{part}", .*O_CREAT.*O_NOFOLLOW',
+        "bytes are written": rf"write\(\d+<[^>]*{part}>",
+        "the part is synced": rf"fsync\(\d+<[^>]*{part}>",
+        "it gets its final name": rf'rename[a-z0-9]*\(.*{part}", .*{final_name}"',
+        "the folder is synced": rf"fsync\(\d+<[^>]*{re.escape(str(Path(path).parent))}>",
+        "the row says so": rf"write64\(\d+<[^>]*mirror\.db-wal>.*{sha256}have",
+    }
+    at = {step: [n for n, line in enumerate(lines) if re.search(call, line)] for step, call in steps.items()}
+    for step, found in at.items():
+        report.check(bool(found), f"order: {step}")
+    if all(at.values()):
+        firsts, lasts = [found[0] for found in at.values()], [found[-1] for found in at.values()]
+        held = all(last < first for last, first in zip(lasts, firsts[1:], strict=False))
+        report.check(held, f"order: each after all of the one before, not {at}")
+    return "its calls in order" if all(at.values()) else "no order"
+
+
+def _fetch_one(options: argparse.Namespace) -> int:
+    """Under strace: one recording, its path and sha256 on standard output."""
+    options.fetch_one.mkdir()
+    with _simulated(options) as simulator:
+        few(simulator, monitors=1)
+        with _house(options.fetch_one, simulator, **DOWNLOADS) as made:
+            walk(made.parts, PLAN["monitors"])
+            recordings.download_due(made.parts)
+            ((path, sha256),) = final(options.fetch_one).items()
+    print(path, sha256)
+    return 0
+
+
+# --- kills ---------------------------------------------------------------------------------------------
+
+
+def _kills(options: argparse.Namespace, report: Report) -> str:
+    rng, pause, halves = random.Random(options.seed), threading.Event(), 0
+    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", str(options.cdrs))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            data_dir, right = Path(folder), _listed(simulator)
+            # A second for each, so that there is a middle to be killed in.
+            simulator.control("POST", "faults", {"spec": f"drip=1@{FILE}"})
+            product = Product(
+                data_dir, base_url=simulator.url, user_id=simulator.user_id, api_key=simulator.api_key
+            )
+            try:
+                for number in range(options.kills):
+                    wait_for(lambda: parts_left(data_dir), "a download under way", 60)
+                    pause.wait(rng.uniform(0, 0.8))
+                    worker = product.worker
+                    if worker is not None:
+                        os.kill(worker, signal.SIGKILL)
+                    halves += bool(parts_left(data_dir))
+                    found = wrong(data_dir, right)
+                    report.check(not found, f"kill {number}: no wrong file, not {found}")
+                    wait_for(lambda old=worker: product.worker not in (None, old), "a new worker", 20)
+                    product.ready()
+                    if len(final(data_dir)) == len(right):
+                        break
+                simulator.control("DELETE", "faults")
+                whole = until(lambda: final(data_dir) == right and not parts_left(data_dir), 120)
+                report.check(whole, f"kills: all is there and right in the end, not {wrong(data_dir, right)}")
+            finally:
+                product.stop(30)
+    finally:
+        simulator.stop()
+    return f"{number + 1} kills, {halves} of them amid a file, {len(right)} files right after"
+
+
+def _listed(simulator: Simulator) -> dict[str, str]:
+    """Path below data_dir → sha256 of every file that the platform has."""
+    credentials = base64.b64encode(f"{simulator.user_id}:{simulator.api_key}".encode()).decode()
+    headers, found = {"Authorization": f"Basic {credentials}"}, {}
+    for name, kind in FILES_OF.items():
+        records = simulator.client.json("GET", f"{simulator.base}/{name}?limit=5000", headers=headers)["data"]
+        for record in records:
+            asked = simulator.base + media.file_path(kind, record["id"])
+            date = record[str(PLAN[name].resource.date)]
+            path = media.relative_path(kind, record["id"], date)
+            found[path] = digest(simulator.client.ask("GET", asked, headers=headers)[1])
+    return found
