@@ -37,7 +37,7 @@ SAID = {
     "waited_at_most": "seconds waited, at most", "recorded": "recorded", "voicemail": "with voicemail",
     "charged": "with a cost", "charge_at_least": "cost, at least", "labelled": "with the label asked for",
 }  # fmt: skip
-"""What narrows calls, in words. What a search found on its way (`noted`, `found`) says nothing to a reader."""
+"""What narrows calls, in words. The ids that a search found on its way say nothing to a reader."""
 FLAGS = frozenset({"hours", "labelled"})
 """Whose values are looked-up ids and spans."""
 

@@ -102,6 +102,14 @@ async function refresh(whole) {
     } else region.replaceChildren(...other.childNodes);
     back();
   }
+  // In the history rows keep their places; calls that went on say what became of them.
+  for (const row of document.querySelectorAll("#calls tr:has(.pill:is(.ringing, .dialling, .talking, .on_hold, .ended))")) {
+    const twin = fresh.getElementById(row.id), back = keep(row);
+    if (!twin) continue;
+    twin.ariaSelected = row.ariaSelected;
+    row.replaceWith(twin);
+    back();
+  }
   for (const badge of document.querySelectorAll("[data-count]")) {
     const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
     if (other) badge.textContent = other.textContent;
@@ -123,6 +131,7 @@ function take(name, data, id) {
   if (name === "call") {
     say(data.say);
     if (list) { place(fragment(data.html).firstElementChild); tidy(); soon(); }
+    else if (page === "calls" && document.getElementById(`call-${data.id}`)) soon();
     else if (page === "calls" && data.ended) more();
     else if (page === "missed" && data.ended) soon();
     again(data.id);

@@ -146,6 +146,18 @@ def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, 
     expect(page.locator("#call-41")).to_be_visible()
 
 
+def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, site, page):
+    ring(site, 900)
+    browse("/calls")
+    row = page.locator("#call-900")
+    expect(row).to_contain_text("Ringing")
+    expect(row.locator(".timer")).to_have_count(1)
+    site.event("call.hangup", 900, clock.stamp(), state="HANGUP")
+    expect(row).to_contain_text("Ended")
+    expect(row.locator(".timer")).to_have_count(0)
+    expect(page.locator("#newer")).to_be_hidden()
+
+
 def test_a_message_appears_in_its_thread_as_it_comes(browse, site, page):
     site.put("sms", id=1, created_at=ago(50), **{"from": CALLER, "to": OURS}, message="Hello?", type="I")
     browse(f"/messages?with={CALLER}")
