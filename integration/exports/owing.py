@@ -84,8 +84,7 @@ class Owed:
             return settled.unread(mirror, of, until)
         found = settled.lacking(mirror, of, since, until)
         if found is None and chosen is CALLS:
-            count = settled.going_on(mirror, since, until)
-            return f"{count} of its calls are still going on" if count else None
+            return settled.unfinished(mirror, since, until)
         return found
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, time, timedelta
 from integration import clock
 from integration.catalogue.shapes import Resource
 from integration.mirror import coverage
+from integration.mirror.calls import backlog
 from integration.mirror.coverage import WHOLE
 
 
@@ -73,10 +74,14 @@ def _days(since: datetime, until: datetime) -> Iterator[str]:
         day += timedelta(days=1)
 
 
-def going_on(connection: sqlite3.Connection, since: datetime, until: datetime) -> int:
-    """Calls that began in `[since, until)` and have not ended."""
+def unfinished(connection: sqlite3.Connection, since: datetime, until: datetime) -> str | None:
+    """What keeps the calls that began in `[since, until)` from being what their records tell, in words; None
+    where nothing does."""
+    ready = backlog.since(connection)
+    if ready is not None and clock.stamp(since) <= ready:
+        return f"{backlog.left(connection):,} legs of calls are still being put together"
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ? AND state <> 'ended'",
         (clock.stamp(since), clock.stamp(until)),
     ).fetchone()
-    return int(row[0])
+    return f"{row[0]} of its calls are still going on" if row[0] else None
