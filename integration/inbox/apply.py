@@ -165,3 +165,7 @@ def _read(row: Row) -> tuple[Event | None, str | None]:
         return None, None
     except ValueError as error:
         return None, str(error)
+    except Exception as error:
+        # As in `_alone`: a body that we stumble over must not stand before all that come after it.
+        log.exception("webhook %s could not be read", row.seq)
+        return None, f"{type(error).__name__}: {error}"

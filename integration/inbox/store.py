@@ -156,16 +156,19 @@ class Inbox:
         return answers
 
     def unapplied(self, mirror_path: Path) -> list[int]:
-        """Every seq that mirror.db does not say was applied, whatever its status here, oldest first.
+        """Every seq that mirror.db does not say was applied, whatever its status here, and those whose status
+        does not say yet what became of them; oldest first.
 
         After a power cut that rolled mirror.db back this finds what must be applied again (promise P2).
+        After a kill between the two commits the status is made good by applying once more.
         """
         with self.database.read() as connection:
             connection.execute("ROLLBACK")
             connection.execute("ATTACH ? AS applied", (f"{mirror_path.resolve().as_uri()}?mode=ro",))
             try:
                 rows = connection.execute(
-                    "SELECT seq FROM inbox WHERE seq NOT IN (SELECT seq FROM applied._applied) ORDER BY seq"
+                    "SELECT seq FROM inbox WHERE seq NOT IN (SELECT seq FROM applied._applied)"
+                    " OR status = 'new' ORDER BY seq"
                 ).fetchall()
             finally:
                 connection.execute("DETACH applied")
@@ -248,10 +251,10 @@ class Inbox:
         return self.database.write(
             lambda tx: (
                 tx.execute(
-                    "DELETE FROM inbox WHERE seq IN (SELECT seq FROM inbox WHERE seq < coalesce((SELECT seq"
-                    " FROM inbox WHERE received_at >= ? OR status = 'new' ORDER BY seq LIMIT 1), ?)"
-                    " ORDER BY seq LIMIT ?)",
-                    (before, 2**63 - 1, GROUP),
+                    "WITH oldest AS (SELECT seq, received_at, status FROM inbox ORDER BY seq LIMIT ?)"
+                    " DELETE FROM inbox WHERE seq IN (SELECT seq FROM oldest WHERE seq < coalesce("
+                    "(SELECT min(seq) FROM oldest WHERE received_at >= ? OR status = 'new'), ?))",
+                    (GROUP, before, 2**63 - 1),
                 ).rowcount
             )
         )

@@ -139,6 +139,31 @@ def test_nothing_is_applied_twice_and_nothing_is_left_out_after_a_restart(applie
     assert len(applied.ask("SELECT * FROM _leg_events")) == 3
 
 
+def test_what_was_applied_but_not_marked_when_the_process_was_killed_is_marked_at_the_next_start(applied):
+    applied.receive(sample("call.initial"), sample("sms.received"), {"event_name": "x.new", "id": "1"})
+    applied.applier.run()
+    before = applied.ask("SELECT * FROM _leg_events")
+    applied.inbox.database.write(lambda tx: tx.execute("UPDATE inbox SET status = 'new'"))
+    again = Applier(applied.inbox, applied.mirror, applied.calls, lambda: None)
+    again.run()
+    assert [status for _, status in applied.status()] == ["done", "done", "unknown"]
+    assert applied.ask("SELECT * FROM _leg_events") == before
+
+
+def test_a_webhook_that_we_stumble_over_holds_nothing_up(applied, monkeypatch):
+    read = apply.interpret
+
+    def stumble(body, received_at, event_id):
+        if b"sms" in body:
+            raise RecursionError("a mistake of ours")
+        return read(body, received_at, event_id)
+
+    monkeypatch.setattr(apply, "interpret", stumble)
+    applied.receive(sample("sms.received"), sample("call.initial"))
+    applied.applier.run()
+    assert [status for _, status in applied.status()] == ["failed", "done"]
+
+
 def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_path):
     (tmp_path / "one").mkdir()
     before = Applied(tmp_path / "one")
