@@ -16,7 +16,7 @@ from integration.dashboard.through import Said
 from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
 from integration.house import audit, callbacks, notes
-from integration.mirror import history, one_call, phones
+from integration.mirror import history, lookups, one_call, phones
 from integration.mirror.media import Kind
 
 blueprint = Blueprint("call", __name__)
@@ -40,6 +40,7 @@ def index(number: int) -> str | Response:
             # An id the call had before its legs were joined: one address per call.
             return redirect(f"/calls/{call['id']}", 302)
         whole = one_call.whole(connection, number)
+        unlearnt = not call["cdrs"] and lookups.unlearnt(connection, [leg["leg_id"] for leg in whole.legs])
         acts = actions.acts(connection, call)
         earlier = history.earlier(
             connection, call["party_e164"] or call["party"], call["started_at"] or "", call["id"]
@@ -61,6 +62,7 @@ def index(number: int) -> str | Response:
         notes=written,
         labels=labels,
         waiting=waiting,
+        unlearnt=unlearnt,
         acts=acts,
         me=current_person().email,
     )

@@ -14,12 +14,14 @@ from integration.catalogue import resource
 from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
-from integration.mirror import checks, coverage, drift, live, media, promoted, walks
+from integration.mirror import checks, coverage, drift, live, lookups, media, promoted, walks
 from integration.sync.progress import under_way
 from integration.upkeep import backup
 
 blueprint = Blueprint("system", __name__)
 
+UNLEARNT_DAYS = 30
+"""How far back calls without a record are counted."""
 SILENT_SECONDS = 3600
 """If records show calls in this time and no webhook came, webhooks are not set up, or broken."""
 DATABASES = ("inbox.db", "mirror.db", "house.db")
@@ -72,6 +74,7 @@ def index() -> Response:
         ledger = [line for line in coverage.ledger(connection) if line.days or line.gaps]
         departures = drift.listed(connection)
         checked = checks.archive(connection)
+        unlearnt = lookups.unlearnt_calls(connection, clock.unix() - UNLEARNT_DAYS * 86400)
         columns = {one.collection: promoted.ready(connection, resource(one.collection)) for one in departures}
     report = house.health.report()
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
@@ -89,6 +92,8 @@ def index() -> Response:
         departures=departures,
         promoted=columns,
         checked=checked,
+        unlearnt=unlearnt,
+        UNLEARNT_DAYS=UNLEARNT_DAYS,
         reading=under_way(report["facts"]),
         requests=report["facts"].get("platform_requests"),
         disk=disk(Path(house.settings.storage.data_dir)),

@@ -30,12 +30,23 @@ CREATE TABLE IF NOT EXISTS _lookups (
 CREATE INDEX IF NOT EXISTS _lookups_due ON _lookups (next_at) WHERE state = 'open';
 -- serves the System page: calls that nothing was learnt about
 CREATE INDEX IF NOT EXISTS _lookups_unlearnt ON _lookups (id) WHERE state = 'unlearnt';
+-- serves look-backs: which legs ended lately
+CREATE INDEX IF NOT EXISTS _lookups_wanted ON _lookups (wanted_at) WHERE kind = 'leg';
 """
 
 Kind = Literal["leg", "monitor"]
 
-GAPS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 86400)
-"""Seconds before the first look-up of an ended leg, the second, and so on."""
+GAPS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
+"""Seconds before the first look-up of an ended leg, the second, and so on; the last is a day after the end."""
+
+COLLECTIONS = ("cdrs", "monitors")
+"""What is asked for by the ids of legs."""
+
+FRESH_SECONDS = 3600.0
+"""So long after a leg's end a record of it may be listed any minute (promise P9)."""
+
+LONGEST_SECONDS = 2 * 86400.0
+"""No call lasts longer; a start before that is some clock's fault."""
 
 RECORDING_TRIES = 6
 """Look-ups after which a connected leg with a CDR but no recording is taken not to be recorded. One that
@@ -110,6 +121,17 @@ def next_at(connection: sqlite3.Connection) -> float | None:
     return None if row[0] is None else float(row[0])
 
 
+def fresh_since(connection: sqlite3.Connection, now: float) -> int | None:
+    """The earliest start (Unix seconds) of the legs that ended within FRESH_SECONDS; None where none did.
+    Their records are dated by it, and their ids may be lower than what was read since."""
+    row = connection.execute(
+        "SELECT min(started) FROM _legs WHERE started > ? AND leg_id IN "
+        "(SELECT id FROM _lookups WHERE kind = 'leg' AND wanted_at > ?)",
+        (now - LONGEST_SECONDS, now - FRESH_SECONDS),
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
 def looked(tx: Transaction, asked: Sequence[Due], now: float) -> list[int]:
     """A look-up of `asked` was answered and its records are stored: settle what is settled, arrange the
     rest. Returns the legs that became 'unlearnt': a day after their end there is no CDR of them."""
@@ -143,10 +165,24 @@ def looked(tx: Transaction, asked: Sequence[Due], now: float) -> list[int]:
     return unlearnt
 
 
-def unlearnt(connection: sqlite3.Connection, limit: int = 100) -> list[int]:
-    """Legs that ended and never got a CDR, newest first."""
+def unlearnt(connection: sqlite3.Connection, legs: Sequence[int]) -> bool:
+    """Whether a day went by after the end of one of these legs, and it had no CDR."""
+    row = connection.execute(
+        "SELECT 1 FROM _lookups WHERE state = 'unlearnt' AND kind = 'leg' "
+        "AND id IN (SELECT value FROM json_each(?)) LIMIT 1",
+        (json.dumps(legs),),
+    ).fetchone()
+    return row is not None
+
+
+def unlearnt_calls(connection: sqlite3.Connection, since: float) -> list[int]:
+    """Calls whose legs were told to have ended since `since` (Unix seconds), of none of which there is a CDR
+    a day later; newest first."""
     rows = connection.execute(
-        "SELECT id FROM _lookups WHERE state = 'unlearnt' AND kind = 'leg' ORDER BY id DESC LIMIT ?", (limit,)
+        "SELECT DISTINCT c.id FROM _lookups AS u JOIN _legs AS l ON l.leg_id = u.id "
+        "JOIN _calls AS c ON c.id = l.call_id "
+        "WHERE u.kind = 'leg' AND u.state = 'unlearnt' AND u.wanted_at > ? AND c.cdrs = 0 ORDER BY c.id DESC",
+        (since,),
     )
     return [row[0] for row in rows]
 

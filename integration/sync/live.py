@@ -7,7 +7,7 @@ from integration.catalogue import resource
 from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformError, PlatformRefused
-from integration.mirror import presence, walks
+from integration.mirror import lookups, presence, walks
 from integration.mirror.upsert import delete_rows, upsert, usable_key
 from integration.sync.parts import Parts
 from integration.sync.plan import SETTINGS_SECONDS
@@ -59,6 +59,9 @@ def poll(parts: Parts) -> int:
         if gone:
             parts.calls.gone(tx, gone, asked_at)
             delete_rows(tx, calls, gone)
+            for leg in gone:
+                # Its CDR settles how it ended; nothing else will have asked for it.
+                lookups.want(tx, leg, asked_at)
         # A hang-up may have come by webhook while the list was on its way.
         delete_rows(tx, calls, presence.ended_legs(tx))
 

@@ -1,9 +1,9 @@
 """Look-backs: what the API lists is here, once, whatever the webhooks told.
 
-A look-back reads what lies beyond the highest id read so far, and again what is dated within
-`sync.overlap` of the last look-back: a long call's CDR is dated by its start, and no record tells when it
-was changed. What changes without telling – transcripts, folders, notes – is found by reading again what is
-recent, and by the complete walks (walking.py).
+A look-back reads what lies beyond the highest id read so far, and again what is dated within `sync.overlap`
+of the last look-back, or since those calls began that ended within an hour: a long call's CDR is dated by its
+start, and no record tells when it was changed. What changes without telling – transcripts, folders, notes –
+is found by reading again what is recent, and by the complete walks (walking.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from integration import clock
 from integration.errors import PlatformBroken, PlatformRefused
-from integration.mirror import walks
+from integration.mirror import lookups, walks
 from integration.mirror.rows import Key
 from integration.mirror.upsert import usable_key
 from integration.platform_api.paging import Condition
@@ -42,8 +42,11 @@ def look_back(parts: Parts, policy: Policy, tally: Tally | None = None) -> Tally
     collection = policy.collection
     with parts.mirror.read() as connection:
         state = walks.state_of(connection, collection)
+        ended = lookups.fresh_since(connection, clock.unix()) if collection in lookups.COLLECTIONS else None
     begun = clock.now()
     since = _seen_until(state, begun) - timedelta(seconds=parts.settings.sync.overlap)
+    if ended is not None:
+        since = min(since, datetime.fromtimestamp(ended, UTC))
     for way in (_by_key, _by_time, _newest):
         try:
             mark, date = way(parts, policy, tally, state, since)

@@ -239,3 +239,15 @@ def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(site, cli
     assert call_ids(client.get("/calls?label=Order")) == []
     assert "No labels yet" in client.get("/calls/labels").text
     assert site.client("agent").post("/calls/labels", label="Order", to="x").status_code == 403
+
+
+def test_a_call_of_which_no_record_came_within_a_day_says_so(site, client):
+    site.call(7, ago(days=2), cdrs=0, sources="webhook")
+    site.leg(7)
+    assert "no record of it" not in client.get("/calls/7").text
+    site.put("_lookups", kind="leg", id=7, wanted_at=clock.unix() - 2 * 86400, tries=9, state="unlearnt")
+    assert "no record of it" in client.get("/calls/7").text
+    assert 'href="/calls/7"' in client.get("/system").text
+    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET cdrs = 1"))
+    assert "no record of it" not in client.get("/calls/7").text
+    assert "no record of" not in client.get("/system").text
