@@ -11,6 +11,8 @@
     paging  records come and go during complete walks
     files   files sent wrongly, kills and a full disk in mid-download, damage on our own: right or absent
     order   webhooks in every order, of whole calls: one final state
+    late    records that are listed late, by minutes and hours; a call that has none
+    ghosts  hang-ups are lost, with the platform there and away: no call stays live
     bigload the first load of a big account: rate, memory, interrupted and gone on with
     locked  somebody else holds the write lock of a database, or reads in it for long
     ioerror the disk fails to sync what was written; needs a C compiler
@@ -29,7 +31,9 @@ from tests.trials import (
     contract,
     crash,
     files,
+    ghosts,
     ioerror,
+    late,
     libreoffice,
     locked,
     lost,
@@ -49,6 +53,8 @@ TRIALS = {
     "day": trouble.day,
     "files": files.main,
     "order": order.main,
+    "late": late.main,
+    "ghosts": ghosts.main,
     "bigload": bigload.main,
     "locked": locked.main,
     "ioerror": ioerror.main,
@@ -77,6 +83,10 @@ SHORT = (
     ("files", ["--seed-bug"]),
     ("order", ["--orders", "60"]),
     ("order", ["--orders", "20", "--seed-bug"]),
+    ("late", []),
+    ("late", ["--seed-bug"]),
+    ("ghosts", ["--calls", "18"]),
+    ("ghosts", ["--calls", "12", "--seed-bug"]),
     ("bigload", ["--cdrs", "20000"]),
     ("bigload", ["--cdrs", "20000", "--seed-bug"]),
 )
