@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+import orjson
 from flask import Request
 from werkzeug.datastructures import MultiDict
 
 from integration.catalogue import RESOURCES, resource
 from integration.catalogue.shapes import Operation
 from integration.context import House
+from integration.errors import QueryError
 from integration.facade import narrowing
 from integration.facade.answers import Stop
 from integration.facade.auth import Caller
+from integration.mirror.masking import is_secret
 from integration.mirror.media import Kind
 from integration.mirror.shortcuts import Shortcuts
 from integration.platform_api.arriving import Arrival
@@ -75,7 +78,8 @@ class Asked:
 
 
 def check_rights(asked: Asked) -> None:
-    """What a local key may not do ends here with 403; the platform decides for its own credentials."""
+    """What a local key may not do ends here with 403; the platform decides for its own credentials. Raises
+    Stop, QueryError."""
     key = asked.caller.key
     if key is None:
         return
@@ -86,11 +90,35 @@ def check_rights(asked: Asked) -> None:
         return
     if asked.method != "GET" and key.scope != "write":
         raise Stop(403, f"The key {key.name!r} may only read.")
-    for collection in collections:
+    for collection in (*collections, *_included(asked)):
         if not key.may_touch(collection):
             raise Stop(403, f"The key {key.name!r} has no right to {collection}.")
+    _check_properties(asked)
     if key.platform_user_id is not None:
         _check_narrowed(asked, collections)
+
+
+def _included(asked: Asked) -> list[str]:
+    """Relations that are asked for as well, wherever the answer comes from."""
+    return [
+        name for text in asked.args.getlist("include") for part in text.split(",") if (name := part.strip())
+    ]
+
+
+def _check_properties(asked: Asked) -> None:
+    """What a key may not see it may not filter or sort by: where the platform answers, it would spell the
+    value out. Raises QueryError."""
+    names = [name.lstrip("-") for used in ("sort", "group_by") for name in asked.args.getlist(used)]
+    for text in asked.args.getlist("filter"):
+        try:
+            entries = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(entries, list):
+            names += [str(entry.get("property")) for entry in entries if isinstance(entry, dict)]
+    for name in names:
+        if is_secret(name):
+            raise QueryError(f"a local key can't ask about {name!r}")
 
 
 def _check_narrowed(asked: Asked, collections: tuple[str, ...]) -> None:
@@ -107,5 +135,6 @@ def _check_narrowed(asked: Asked, collections: tuple[str, ...]) -> None:
         and asked.operation is not None
         and resource(asked.operation.resource or "").collection in collections
     )
-    if asked.method != "GET" or not mine or not one_kind or asked.path.endswith((".trace", ".pcap")):
+    beyond = asked.path.endswith((".trace", ".pcap")) or "include" in asked.args
+    if asked.method != "GET" or not mine or not one_kind or beyond:
         raise Stop(403, "This key sees only its own user's records.")

@@ -314,6 +314,32 @@ def test_a_read_key_reads_and_a_limited_one_only_its_collections(room: Room) -> 
     assert room.client.delete(f"{room.base}/nothing/1", headers=room.headers).status_code == 403
 
 
+@pytest.mark.parametrize("path", ["/ringgroups", "/ringgroups/1", "/users/1/contacts", "/nothing"])
+def test_a_limited_key_gets_no_other_collection_by_include(room: Room, path: str) -> None:
+    """Neither from the mirror nor, where that can't tell, from the platform."""
+    limited = room.key("limited", collections=["ringgroups", "users", "contacts", "nothing"])
+    room.server.routes["*"] = says({"data": {"id": 1, "ddis": [{"id": 5}]}, "links": {}})
+    answer = room.get(f"{path}?include=users,ddis&include=queues", limited | {"Cache-Control": "no-cache"})
+    assert answer.status_code == 403
+    assert room.server.asked == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        'filter=[{"property":"vm_pin","operator":"like","value":"1%"}]',
+        'filter=[]&filter=[{"property":"sip_password","operator":"eq","value":"x"}]',
+        "sort=-vm_pin",
+        "group_by=pin",
+    ],
+)
+@pytest.mark.parametrize("path", ["/users", "/users/1/contacts"])
+def test_a_local_key_has_the_platform_spell_no_secret_out(room: Room, path: str, query: str) -> None:
+    answer = room.get(f"{path}?{query}", room.headers | {"Cache-Control": "no-cache"})
+    assert answer.status_code == 400
+    assert room.server.asked == []
+
+
 def test_api_tokens_are_closed_to_local_keys(room: Room) -> None:
     writer = room.key("writer", "write")
     for path in ("/apitokens", "/APITokens/x", "/apitokens/x"):
