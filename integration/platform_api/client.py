@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import orjson
 
-import integration
 from integration import clock
 from integration.documents import Document, PageDocuments, read_item, read_page
-from integration.errors import ConfigurationError, PlatformBroken, PlatformThrottled, PlatformUnreachable
+from integration.errors import ConfigurationError, PlatformBroken
 from integration.platform_api import files, paging
 from integration.platform_api.arriving import Arrival
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
 from integration.platform_api.failures import failure
+from integration.platform_api.line import Line, whole
 from integration.platform_api.login import Account, ApiKey, Login, Secret
-from integration.platform_api.retry import persist, retry_after
-from integration.platform_api.transport import JSON_LIMIT, Answer, Body, Transport
+from integration.platform_api.retry import persist
+from integration.platform_api.transport import Answer, Transport
 
 T = TypeVar("T")
 
@@ -63,10 +63,9 @@ class Platform:
         self._seconds = float(settings.timeout)
         self._transport = Transport(settings.base_url, settings.max_concurrency)
         self.budget = Budget(requests_per_minute, settings.max_concurrency)
-        self.account = self._make_account(settings)
+        self._line = Line(self._transport, self.budget, self._seconds, partial(_account, settings))
+        self.account = self._line.account
         self._stopping = threading.Event()
-        self._asked_at = clock.monotonic()
-        self._away_since: float | None = None
 
     # --- asking ------------------------------------------------------------------------------------
 
@@ -88,7 +87,9 @@ class Platform:
         for one try, body included (default: platform.timeout).
         """
         caller, target = _caller(credentials), path + paging.query_string(params)
-        return self._persist(lambda: self._ask("GET", target, None, who, caller, check, seconds), who, tries)
+        return self._persist(
+            lambda: self._line.ask("GET", target, None, who, caller, check, seconds), who, tries
+        )
 
     def send(
         self,
@@ -109,7 +110,7 @@ class Platform:
         400 up raise; 301 is the success of PATCH /calls/{id}.
         """
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
-        return self._ask(
+        return self._line.ask(
             method, path + paging.query_string(params), content, who, _caller(credentials), check, seconds
         )
 
@@ -134,7 +135,7 @@ class Platform:
         target = f"/{collection.lstrip('/')}{paging.query_string(params)}"
 
         def once() -> PageDocuments:
-            answer = self._ask("GET", target, None, who, None, True, None)
+            answer = self._line.ask("GET", target, None, who, None, True, None)
             found = self._read(answer, read_page)
             if seen is not None:
                 seen(answer)
@@ -145,7 +146,9 @@ class Platform:
     def item(self, path: str, *, who: Who = BACKGROUND, tries: int | None = None) -> Document:
         """One record by its own path. A missing one is PlatformRefused with status 404."""
         return self._persist(
-            lambda: self._read(self._ask("GET", path, None, who, None, True, None), read_item), who, tries
+            lambda: self._read(self._line.ask("GET", path, None, who, None, True, None), read_item),
+            who,
+            tries,
         )
 
     def download(
@@ -179,16 +182,18 @@ class Platform:
         seconds: float,
         arrival: Arrival | None,
     ) -> files.Downloaded:
-        with self._exchange("GET", path, None, who, None, seconds, {"Accept-Encoding": "identity"}) as body:
+        with self._line.exchange(
+            "GET", path, None, who, None, seconds, {"Accept-Encoding": "identity"}
+        ) as body:
             if body.status != 200:
-                raise failure(path, body.status, body.headers, _read_body(body, ERROR_BODY_LIMIT))
+                raise failure(path, body.status, body.headers, whole(body, ERROR_BODY_LIMIT))
             # The platform is there, whatever this one file turns out to be.
-            self._praise()
+            self._line.praise()
             return files.store(body, into, expected, arrival)
 
     def keep_alive(self) -> bool:
         """GET /ping if nothing was asked for five minutes. Returns whether it asked."""
-        if clock.monotonic() - self._asked_at < KEEP_ALIVE_SECONDS or self.account.trouble:
+        if clock.monotonic() - self._line.asked_at < KEEP_ALIVE_SECONDS or self.account.trouble:
             return False
         self.get("/ping", tries=1)
         return True
@@ -196,7 +201,7 @@ class Platform:
     @property
     def away_since(self) -> float | None:
         """Unix seconds since when nothing answers as it should; None while the platform is there."""
-        return self._away_since
+        return self._line.away_since
 
     @property
     def trouble(self) -> str | None:
@@ -211,113 +216,35 @@ class Platform:
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _make_account(self, settings: PlatformSettings) -> Account:
-        if settings.api_key and settings.user_id:
-            return ApiKey(str(settings.user_id), settings.api_key)
-        if settings.email and settings.password:
-            return Login(settings.email, settings.password, self._post_login)
-        raise ConfigurationError(
-            ["platform.user_id and platform.api_key, or platform.email and platform.password, are needed"]
-        )
-
-    def _post_login(self, path: str, body: Mapping[str, str]) -> Answer:
-        """A login takes no slot: whoever waits for it may hold the last one."""
-        content = orjson.dumps(dict(body))
-        with self._transport.exchange("POST", path, _headers(content), content, self._seconds) as reply:
-            answer = _answer(reply)
-        if answer.status >= 400:
-            raise failure(path, answer.status, answer.headers, answer.body)
-        return answer
-
     def _persist(self, once: Callable[[], T], who: Who, tries: int | None) -> T:
         if tries is None:
             tries = PEOPLE_TRIES if who == PEOPLE else BACKGROUND_TRIES
-        if self._away_since is not None:
+        if self._line.away_since is not None:
             # Asking once is enough to see whether it is back.
             tries = 1
         return persist(once, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
-
-    def _ask(
-        self,
-        method: str,
-        target: str,
-        content: bytes | None,
-        who: Who,
-        caller: Secret | None,
-        check: bool,
-        seconds: float | None,
-    ) -> Answer:
-        with self._exchange(method, target, content, who, caller, seconds or self._seconds) as body:
-            answer = _answer(body)
-        failed = answer.status >= (300 if method == "GET" else 400)
-        if answer.status >= 500 or answer.status == 429:
-            self._complain(retry_after(answer.headers.get("Retry-After")))
-        elif caller is None and answer.status != 401:
-            self._praise()
-        if check and failed:
-            raise failure(target, answer.status, answer.headers, answer.body)
-        return answer
-
-    @contextmanager
-    def _exchange(
-        self,
-        method: str,
-        target: str,
-        content: bytes | None,
-        who: Who,
-        caller: Secret | None,
-        seconds: float,
-        extra: Mapping[str, str] | None = None,
-    ) -> Iterator[Body]:
-        """One request with its turn in the budget, and one renewal of our credentials on a 401."""
-        with ExitStack() as stack:
-
-            def ask(secret: Secret) -> Body:
-                headers = {**_headers(content), **secret.headers(), **(extra or {})}
-                stack.enter_context(self.budget.turn(who, seconds))
-                stack.enter_context(self._watched())
-                return stack.enter_context(
-                    self._transport.exchange(method, target, headers, content, seconds)
-                )
-
-            secret = caller or self.account.current()
-            body = ask(secret)
-            if caller is None:
-                self._asked_at = clock.monotonic()
-                if body.status == 401:
-                    # The slot is given back first: the login that follows may need it.
-                    stack.close()
-                    body = ask(self.account.renew(secret))
-            yield body
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        try:
-            yield
-        except (PlatformBroken, PlatformThrottled, PlatformUnreachable) as error:
-            self._complain(error.retry_after)
-            raise
 
     def _read(self, answer: Answer, reader: Callable[[bytes], T]) -> T:
         try:
             return reader(answer.body)
         except PlatformBroken as error:
-            self._complain(None)
+            self._line.complain(None)
             if answer.body.lstrip()[:1] == b"<":
                 raise PlatformBroken(
                     "the platform answered with a web page instead of data", status=answer.status
                 ) from error
             raise
 
-    def _complain(self, seconds: float | None) -> None:
-        self.budget.complain(seconds)
-        if self._away_since is None:
-            self._away_since = clock.unix()
 
-    def _praise(self) -> None:
-        self.budget.praise()
-        self._away_since = None
-        self.account.accepted()
+def _account(settings: PlatformSettings, post: Callable[[str, Mapping[str, str]], Answer]) -> Account:
+    """Whose name we ask in."""
+    if settings.api_key and settings.user_id:
+        return ApiKey(str(settings.user_id), settings.api_key)
+    if settings.email and settings.password:
+        return Login(settings.email, settings.password, post)
+    raise ConfigurationError(
+        ["platform.user_id and platform.api_key, or platform.email and platform.password, are needed"]
+    )
 
 
 def _caller(credentials: Secret | tuple[str, str, str] | None) -> Secret | None:
@@ -327,22 +254,3 @@ def _caller(credentials: Secret | tuple[str, str, str] | None) -> Secret | None:
     if kind not in ("basic", "token"):
         raise ValueError(f"credentials of kind {kind!r}")
     return Secret(user, secret, "basic" if kind == "basic" else "token")
-
-
-def _headers(content: bytes | None) -> dict[str, str]:
-    found = {
-        "Accept": "application/json, */*",
-        "Accept-Encoding": "gzip",
-        "User-Agent": f"Switchroom/{integration.__version__}",
-    }
-    if content is not None:
-        found["Content-Type"] = "application/json"
-    return found
-
-
-def _answer(body: Body) -> Answer:
-    return Answer(body.status, body.headers, _read_body(body, JSON_LIMIT), body.date)
-
-
-def _read_body(body: Body, limit: int) -> bytes:
-    return b"".join(body.chunks(limit))

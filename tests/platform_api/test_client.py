@@ -209,7 +209,7 @@ def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, mak
 
 
 def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch):
-    monkeypatch.setattr("integration.platform_api.client.JSON_LIMIT", 1000)
+    monkeypatch.setattr("integration.platform_api.line.JSON_LIMIT", 1000)
     server.routes["*"] = lambda asked, reply: reply.json(
         {"data": [{"id": 1, "text": "x" * 2000}], "total": 1}
     )

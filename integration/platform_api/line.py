@@ -1,0 +1,140 @@
+"""The line to the platform: one request with its turn, our credentials and their renewal, and what came of it
+for those who ask next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import orjson
+
+import integration
+from integration import clock
+from integration.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
+from integration.platform_api.budget import Budget, Who
+from integration.platform_api.failures import failure
+from integration.platform_api.login import Account, Secret
+from integration.platform_api.retry import retry_after
+from integration.platform_api.transport import JSON_LIMIT, Answer, Body, Transport
+
+
+class Line:
+    """Thread-safe. `make_account(post)` makes whose name we ask in; `post(path, body)` sends a login."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        budget: Budget,
+        seconds: float,
+        make_account: Callable[[Callable[[str, Mapping[str, str]], Answer]], Account],
+    ) -> None:
+        self.budget = budget
+        self.asked_at = clock.monotonic()
+        self.away_since: float | None = None
+        """Unix seconds since when nothing answers as it should; None while the platform is there."""
+        self.account = make_account(self._post_login)
+        self._transport = transport
+        self._seconds = seconds
+
+    def _post_login(self, path: str, body: Mapping[str, str]) -> Answer:
+        """A login takes no slot: whoever waits for it may hold the last one."""
+        content = orjson.dumps(dict(body))
+        with self._transport.exchange("POST", path, _headers(content), content, self._seconds) as reply:
+            answer = _answer(reply)
+        if answer.status >= 400:
+            raise failure(path, answer.status, answer.headers, answer.body)
+        return answer
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        who: Who,
+        caller: Secret | None,
+        check: bool,
+        seconds: float | None,
+    ) -> Answer:
+        """One request and its whole answer; with `check` a refusal or failure raises a PlatformError."""
+        with self.exchange(method, target, content, who, caller, seconds or self._seconds) as body:
+            answer = _answer(body)
+        failed = answer.status >= (300 if method == "GET" else 400)
+        if answer.status >= 500 or answer.status == 429:
+            self.complain(retry_after(answer.headers.get("Retry-After")))
+        elif caller is None and answer.status != 401:
+            self.praise()
+        if check and failed:
+            raise failure(target, answer.status, answer.headers, answer.body)
+        return answer
+
+    @contextmanager
+    def exchange(
+        self,
+        method: str,
+        target: str,
+        content: bytes | None,
+        who: Who,
+        caller: Secret | None,
+        seconds: float,
+        extra: Mapping[str, str] | None = None,
+    ) -> Iterator[Body]:
+        """One request with its turn in the budget, and one renewal of our credentials on a 401."""
+        with ExitStack() as stack:
+
+            def ask(secret: Secret) -> Body:
+                headers = {**_headers(content), **secret.headers(), **(extra or {})}
+                stack.enter_context(self.budget.turn(who, seconds))
+                stack.enter_context(self._watched())
+                return stack.enter_context(
+                    self._transport.exchange(method, target, headers, content, seconds)
+                )
+
+            secret = caller or self.account.current()
+            body = ask(secret)
+            if caller is None:
+                self.asked_at = clock.monotonic()
+                if body.status == 401:
+                    # The slot is given back first: the login that follows may need it.
+                    stack.close()
+                    body = ask(self.account.renew(secret))
+            yield body
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+        except (PlatformBroken, PlatformThrottled, PlatformUnreachable) as error:
+            self.complain(error.retry_after)
+            raise
+
+    def complain(self, seconds: float | None) -> None:
+        """The platform was in trouble, and asked for so many seconds of rest."""
+        self.budget.complain(seconds)
+        if self.away_since is None:
+            self.away_since = clock.unix()
+
+    def praise(self) -> None:
+        """A good answer to us."""
+        self.budget.praise()
+        self.away_since = None
+        self.account.accepted()
+
+
+def _headers(content: bytes | None) -> dict[str, str]:
+    found = {
+        "Accept": "application/json, */*",
+        "Accept-Encoding": "gzip",
+        "User-Agent": f"Switchroom/{integration.__version__}",
+    }
+    if content is not None:
+        found["Content-Type"] = "application/json"
+    return found
+
+
+def _answer(body: Body) -> Answer:
+    return Answer(body.status, body.headers, whole(body, JSON_LIMIT), body.date)
+
+
+def whole(body: Body, limit: int) -> bytes:
+    """The body in one piece. Raises PlatformBroken beyond `limit` bytes or at an early end."""
+    return b"".join(body.chunks(limit))
