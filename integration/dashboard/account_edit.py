@@ -169,7 +169,7 @@ def _inputs(shelf: Shelf, rule: Editable, values: Mapping[str, Any]) -> list[Inp
     house, body = this_house(), body_of(shelf.collection)
     with house.mirror.read() as connection:
         codes = dictionaries.labels(connection, RESOURCE[shelf.collection])
-        people = [(str(row["id"]), f"{row['name'] or row['id']}") for row in history.people(connection)]
+        people = {str(row["id"]): row for row in history.people(connection)}
     inputs = []
     for name in rule.fields:
         field = body.get(name) or Field(name, "string")
@@ -178,12 +178,19 @@ def _inputs(shelf: Shelf, rule: Editable, values: Mapping[str, Any]) -> list[Inp
         label = words_of.label(name)
         if name == MEMBERS:
             kind: Kind = "agents" if "status" in field.about else "people"
-            inputs.append(Input(name, "People", kind, "", "", tuple(people), _members(value)))
+            members = _members(value)
+            # Whoever is a member stands there, also one who is unknown here: else saving would take them out.
+            options = {
+                user: row["name"] for user, row in people.items() if user in members or not row["gone"]
+            }
+            options |= {user: "" for user in members if user not in options}
+            named = tuple((user, word or user) for user, word in options.items())
+            inputs.append(Input(name, "People", kind, "", "", named, members))
             continue
-        options = codes.get(name) or words_of.codes(RESOURCE[shelf.collection].field(name) or field, name)
-        kind = _kind(name, field, bool(options))
+        words = codes.get(name) or words_of.codes(RESOURCE[shelf.collection].field(name) or field, name)
+        kind = _kind(name, field, bool(words))
         text = "1" if value in (True, 1, "1", "true") and kind == "yes" else str(value or "")
-        inputs.append(Input(name, label, kind, text, about, tuple(options.items())))
+        inputs.append(Input(name, label, kind, text, about, tuple(words.items())))
     return inputs
 
 

@@ -48,7 +48,7 @@ def page(
     """Contacts by name. `find` is a fragment of a name, company, address or number; `only_user` leaves the
     shared ones and that user's own."""
     plain = find.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    digits = "".join(c for c in find if c.isdigit())
+    digits = "" if any(c.isalpha() for c in find) else "".join(c for c in find if c.isdigit())
     name, number = after or (None, None)
     return connection.execute(
         f"SELECT * FROM (SELECT *, {_NAME} AS name, {_NAME} COLLATE NOCASE AS sorted FROM contacts"

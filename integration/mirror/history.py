@@ -343,10 +343,10 @@ def earlier(
 
 
 def people(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """The account's people for a filter: id, name, ext."""
+    """The account's people for a filter: id, name, ext; `gone`: no longer on the platform."""
     return connection.execute(
-        "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext"
-        " FROM users ORDER BY name COLLATE NOCASE, id"
+        "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext,"
+        " _missing_since IS NOT NULL AS gone FROM users ORDER BY name COLLATE NOCASE, id"
     ).fetchall()
 
 

@@ -116,7 +116,7 @@ def people_now(connection: sqlite3.Connection, since: str) -> list[PersonNow]:
     people = []
     for user in connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext, dnd"
-        " FROM users WHERE coalesce(active, 1) <> 0 ORDER BY name COLLATE NOCASE, id"
+        " FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL ORDER BY name COLLATE NOCASE, id"
     ):
         now = busy.get(user["id"])
         if now is not None:
@@ -146,7 +146,7 @@ def queues_now(connection: sqlite3.Connection) -> list[sqlite3.Row]:
         " FROM queues q LEFT JOIN _calls c ON c.group_kind = 'queue' AND c.group_id = q.id"
         # The second condition says no more, but is the one that the index of open calls goes by.
         " AND c.state = 'ringing' AND c.state <> 'ended' AND c.unconfirmed = 0"
-        " GROUP BY q.id ORDER BY waiting DESC, q.name COLLATE NOCASE"
+        " WHERE q._missing_since IS NULL GROUP BY q.id ORDER BY waiting DESC, q.name COLLATE NOCASE"
     ).fetchall()
 
 

@@ -54,6 +54,15 @@ def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, grou
     assert json.loads(row["_item"])["users"] == kept
 
 
+def test_a_form_offers_nobody_who_is_gone_and_loses_no_member_whom_nobody_here_knows(acting, group):
+    member, *_ = sorted(members(record_of(acting, "ringgroups", group)))
+    acting.mirror.write(lambda tx: tx.execute("DELETE FROM users WHERE id = ?", (member,)))
+    acting.put("users", id=999, first_name="Gone", _missing_since="2026-01-01 00:00:00")
+    page = acting.client("supervisor").get(f"/account/ringgroups/{group}?edit=1").text
+    assert f'name="users" value="{member}" checked' in page
+    assert 'value="999"' not in page
+
+
 def test_an_agent_is_logged_out_of_a_queue_and_stays_a_member(acting):
     client = acting.client("supervisor")
     number = acting.parts.platform.page("queues").documents[0].values["id"]

@@ -77,6 +77,13 @@ def test_people_are_shown_by_what_their_calls_tell(site, client):
     assert "Cid Example 1003 Do not disturb" in page
 
 
+def test_people_and_queues_that_are_gone_from_the_platform_are_not_offered(site, client):
+    site.put("users", id=1, first_name="Gone", last_name="Colleague", _missing_since=ago(60))
+    site.put("queues", id=1, name="Gone queue", _missing_since=ago(60))
+    page = text(client.get("/live"))
+    assert "Gone" not in page
+
+
 def test_the_live_page_says_since_when_the_platform_is_unreachable(site, client):
     site.put(
         "_walks", collection="cdrs", last_success_at=ago(900), last_error="HTTP 503", last_error_at=ago(10)
