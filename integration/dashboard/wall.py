@@ -9,6 +9,7 @@ from flask import Blueprint, abort, render_template
 from integration import clock
 from integration.context import this_house
 from integration.dashboard import formats, shell
+from integration.dashboard.reports import compared
 from integration.house import wallboards
 from integration.mirror import live, reports
 from integration.mirror.reports import Span
@@ -16,10 +17,14 @@ from integration.mirror.reports import Span
 blueprint = Blueprint("wall", __name__)
 """Open in the guard: it asks for its own token."""
 
+NEVER = "9999"
+"""Since when nobody's last call matters here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Big:
-    """One figure: its word, its text, the target in words and whether it is met (None: no target)."""
+    """One figure: its word, its text, what it is measured by in words, and whether that is met (None: can't
+    be, or nothing is asked)."""
 
     word: str
     text: str
@@ -48,13 +53,21 @@ def index(token: str) -> str:
             if call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"]
         ]
         today = reports.totals(connection, span)
+        then = reports.totals(connection, compared(now, level, formats.zone())[1][1])
+        people = live.people_now(connection, NEVER)
         age = shell.age(connection, house)
     missed = shell.open_callbacks(house, None)
     longest = min(waiting, default=None)
     waited = (formats.since(longest) or 0) if longest else 0
     share = today.service_level
+    free = sum(person.state == "idle" for person in people)
     figures = [
-        Big("Waiting", str(len(waiting))),
+        Big(
+            "Waiting",
+            str(len(waiting)),
+            f"{free} {'is' if free == 1 else 'are'} free" if people else "",
+            len(waiting) <= free if waiting and people else None,
+        ),
         Big(
             "Longest wait",
             formats.duration(waited) if longest else formats.NOTHING,
@@ -62,7 +75,11 @@ def index(token: str) -> str:
             waited <= board.wait_target if longest else None,
             longest,
         ),
-        Big("Talking", str(counts.talking + counts.on_hold)),
+        Big(
+            "Talking",
+            str(counts.talking + counts.on_hold),
+            f"of {len(people)} {'person' if len(people) == 1 else 'people'}" if people else "",
+        ),
         Big(
             "To call back",
             str(missed),
@@ -75,7 +92,11 @@ def index(token: str) -> str:
             f"at least {board.level_target}\u202f%",
             None if share is None else share >= board.level_target,
         ),
-        Big("Calls today", str(today.calls) if today.calls else formats.NOTHING),
+        Big(
+            "Calls today",
+            str(today.calls) if today.calls else formats.NOTHING,
+            f"{then.calls} by now last {now:%A}" if then.calls else "",
+        ),
     ]
     return render_template(
         "wall.html", board=board, figures=figures, age=age, now=int(clock.unix() * 1000), clock=f"{now:%H:%M}"

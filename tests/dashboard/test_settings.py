@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
+from zoneinfo import ZoneInfo
 
 import pytest
 import requests
 from werkzeug.test import Client
 
 from integration import clock
-from integration.house import audit, keys, people, sessions, setup_links
+from integration.house import audit, keys, people, sessions, setup_links, wallboards
 from integration.inbox.receive import Receiver
 from integration.secrets import HookSecrets, webhook_secrets
 from tests.dashboard.reading import text
@@ -204,6 +206,19 @@ def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(site, client)
     for secret in ("Greta", "447700900101", "07700"):
         assert secret not in board.text
     assert board.headers["Cache-Control"] == "no-store"
+
+
+def test_every_figure_of_a_wallboard_has_something_to_be_measured_by(site, client):
+    for number in (1, 2):
+        site.put("users", id=number, first_name=f"Person {number}", ext=f"100{number}")
+    site.put("users", id=3, first_name="Gone", _missing_since="2026-01-01 00:00:00")
+    site.call(1, clock.stamp(), state="ringing", outcome=None)
+    site.call(2, clock.stamp(), state="talking", outcome=None, user_id=1)
+    site.call(3, clock.stamp(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
+    text = client.get(f"/wall/{wallboards.add(site.house, 'Front desk')}").text
+    assert len(re.findall(r'class="aim">[^<]', text)) == 6
+    assert "1 is free" in text
+    assert "of 2 people" in text
 
 
 def test_a_wallboard_opens_nothing_else_and_ends_when_revoked(site, client):
