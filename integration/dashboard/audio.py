@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, request
@@ -99,8 +100,9 @@ def _place() -> Place | None:
 def excerpt(text: str | None, find: str) -> tuple[str, str, str]:
     """A transcript cut to the place that was searched for: (before it, it, after it)."""
     text = text or ""
-    at = text.casefold().find(find.casefold()) if find else -1
-    if at < 0:
+    # Not by comparing folded texts: "ß" folds to two letters, and every place behind it is another.
+    found = re.search(re.escape(find), text, re.IGNORECASE) if find else None
+    if found is None:
         return text, "", ""
-    begin = max(0, at - EITHER_SIDE)
-    return ("…" if begin else "") + text[begin:at], text[at : at + len(find)], text[at + len(find) :]
+    begin = max(0, found.start() - EITHER_SIDE)
+    return ("…" if begin else "") + text[begin : found.start()], found[0], text[found.end() :]
