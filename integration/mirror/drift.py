@@ -148,24 +148,21 @@ class _Watch:
         return hook
 
     def _departures(self, documents: Iterable[Document]) -> Iterable[_Found]:
-        for document in documents:
-            values = document.values
-            shape = (tuple(values), tuple(map(type, values.values())))
-            # Most records look alike: looking at each field of each would slow a first walk down.
+        # Most records look alike: looking at each field of each would slow a first walk down.
+        records = [document.values for document in documents]
+        shapes = {(tuple(values), tuple(map(type, values.values()))): values for values in records}
+        for shape, values in shapes.items():
             known = self._shapes.get(shape)
             if known is None:
                 if len(self._shapes) >= MOST:
                     self._shapes.clear()
                 known = self._shapes[shape] = list(self._shape(values))
             yield from known
-            for name in self._coded:
-                code = values.get(name)
-                if code.__class__ is str or code.__class__ is int:
-                    one = self._codes.get((name, code))
-                    if one is None:
-                        one = self._code(name, code)
-                    if code != "":
-                        yield one
+        for name in self._coded:
+            told = [values.get(name) for values in records]
+            for code in {code for code in told if code.__class__ is str or code.__class__ is int}:
+                if code != "":
+                    yield self._codes.get((name, code)) or self._code(name, code)
 
     def _code(self, name: str, code: str | int) -> _Found:
         if len(self._codes) >= MOST:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from types import NoneType
 from typing import Any
 
 from integration.catalogue.shapes import Resource
@@ -17,7 +18,10 @@ from integration.documents import Document, column_value, read_object
 from integration.mirror import promoted
 from integration.mirror.rows import Key, Source, Upserted, key_type, quote
 
-CHUNK = 1000
+CHUNK = 5000
+"""Records that are looked up, and written, by one statement."""
+
+_AS_IT_IS = frozenset({NoneType, bool, int, float, str})
 
 
 def upsert(
@@ -68,7 +72,7 @@ def replace_all(
         return outcome
     rows: list[tuple[Any, ...]] = []
     for document, text in zip(documents, texts, strict=True):
-        row = list(_row(resource, document, source, asked_at, None, extra))
+        row = _exact(resource, document, source, asked_at, None, extra)
         if before.get(text):
             row[-3] = before[text].pop()
             outcome.unchanged += 1
@@ -124,6 +128,17 @@ def usable_key(resource: Resource, document: Document) -> Key | None:
     return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
+def usable_keys(resource: Resource, documents: Iterable[Document]) -> list[Key | None]:
+    """`usable_key` of each."""
+    name, whole = resource.key or "", key_type(resource) == "INTEGER"
+    found: list[Key | None] = []
+    for document in documents:
+        value = document.values.get(name)
+        plain = whole and value.__class__ is int and -(2**63) <= value < 2**63
+        found.append(value if plain else usable_key(resource, document))
+    return found
+
+
 def without_secrets(resource: Resource, document: Document) -> Document:
     """`/me` without its SIP credentials, which are never stored (interface.md §6, Mirror)."""
     if resource.table != "me":
@@ -144,16 +159,16 @@ def _upsert_chunk(
     extra: Sequence[str],
 ) -> None:
     keyed: dict[Key, Document] = {}
-    for document in chunk:
-        document = without_secrets(resource, document)
-        key = usable_key(resource, document)
+    if resource.table == "me":
+        chunk = [without_secrets(resource, document) for document in chunk]
+    for key, document in zip(usable_keys(resource, chunk), chunk, strict=True):
         if key is None:
             _flag(tx, resource, document, asked_at, "no usable key")
             outcome.flagged += 1
         else:
             keyed[key] = document
     stored = _stored(tx, resource, list(keyed))
-    fresh: list[tuple[Any, ...]] = []
+    fresh: dict[Key, Document] = {}
     same: list[Key] = []
     for key, document in keyed.items():
         before = stored.get(key)
@@ -164,10 +179,10 @@ def _upsert_chunk(
         else:
             (outcome.inserted if before is None else outcome.updated).append(key)
             outcome.changed.append(document)
-            fresh.append(_row(resource, document, source, asked_at, key, extra))
+            fresh[key] = document
     outcome.unchanged += len(same)
     if fresh:
-        tx.executemany(_upsert_sql(resource, extra), fresh)
+        _write(tx, resource, fresh, source, asked_at, extra)
     if same:
         tx.execute(
             f"UPDATE {quote(resource.table)} SET _last_seen = ? "
@@ -186,18 +201,45 @@ def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, t
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
-def _row(
+def _write(
+    tx: Transaction,
+    resource: Resource,
+    fresh: dict[Key, Document],
+    source: Source,
+    asked_at: str,
+    extra: Sequence[str],
+) -> None:
+    sql, names = _upsert_sql(resource, extra), [*(f.name for f in resource.fields), *extra]
+    place, told = names.index(resource.key or ""), (asked_at, asked_at, source)
+    rows = []
+    for key, document in fresh.items():
+        # What nearly all values are needs no look at each: SQLite itself refuses the others.
+        row = [
+            value if value.__class__ in _AS_IT_IS else column_value(value)
+            for value in map(document.values.get, names)
+        ]
+        row[place] = key
+        rows.append((*row, document.text, *told))
+    try:
+        tx.executemany(sql, rows)
+    except (OverflowError, UnicodeEncodeError):
+        # An integer beyond 64 bits, a lone surrogate.
+        exact = [_exact(resource, fresh[key], source, asked_at, key, extra) for key in fresh]
+        tx.executemany(sql, exact)
+
+
+def _exact(
     resource: Resource,
     document: Document,
     source: Source,
     asked_at: str,
     key: Key | None,
     extra: Sequence[str],
-) -> tuple[Any, ...]:
+) -> list[Any]:
     values = document.values
     row = [key if f.name == resource.key else column_value(values.get(f.name)) for f in resource.fields]
     row += [column_value(values.get(name)) for name in extra]
-    return (*row, _storable(document.text), asked_at, asked_at, source)
+    return [*row, _storable(document.text), asked_at, asked_at, source]
 
 
 def _storable(text: str) -> str:

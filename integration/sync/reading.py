@@ -18,7 +18,7 @@ from integration.catalogue.shapes import Resource
 from integration.documents import Document, PageDocuments
 from integration.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.mirror.rows import Key
-from integration.mirror.upsert import usable_key
+from integration.mirror.upsert import usable_key, usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MOST, Condition
 from integration.platform_api.transport import Answer
@@ -122,7 +122,7 @@ def _believable(
             seen=answers.append,
         )
         total = total_of(resource, found)
-        keys = [usable_key(resource, document) for document in found.documents]
+        keys = usable_keys(resource, found.documents)
         why = _unordered(keys, after, down)
         if not why and len(keys) == min(total, limit):
             last = keys[-1] if keys else after

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from integration import clock
 from integration.catalogue.shapes import Resource
 from integration.errors import PlatformBroken
-from integration.mirror.upsert import usable_key
+from integration.mirror.upsert import usable_keys
 from integration.platform_api.client import Platform
 from integration.platform_api.paging import MOST, Condition
 from integration.platform_api.transport import Answer
@@ -62,7 +62,7 @@ def matching(
             resource.collection, filter=conditions, limit=limit, tries=tries, seen=answers.append
         )
         total = total_of(resource, found)
-        keys = [usable_key(resource, document) for document in found.documents]
+        keys = usable_keys(resource, found.documents)
         if len(keys) == total and len(set(keys)) == total:
             last = keys[-1] if keys else None
             return Window(found.documents, total, last, asked_at, answers[0].date, since)
