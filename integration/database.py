@@ -38,6 +38,10 @@ WAL_LIMIT = 64 * 1024 * 1024
 DEAF_SECONDS = 3600.0
 """How long a listener's failure shows."""
 
+CHECKPOINT_COMMITS = 32
+CHECKPOINT_CHANGES = 1000
+"""Commits that changed something, or changed rows, after which the log is copied into the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -156,6 +160,8 @@ class Database:
         """Held while a job is queued and while the end is: nothing may come to stand behind the end."""
         self._deaf: tuple[float, str] | None = None
         self._writer = self._open_writer(synchronous, prepare)
+        self._uncopied = 0
+        self._copied_at = self._changed_at = self._writer.total_changes
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
 
@@ -278,11 +284,16 @@ class Database:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={synchronous}")
             connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
+            # SQLite's own checkpoints keep quiet about a disk that fails, and hold up a commit's answers.
+            connection.execute("PRAGMA wal_autocheckpoint=0")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
             if self._functions:
                 self._functions(connection)
             prepare(connection)
+            # What a process left whose sync failed may stand in memory only: nothing is built on it before it
+            # was written anew. On a full disk it stays where it is, and can be read.
+            _copy_log(connection, self.path)
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
         return connection
@@ -296,6 +307,8 @@ class Database:
         while (jobs := self._take()) is not None:
             try:
                 self._commit(jobs)
+                if self._broken is None:
+                    self._checkpoint()
             except BaseException as error:
                 # Nobody knows what of the transaction stands; without this all who wait would for ever.
                 log.exception("%s: the writer failed", self.name)
@@ -348,6 +361,19 @@ class Database:
                 job.future.set_result(result)
             else:
                 job.future.set_exception(problem)
+
+    def _checkpoint(self) -> None:
+        """Copy the log into the database if it has grown, once everybody has their answers. Raises
+        sqlite3.Error for a disk that fails."""
+        changed = self._writer.total_changes
+        if changed == self._changed_at:
+            return
+        self._changed_at = changed
+        self._uncopied += 1
+        if self._uncopied < CHECKPOINT_COMMITS and changed - self._copied_at < CHECKPOINT_CHANGES:
+            return
+        self._uncopied, self._copied_at = 0, changed
+        _copy_log(self._writer, self.path)
 
     def _try(
         self,
@@ -417,6 +443,17 @@ class Database:
             except queue.Empty:
                 return
             jobs = [queued] if queued is not None else []
+
+
+def _copy_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Copy as much of the log as no reader needs where it is. Raises sqlite3.Error for a disk that fails; a
+    full one, or somebody else's lock, only puts it off."""
+    try:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except sqlite3.Error as error:
+        if isinstance(translate(error, path), StorageBroken):
+            raise
+        log.warning("%s: the log could not be copied into the database: %s", path.name, error)
 
 
 def translate(error: sqlite3.Error, path: Path) -> StorageError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import shutil
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -160,6 +162,64 @@ def test_an_outsider_holding_the_lock_makes_it_busy_and_nothing_is_half_done(tmp
     outsider.close()
     db.write(add("accepted"))
     assert notes(db.path) == ["accepted"]
+    db.close()
+
+
+def alone(path, folder):
+    """The notes in the database file itself, without its log."""
+    return notes(shutil.copy(path, folder / "alone.db"))
+
+
+def test_the_log_is_copied_into_the_database_as_it_grows(db, tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "CHECKPOINT_COMMITS", 3)
+    for number in range(4):
+        db.write(add(str(number)))
+    assert alone(db.path, tmp_path) == ["0", "1", "2"]
+    monkeypatch.setattr(database, "CHECKPOINT_CHANGES", 2)
+    db.write(lambda tx: tx.executemany("INSERT INTO notes VALUES (?)", [("4",), ("5",)]))
+    db.write(lambda tx: None)
+    assert alone(db.path, tmp_path) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_what_an_earlier_process_left_in_the_log_is_in_the_database_before_anything_is_added(db, tmp_path):
+    db.write(add("left"))
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for name in ("test.db", "test.db-wal"):
+        shutil.copy(tmp_path / name, killed / name)
+    successor = Database(killed / "test.db", prepare=prepare)
+    assert alone(successor.path, tmp_path) == ["left"]
+    successor.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "goes_on"), [(sqlite3.SQLITE_IOERR_FSYNC, False), (sqlite3.SQLITE_FULL, True)]
+)
+def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_does_not(
+    tmp_path, monkeypatch, code, goes_on
+):
+    monkeypatch.setattr(database, "CHECKPOINT_COMMITS", 1)
+    broken = queue.SimpleQueue()
+    db = Database(tmp_path / "test.db", prepare=prepare, on_broken=broken.put)
+    db.write(add("before"))
+
+    class Failing:
+        def execute(self, sql):
+            error = sqlite3.OperationalError("the disk failed")
+            error.sqlite_errorcode = code
+            raise error
+
+    real = database._copy_log
+    monkeypatch.setattr(database, "_copy_log", lambda _connection, path: real(Failing(), path))
+    # Answered before the log is copied: it is durable.
+    db.write(add("answered"))
+    if goes_on:
+        db.write(add("and on"))
+        assert broken.empty()
+    else:
+        assert str(broken.get(timeout=10)) == "the disk failed"
+        with pytest.raises(StorageError):
+            db.write(add("refused"))
     db.close()
 
 
