@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS _walks (
 """
 
 
+EVERYTHING = 2**62
+
 LIVE = frozenset({"calls"})
 """Collections that list what goes on now: each poll is all of it, and none stays complete."""
 
@@ -66,7 +68,7 @@ class WalkState:
     `items_at`: when every record was last read by its own path. `walked_from`: when the last complete walk
     began: what it did not see since is missing. `reread_at`: when recent records were last read again.
     `off_since`: the platform refuses this collection (403, 404) since then. `held`: records that a complete
-    walk missed, too many to be believed; `accepted`: somebody said that they are gone.
+    walk missed, too many to be believed; `accepted`: so many somebody said are gone.
     """
 
     collection: str
@@ -245,8 +247,8 @@ def hold(tx: Transaction, collection: str, held: int | None) -> None:
 
 
 def accept(tx: Transaction, collection: str) -> None:
-    """Somebody said that what the last walk missed is gone."""
-    _set(tx, collection, accepted=1)
+    """Somebody said that what is held is gone; where nothing is, whatever the next walk misses."""
+    _set(tx, collection, accepted=state_of(tx, collection).held or EVERYTHING)
 
 
 def _good() -> dict[str, Any]:

@@ -50,7 +50,8 @@ def settle(parts: Parts, policy: Policy, tally: Tally) -> None:
     aged = _aged_out(parts, policy, walked_from, found) if found.unseen else []
     left = found.unseen - len(aged)
     _mark(parts, policy, aged, walked_from, "aged", tally)
-    if left > max(BRAKE, SHARE * found.present) and not state.accepted:
+    # Who accepted a hundred did not mean the empty list that came after.
+    if left > state.accepted + max(BRAKE, SHARE * found.present):
         _stop(parts, policy, left, found.present)
         return
     if state.held is not None or state.accepted:
@@ -84,7 +85,8 @@ def undo(parts: Parts, policy: Policy) -> int:
 
 
 def accepted(parts: Parts, policy: Policy) -> None:
-    """A person says that what the brake holds is gone: the next complete walk marks what it, too, misses."""
+    """A person says that what the brake holds is gone: the next complete walk marks what it, too, misses, but
+    not many more; where nothing is held, whatever it misses."""
     parts.mirror.write(lambda tx: walks.accept(tx, policy.collection))
 
 

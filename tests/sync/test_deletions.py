@@ -118,6 +118,27 @@ def test_more_than_the_brake_allows_stops_and_waits_for_a_person(walked, later):
     assert deletions.alarm("contacts") not in rig.health.report()["checks"]
 
 
+def test_accepting_what_is_held_is_no_leave_for_an_empty_list_after(walked, later):
+    rig = walked(CDRS)
+    gone = middle(rig, "cdrs", 30)
+    delete(rig, "cdrs", *gone)
+    walk(rig.parts, CDRS, afresh=True)
+    deletions.accepted(rig.parts, CDRS)
+    rig.faults("empty@/cdrs")
+    for _ in range(3):
+        later(60)
+        try:
+            walk(rig.parts, CDRS, afresh=True)
+        except PlatformError as error:
+            note_failure(rig.parts, CDRS, error)
+    assert missing(rig, "cdrs") == []
+    assert rig.state("cdrs").held == rig.state("cdrs").rows
+    rig.faults("")
+    later(60)
+    walk(rig.parts, CDRS, afresh=True)
+    assert rig.state("cdrs").held == len(gone), "a person is asked again"
+
+
 def test_the_alarm_is_raised_again_after_a_restart(walked):
     rig = walked(CONTACTS)
     delete(rig, "contacts", *middle(rig, "contacts", 25))

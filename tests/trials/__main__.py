@@ -10,6 +10,8 @@
     lost    webhooks are lost: calls, recordings and messages are here all the same, once
     paging  records come and go during complete walks
     files   files sent wrongly, kills and a full disk in mid-download, damage on our own: right or absent
+    deletions
+            records deleted at the platform are marked, mistakes of its lists are not believed
     order   webhooks in every order, of whole calls: one final state
     late    records that are listed late, by minutes and hours; a call that has none
     ghosts  hang-ups are lost, with the platform there and away: no call stays live
@@ -30,6 +32,7 @@ from tests.trials import (
     bigload,
     contract,
     crash,
+    deletions,
     files,
     ghosts,
     ioerror,
@@ -52,6 +55,7 @@ TRIALS = {
     "trouble": trouble.trouble,
     "day": trouble.day,
     "files": files.main,
+    "deletions": deletions.main,
     "order": order.main,
     "late": late.main,
     "ghosts": ghosts.main,
@@ -81,6 +85,8 @@ SHORT = (
     ("day", ["--seed-bug"]),
     ("files", ["--kills", "2"]),
     ("files", ["--seed-bug"]),
+    ("deletions", ["--rounds", "6"]),
+    ("deletions", ["--seed-bug"]),
     ("order", ["--orders", "60"]),
     ("order", ["--orders", "20", "--seed-bug"]),
     ("late", []),

@@ -1,0 +1,410 @@
+"""Promise P13: what was deleted at the platform is marked, and no mistake of the platform's loses anything.
+
+    mistakes  empty, short, cut and refused answers, walk after walk: nothing is missing, and nothing after
+    deleted   rounds of true deletions among mistakes: exactly these are marked, history and its files stay
+    ageing    the old end of a history goes day by day: no alarm; half of it in a day: one
+    brake     too many at once are held and told, after a restart too; accepted, undone, never half believed
+    people    the same through the commands, /readyz, System, the facade and an export of real processes
+
+All over real HTTP against the simulator; all but the last move time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import csv
+import io
+import logging
+import random
+import re
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from integration import clock
+from integration.errors import PlatformError
+from integration.mirror import walks
+from integration.platform_api import retry
+from integration.simulator.people import Person
+from integration.simulator.store import Collection
+from integration.sync import deletions, recordings
+from integration.sync.plan import PLAN
+from integration.sync.storing import note_failure
+from integration.sync.walking import walk
+from tests.harness import Product, Simulator, wait_for
+from tests.trials.files import few, final
+from tests.trials.platform import House, Report, _both, _moved
+
+NAMES = ("cdrs", "monitors", "contacts", "faxes", "ddis")
+"""History and settings, with and without paths of their own, with and without files."""
+
+FAULTS = (
+    "empty@*/{0}",
+    "empty@/{0}",
+    "status=403@/{0}",
+    "status=404@/{0}",
+    "status=500@/{0}",
+    "truncate@*/{0}",
+    "html@/{0}",
+    "malformed=json@*/{0}",
+    "double-row@*/{0}",
+)
+DAY = 86_400.0
+Later = Callable[[float], None]
+Key = Any
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.trials deletions")
+    parser.add_argument("--rounds", type=int, default=60, help="rounds of true deletions among mistakes")
+    parser.add_argument("--cdrs", type=int, default=60, help="calls at the platform")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
+    options = parser.parse_args(arguments)
+    # What goes wrong here is meant to.
+    logging.getLogger("integration").setLevel(logging.ERROR)
+    report = Report("deletions")
+    brake, gap = deletions.BRAKE, retry.FIRST_GAP
+    retry.FIRST_GAP = 0.002
+    if options.seed_bug:
+        # Whatever a walk misses is believed, however much it is.
+        deletions.BRAKE = 10**9
+    try:
+        told = [_brake(options, report)]
+        if options.seed_bug:
+            return int(not report.broken)
+        told += [_mistakes(options, report), _deleted(options, report), _ageing(options, report)]
+    finally:
+        deletions.BRAKE, retry.FIRST_GAP = brake, gap
+    return report.end("; ".join([*told, _people(options, report)]))
+
+
+# --- the platform's side -------------------------------------------------------------------------------
+
+
+class Forgetful(Collection):
+    """A collection whose list leaves records out that are there all the same."""
+
+    hidden: frozenset[Key] = frozenset()
+
+    def visible(self, person: Person) -> Iterable[dict[str, Any]]:
+        return [record for record in super().visible(person) if record[self.key] not in self.hidden]
+
+
+@contextmanager
+def _platform(options: argparse.Namespace) -> Iterator[tuple[House, Later]]:
+    """A mirror that has read everything, and its platform, some of whose lists can forget."""
+    with _moved() as later, _both(options) as made:
+        world = made.simulator.world
+        few(made.simulator, monitors=40)
+        faxes = world.collections["faxes"]
+        pattern = next(iter(faxes.records.values()))
+        for age in range(76):
+            stamp = clock.stamp(world.start - (80 - age) * DAY)
+            faxes.add({**copy.deepcopy(pattern), "id": pattern["id"] - 76 + age, "created_at": stamp})
+        for name in NAMES:
+            was = world.collections[name]
+            records = dict(sorted(was.records.items()))
+            values = {field.name: getattr(was, field.name) for field in fields(Collection)}
+            world.collections[name] = Forgetful(**{**values, "records": records})
+            _walk(made, name, later)
+        yield made, later
+
+
+def _forget(made: House, name: str, keys: Iterable[Key]) -> None:
+    collection = made.simulator.world.collections[name]
+    assert isinstance(collection, Forgetful)
+    collection.hidden = frozenset(keys)
+
+
+def _records(made: House, name: str) -> dict[Key, dict[str, Any]]:
+    return made.simulator.world.collections[name].records
+
+
+def _delete(made: House, name: str, keys: Iterable[Key]) -> None:
+    with made.simulator.world.lock:
+        for key in keys:
+            del _records(made, name)[key]
+
+
+def _middle(made: House, name: str, share: float) -> list[Key]:
+    """So much of a collection, neither its oldest nor its newest."""
+    keys = sorted(_records(made, name))
+    begin, count = len(keys) // 4, int(len(keys) * share)
+    return keys[begin : begin + count]
+
+
+# --- ours ----------------------------------------------------------------------------------------------
+
+
+def _walk(made: House, name: str, later: Later, seconds: float = DAY) -> None:
+    """The day's complete walk, whatever comes of it."""
+    later(seconds)
+    try:
+        walk(made.parts, PLAN[name], afresh=True)
+    except PlatformError as error:
+        note_failure(made.parts, PLAN[name], error)
+
+
+def _missing(made: House, name: str) -> set[Key]:
+    table, key = PLAN[name].resource.table, PLAN[name].resource.key
+    with made.mirror.read() as connection:
+        rows = connection.execute(f'SELECT "{key}" FROM "{table}" WHERE _missing_since IS NOT NULL')
+        return {row[0] for row in rows}
+
+
+def _alarm(made: House, name: str) -> str:
+    """What people are told about held deletions; nothing where none are."""
+    return str(made.health.report()["checks"].get(deletions.alarm(name), {}).get("error") or "")
+
+
+def _held(made: House, name: str) -> int | None:
+    with made.mirror.read() as connection:
+        return walks.state_of(connection, name).held
+
+
+"""
+"""
+
+
+def _nothing_lost(made: House, name: str, about: str, report: Report) -> None:
+    lost = _missing(made, name)
+    report.check(not lost, f"{about}: none of /{name} is lost, not {len(lost)}")
+
+
+def _well_again(made: House, name: str, about: str, later: Later, report: Report) -> None:
+    """The mistake is over."""
+    made.faults("")
+    _forget(made, name, ())
+    _walk(made, name, later)
+    report.check(made.differing_in([name]) == [], f"{about}: /{name} is as the platform has it after")
+    report.check(
+        not _alarm(made, name) and _held(made, name) is None, f"{about}: no alarm of /{name} is left"
+    )
+
+
+# --- mistakes ------------------------------------------------------------------------------------------
+
+
+def _mistakes(options: argparse.Namespace, report: Report) -> str:
+    rng, tried = random.Random(options.seed), 0
+    with _platform(options) as (made, later):
+        for name in NAMES:
+            for fault in FAULTS:
+                made.faults(fault.format(name))
+                for _ in range(3):
+                    _walk(made, name, later)
+                _nothing_lost(made, name, fault.format(name), report)
+                _well_again(made, name, fault.format(name), later, report)
+            keys, own = sorted(_records(made, name)), deletions.own_path(PLAN[name])
+            # Where there is no path to ask, two walks that miss the same few are the truth.
+            for about, hidden, times in (
+                ("a list that leaves some out", rng.sample(keys, min(6, len(keys) // 2)), 4 if own else 1),
+                ("a list that leaves many out", rng.sample(keys, len(keys) // 2), 4),
+                ("a list that ends early", keys[:-10], 4),
+                ("a list that begins late", keys[10:], 4),
+            ):
+                if times > 1 and not own and len(hidden) <= deletions.BRAKE:
+                    continue
+                _forget(made, name, hidden)
+                for _ in range(times):
+                    _walk(made, name, later)
+                _nothing_lost(made, name, about, report)
+                _well_again(made, name, about, later, report)
+                tried += 1
+    return f"{tried + len(NAMES) * len(FAULTS)} mistakes lost nothing"
+
+
+# --- deleted -------------------------------------------------------------------------------------------
+
+
+def _deleted(options: argparse.Namespace, report: Report) -> str:
+    rng, gone = random.Random(options.seed), {name: set[Key]() for name in NAMES}
+    with _platform(options) as (made, later):
+        recordings.download_due(made.parts)
+        files = final(made.settings.storage.data_dir)
+        were = {name: len(_records(made, name)) for name in NAMES}
+        for number in range(options.rounds):
+            name = rng.choice(NAMES)
+            keys = sorted(_records(made, name))
+            some = rng.sample(keys, rng.randint(0, min(5, len(keys) // 4)))
+            _delete(made, name, some)
+            gone[name].update(some)
+            made.faults(rng.choice(FAULTS).format(name))
+            _walk(made, name, later)
+            lost = _missing(made, name) - gone[name]
+            report.check(not lost, f"round {number}: /{name} loses {sorted(lost)}, which were not deleted")
+            made.faults("")
+            for _ in range(1 if deletions.own_path(PLAN[name]) else 2):
+                _walk(made, name, later)
+            found = _missing(made, name)
+            report.check(
+                found == gone[name],
+                f"round {number}: of /{name} {len(found)} are marked, not {len(gone[name])}",
+            )
+        for name in NAMES:
+            if PLAN[name].history:
+                with made.mirror.read() as connection:
+                    rows = connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
+                report.check(rows == were[name], f"all {were[name]} of /{name} are in its table, not {rows}")
+        report.check(final(made.settings.storage.data_dir) == files, "every archived file is kept")
+    return f"{sum(map(len, gone.values()))} deletions in {options.rounds} rounds marked, no other"
+
+
+# --- ageing --------------------------------------------------------------------------------------------
+
+
+def _ageing(options: argparse.Namespace, report: Report) -> str:
+    with _platform(options) as (made, later):
+        for name, a_day, at_once in (("cdrs", 10, 50), ("faxes", 1, None)):
+            aged: set[Key] = set()
+            for count in [a_day] * 5 + [at_once or 0]:
+                oldest = sorted(_records(made, name))[:count]
+                _delete(made, name, oldest)
+                aged.update(oldest)
+                _walk(made, name, later)
+                report.check(not _alarm(made, name), f"what ages out of /{name} is no alarm")
+            _walk(made, name, later)
+            report.check(_missing(made, name) == aged, f"what aged out of /{name} is marked")
+        # Nobody can be asked about a fax: half of them older than the rest are no day's ageing.
+        _delete(made, "faxes", sorted(_records(made, "faxes"))[:40])
+        for _ in range(3):
+            _walk(made, "faxes", later)
+        report.check(bool(_alarm(made, "faxes")), "forty days of faxes gone in a day are held")
+    return "what ages out is known from what is cut off"
+
+
+# --- brake ---------------------------------------------------------------------------------------------
+
+
+def _brake(options: argparse.Namespace, report: Report) -> str:
+    counts = []
+    with _platform(options) as (made, later):
+        for name, share in (("cdrs", 0.3), ("contacts", 0.5), ("faxes", 0.5)):
+            there = set(_records(made, name))
+            gone = set(_middle(made, name, share))
+            _delete(made, name, gone)
+            for _ in range(3):
+                _walk(made, name, later)
+            _nothing_lost(made, name, f"{len(gone)} deleted at once", report)
+            report.check("--accept-deletions" in _alarm(made, name), f"/{name}: the alarm says what to do")
+            report.check(
+                _held(made, name) == len(gone), f"/{name}: {len(gone)} are held, not {_held(made, name)}"
+            )
+            made.health.unwatch(deletions.alarm(name))
+            deletions.raise_alarms(made.parts)
+            report.check(bool(_alarm(made, name)), f"/{name}: a restart does not silence it")
+
+            deletions.accepted(made.parts, PLAN[name])
+            made.faults(f"empty@/{name}")
+            for _ in range(4):
+                _walk(made, name, later)
+            lost = _missing(made, name) - gone
+            report.check(
+                not lost, f"/{name}: what was accepted is no leave for an empty list: {len(lost)} lost"
+            )
+            made.faults("")
+            _walk(made, name, later)
+            deletions.accepted(made.parts, PLAN[name])
+            _walk(made, name, later)
+            report.check(_missing(made, name) == gone, f"/{name}: what was accepted is gone")
+            report.check(not _alarm(made, name), f"/{name}: then the alarm is over")
+
+            back = deletions.undo(made.parts, PLAN[name])
+            for _ in range(3):
+                _walk(made, name, later)
+            same = {str(key) for key in there} == made.here(name)
+            report.check(
+                back == len(gone) and same, f"/{name}: undone, {back} of {len(gone)} are back and stay"
+            )
+            report.check(not _alarm(made, name), f"/{name}: and are no new alarm")
+            counts.append(len(gone))
+    return f"the brake held, let go and took back {', '.join(map(str, counts))}"
+
+
+# --- people --------------------------------------------------------------------------------------------
+
+EMAIL, PASSWORD = "owner@example.com", "a long enough password"
+
+
+def _people(options: argparse.Namespace, report: Report) -> str:
+    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", str(options.cdrs))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            product = Product(
+                Path(folder), base_url=simulator.url, user_id=simulator.user_id, api_key=simulator.api_key
+            )
+            try:
+                return _seen(simulator, product, report)
+            finally:
+                product.stop(30)
+    finally:
+        simulator.stop()
+
+
+def _seen(simulator: Simulator, product: Product, report: Report) -> str:
+    mirror = product.data_dir / "mirror.db"
+    read = "SELECT 1 FROM _walks WHERE collection IN ('cdrs', 'monitors') AND complete_at > ''"
+    wait_for(lambda: len(_rows(mirror, read)) == 2, "the first walk", 120)
+    product.command("sync", "monitors")
+    recorded = [row[0] for row in _rows(mirror, "SELECT record_id FROM media WHERE state = 'have'")]
+    silenced = [row[0] for row in _rows(mirror, "SELECT id FROM monitors ORDER BY id")][-5:-2]
+    deleted = [row[0] for row in _rows(mirror, "SELECT id FROM cdrs ORDER BY id")][20:80]
+    for name, keys in (("monitors", silenced), ("cdrs", deleted)):
+        for key in keys:
+            simulator.control("DELETE", f"records/{name}/{key}")
+    before = len(_rows(mirror, "SELECT 1 FROM cdrs"))
+
+    walked = product.command("sync", "cdrs", "monitors", "--full", "--no-files")
+    said = walked.stdout + walked.stderr
+    report.check("--accept-deletions" in said, f"people: the command says what is held, not {said[-300:]}")
+    ready = product.client.json("GET", "/readyz")
+    checks = {name: check["error"] for name, check in ready["checks"].items() if check.get("error")}
+    told = [error for error in checks.values() if "--accept-deletions" in error]
+    report.check(bool(told), f"people: /readyz says it, not {checks}")
+    marked = [row[0] for row in _rows(mirror, "SELECT id FROM monitors WHERE _missing_since > ''")]
+    report.check(marked == silenced, f"people: the {len(silenced)} recordings are marked, not {marked}")
+    report.check(set(silenced) <= set(recorded), "people: they were archived before")
+
+    product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
+    with requests.Session() as browser:
+        token = re.search(r'name="csrf_token" value="([^"]+)"', browser.get(f"{product.url}/login").text)
+        login = {"email": EMAIL, "password": PASSWORD, "csrf_token": token[1] if token else ""}
+        browser.post(f"{product.url}/login", login, headers={"Origin": product.url})
+        system = browser.get(f"{product.url}/system").text
+        report.check("--accept-deletions" in system, "people: System says it")
+        heard = browser.get(f"{product.url}/recordings/{silenced[0]}.mp3")
+        report.check(heard.status_code == 200, f"people: a deleted recording plays, not {heard.status_code}")
+        shown = browser.get(f"{product.url}/recordings").text
+        report.check("no longer on the platform" in shown.lower(), "people: and is marked in the list")
+
+    key = product.command("key", "add", "trial", "--scope", "read").stdout.strip().partition(":")[2]
+    headers = {"X-Auth-Token": key}
+    status = product.client.ask("GET", f"{simulator.base}/monitors/{silenced[0]}", headers=headers)[0]
+    report.check(status == 404, f"people: the facade has it no more, not {status}")
+    total = product.client.json("GET", f"{simulator.base}/cdrs?limit=1", headers=headers)["total"]
+    report.check(total == before, f"people: it has all {before} CDRs while these are held, not {total}")
+    exported = csv.DictReader(io.StringIO(product.command("export", "monitors").stdout))
+    ids = {int(row["id"]) for row in exported}
+    report.check(set(silenced) <= ids, "people: an export has the deleted recordings")
+
+    product.command("sync", "cdrs", "--accept-deletions")
+    now = {row[0] for row in _rows(mirror, "SELECT id FROM cdrs WHERE _missing_since > ''")}
+    report.check(now == set(deleted), f"people: accepted, {len(now)} CDRs are marked, not {len(deleted)}")
+    product.command("sync", "undo-deletions", "cdrs")
+    product.command("sync", "cdrs", "--full", "--no-files")
+    left = _rows(mirror, "SELECT 1 FROM cdrs WHERE _missing_since > ''")
+    report.check(not left, f"people: undone, none is marked, not {len(left)}")
+    return f"{len(deleted)} CDRs held, accepted and undone by command"
+
+
+def _rows(path: Path, sql: str) -> list[Any]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
+        return connection.execute(sql).fetchall()
