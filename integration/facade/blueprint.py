@@ -169,9 +169,9 @@ class Facade:
             token_deleted(asked, response, self.gatekeeper)
             return response
         if not asked.caller.from_mirror:
-            return passing.answer(asked, passing.get(asked))
+            return passing.through(asked)
         if operation is None:
-            return passing.read_through(asked)
+            return passing.through(asked)
         if exposure is Exposure.READ_THROUGH:
             return lasting.read(asked)
         if exposure is Exposure.FILE:

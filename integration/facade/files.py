@@ -51,7 +51,7 @@ def archived(asked: Asked) -> Response:
 
 def _file(asked: Asked) -> Response:
     if not asked.caller.from_mirror:
-        return passing.answer(asked, passing.get(asked))
+        return passing.through(asked)
     target, ending = resource(asked.collections[0]), asked.path.rpartition(".")[2]
     kind, number = _KINDS[target.collection, ending], int(asked.parameters["id"])
     if number >= 2**63:
@@ -75,12 +75,12 @@ def _file(asked: Asked) -> Response:
         path = arrival.wait() if isinstance(arrival, Arrival) else arrival
     except (StorageFull, OSError) as error:
         log.warning("%s is passed on without keeping it: %s", asked.path, error)
-        return passing.answer(asked, passing.get(asked))
+        return passing.through(asked)
     except PlatformBroken as error:
         if kind in media.KINDS:
             raise no_answer(error) from error
         # Nobody documents what traces look like: what we take for an error page may be one.
-        return passing.answer(asked, passing.get(asked))
+        return passing.through(asked)
     except PlatformError as error:
         if error.status in (403, 404):
             raise Stop(error.status, str(error)) from error
@@ -109,14 +109,14 @@ def _note_access(asked: Asked) -> None:
 def user_cdrs(asked: Asked) -> Response:
     """`/users/{id}/cdrs.csv`, made from the mirror."""
     if not asked.caller.from_mirror:
-        return passing.answer(asked, passing.get(asked))
+        return passing.through(asked)
     target, user = resource("cdrs"), int(asked.parameters["id"])
     if user >= 2**63:
         raise Stop(404, f"There is no {resource('users').title} {user}.")
     with asked.house.mirror.read() as connection:
         standing = records.standing(connection, target)
         if not standing.complete and records.is_empty(connection, target):
-            return passing.read_through(asked)
+            return passing.through(asked)
         users = resource("users")
         known = records.stored(connection, users, user)
         if (known is None or known.missing) and records.standing(connection, users).complete:

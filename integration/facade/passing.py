@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -61,15 +62,52 @@ def answer(asked: Asked, said: Answer) -> Response:
     body, kind = said.body, said.headers.get("Content-Type", JSON)
     if asked.caller.local and "json" in kind.lower():
         body = masked(body)
-    headers = {name: said.headers[name] for name in _PASSED if name in said.headers}
-    return whole(body, said.status, content_type=kind, headers=headers)
+    return whole(body, said.status, content_type=kind, headers=_passed(said.headers))
 
 
-def read_through(asked: Asked, resource: Resource | None = None) -> Response:
+def _passed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in _PASSED if name in headers}
+
+
+def through(asked: Asked) -> Response:
+    """Ask the platform and pass on what it says, a file while it comes. Raises Stop 502 or 504 for no answer,
+    to who reads from here for a 5xx as well."""
+    house = asked.house
+    try:
+        said = house.platform.through(
+            asked.target,
+            asked.query or None,
+            folder=house.settings.storage.data_dir,
+            credentials=asked.caller.credentials,
+        )
+    except PlatformError as error:
+        raise no_answer(error) from error
+    except OSError as error:
+        log.warning("%s is passed on in one piece: %s", asked.path, error)
+        said = get(asked)
+    if isinstance(said, Answer):
+        if said.status >= 500 and asked.caller.from_mirror:
+            raise no_answer(PlatformError(f"status {said.status}", status=said.status))
+        return answer(asked, said)
+
+    def body() -> Iterator[bytes]:
+        try:
+            yield from said.pieces()
+        except (PlatformError, OSError) as error:
+            # Short of its Content-Length: that is how a reader sees that it is not whole.
+            log.warning("%s ended early: %s", asked.path, error)
+
+    response = Response(body(), said.status, _passed(said.headers), content_type=said.headers["Content-Type"])
+    response.content_length = said.size
+    response.call_on_close(said.close)
+    return response
+
+
+def read_through(asked: Asked, resource: Resource) -> Response:
     """Ask the platform and pass its answer on; what it told of a mirrored collection is kept."""
     asked_at = clock.stamp()
     said = get_answered(asked)
-    if resource is not None and said.status == 200 and asked.caller.from_mirror and _is_plain(asked):
+    if said.status == 200 and asked.caller.from_mirror and _is_plain(asked):
         keep(asked, resource, said.body, asked_at)
     return answer(asked, said)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,9 @@ from integration.platform_api import files, paging
 from integration.platform_api.arriving import Arrival
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
 from integration.platform_api.failures import failure
-from integration.platform_api.line import Line, whole
+from integration.platform_api.line import Line, answer_of, whole
 from integration.platform_api.login import Account, ApiKey, Login, Secret
+from integration.platform_api.passage import Passage
 from integration.platform_api.retry import persist
 from integration.platform_api.transport import Answer, Transport
 
@@ -31,6 +33,9 @@ KEEP_ALIVE_SECONDS = 300.0
 BACKGROUND_TRIES = 3
 PEOPLE_TRIES = 2
 ERROR_BODY_LIMIT = 1024 * 1024
+
+PASSAGE_SECONDS = 600.0
+"""Total for a file that is only passed on. JSON has platform.timeout like all other."""
 
 
 class PlatformSettings(Protocol):
@@ -190,6 +195,33 @@ class Platform:
             # The platform is there, whatever this one file turns out to be.
             self._line.praise()
             return files.store(body, into, expected, arrival)
+
+    def through(
+        self,
+        path: str,
+        params: Mapping[str, Any] | str | None = None,
+        *,
+        folder: Path,
+        credentials: Secret | tuple[str, str, str] | None = None,
+    ) -> Answer | Passage:
+        """GET `path` for somebody of whom we only pass it on: JSON, and whatever is no 200, as an Answer;
+        any other body as it comes, by way of the disk that `folder` is on. Any status is an answer.
+
+        Raises PlatformError for no answer, OSError for a disk that can't take it.
+        """
+        caller, target = _caller(credentials), path + paging.query_string(params)
+
+        def once() -> Answer | Passage:
+            with ExitStack() as stack:
+                exchange = self._line.exchange("GET", target, None, PEOPLE, caller, PASSAGE_SECONDS)
+                until = clock.monotonic() + self._seconds
+                body = stack.enter_context(exchange)
+                self._line.judge(body.status, body.headers, caller)
+                if body.status != 200 or "json" in body.headers.get("Content-Type", "json").lower():
+                    return answer_of(body, until)
+                return Passage(body, stack.pop_all(), folder)
+
+        return self._persist(once, PEOPLE, None)
 
     def keep_alive(self) -> bool:
         """GET /ping if nothing was asked for five minutes. Returns whether it asked."""

@@ -40,7 +40,7 @@ class Line:
         """A login takes no slot: whoever waits for it may hold the last one."""
         content = orjson.dumps(dict(body))
         with self._transport.exchange("POST", path, _headers(content), content, self._seconds) as reply:
-            answer = _answer(reply)
+            answer = answer_of(reply)
         if answer.status >= 400:
             raise failure(path, answer.status, answer.headers, answer.body)
         return answer
@@ -57,12 +57,9 @@ class Line:
     ) -> Answer:
         """One request and its whole answer; with `check` a refusal or failure raises a PlatformError."""
         with self.exchange(method, target, content, who, caller, seconds or self._seconds) as body:
-            answer = _answer(body)
+            answer = answer_of(body)
+        self.judge(answer.status, answer.headers, caller)
         failed = answer.status >= (300 if method == "GET" else 400)
-        if answer.status >= 500 or answer.status == 429:
-            self.complain(retry_after(answer.headers.get("Retry-After")))
-        elif caller is None and answer.status != 401:
-            self.praise()
         if check and failed:
             raise failure(target, answer.status, answer.headers, answer.body)
         return answer
@@ -83,7 +80,8 @@ class Line:
 
             def ask(secret: Secret) -> Body:
                 headers = {**_headers(content), **secret.headers(), **(extra or {})}
-                stack.enter_context(self.budget.turn(who, seconds))
+                # A file may take its time, the wait for a slot not more than any request.
+                stack.enter_context(self.budget.turn(who, min(seconds, self._seconds)))
                 stack.enter_context(self._watched())
                 return stack.enter_context(
                     self._transport.exchange(method, target, headers, content, seconds)
@@ -106,6 +104,13 @@ class Line:
         except (PlatformBroken, PlatformThrottled, PlatformUnreachable) as error:
             self.complain(error.retry_after)
             raise
+
+    def judge(self, status: int, headers: Mapping[str, str], caller: Secret | None) -> None:
+        """What an answer says of the platform, and of our credentials where they were ours."""
+        if status >= 500 or status == 429:
+            self.complain(retry_after(headers.get("Retry-After")))
+        elif caller is None and status != 401:
+            self.praise()
 
     def complain(self, seconds: float | None) -> None:
         """The platform was in trouble, and asked for so many seconds of rest."""
@@ -131,10 +136,17 @@ def _headers(content: bytes | None) -> dict[str, str]:
     return found
 
 
-def _answer(body: Body) -> Answer:
-    return Answer(body.status, body.headers, whole(body, JSON_LIMIT), body.date)
+def answer_of(body: Body, until: float = float("inf")) -> Answer:
+    """All of it, by `until` (of `clock.monotonic`) at the latest. Raises PlatformBroken beyond JSON_LIMIT and
+    at an early end, PlatformUnreachable for one that takes longer."""
+    return Answer(body.status, body.headers, whole(body, JSON_LIMIT, until), body.date)
 
 
-def whole(body: Body, limit: int) -> bytes:
-    """The body in one piece. Raises PlatformBroken beyond `limit` bytes or at an early end."""
-    return b"".join(body.chunks(limit))
+def whole(body: Body, limit: int, until: float = float("inf")) -> bytes:
+    """The body in one piece. Raises as `answer_of`."""
+    pieces = []
+    for piece in body.chunks(limit, at_once=until < float("inf")):
+        if clock.monotonic() > until:
+            raise PlatformUnreachable("the platform gave no answer in time", status=body.status)
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,0 +1,109 @@
+"""Files that are only passed on: while they come, however large, and never short unseen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from integration.platform_api import line
+from tests.facade.conftest import USER, Room, says
+from tests.harness import wait_for
+
+URL = "/users/1000002/audio/greeting.mp3"
+SOUND = bytes(range(256)) * 4096
+HALF = len(SOUND) // 2
+MINE = {"X-Auth-Token": USER}
+CHUNKED = "Transfer-Encoding: chunked\r\n"
+LENGTH = f"Content-Length: {len(SOUND)}\r\n"
+
+
+@pytest.fixture
+def rest() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def drip(room: Room, rest: threading.Event) -> Callable[..., None]:
+    """The platform sends half of the file, and `end` when it is told to."""
+
+    def drip(end: bytes = SOUND[HALF:], told: str = LENGTH) -> None:
+        def say(asked: Any, reply: Any) -> None:
+            reply.raw(f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\n{told}\r\n".encode())
+            reply.raw(SOUND[:HALF] if told == LENGTH else b"%x\r\n%b\r\n" % (HALF, SOUND[:HALF]))
+            rest.wait(10)
+            reply.raw(end, close=True)
+
+        room.server.routes[room.base + URL] = say
+
+    return drip
+
+
+def test_the_first_bytes_leave_before_the_last_have_come(
+    room: Room, drip: Callable[..., None], rest: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "JSON_LIMIT", 1000)
+    drip()
+    answer = room.get(URL, MINE)
+    assert (answer.status_code, answer.content_type) == (200, "audio/mpeg")
+    assert int(answer.headers["Content-Length"]) == len(SOUND)
+    body = iter(answer.response)
+    first = next(body)
+    assert not rest.is_set()
+    rest.set()
+    assert first + b"".join(body) == SOUND
+
+
+def test_a_slow_reader_holds_no_request_to_the_platform(room: Room) -> None:
+    room.server.routes[room.base + URL] = lambda asked, reply: reply.content(SOUND, "audio/mpeg")
+    answer = room.get(URL, MINE)
+    wait_for(lambda: room.platform.budget._active == 0, "the end of the platform's part")
+    assert answer.data == SOUND
+
+
+def test_a_file_that_ends_early_is_short_of_its_length(
+    room: Room, drip: Callable[..., None], rest: threading.Event
+) -> None:
+    drip(b"")
+    answer = room.get(URL, MINE)
+    rest.set()
+    assert b"".join(answer.response) == SOUND[:HALF]
+    assert int(answer.headers["Content-Length"]) == len(SOUND)
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [(b"%x\r\n%b\r\n0\r\n\r\n" % (HALF, SOUND[HALF:]), 200), (b"", 502)]
+)
+def test_a_file_without_a_length_is_waited_for(
+    room: Room, drip: Callable[..., None], rest: threading.Event, end: bytes, status: int
+) -> None:
+    rest.set()
+    drip(end, CHUNKED)
+    answer = room.get(URL, MINE)
+    assert answer.status_code == status
+    if status == 200:
+        assert (int(answer.headers["Content-Length"]), answer.data) == (len(SOUND), SOUND)
+
+
+def test_who_goes_away_ends_it(room: Room, drip: Callable[..., None], rest: threading.Event) -> None:
+    drip()
+    answer = room.get(URL, MINE)
+    next(iter(answer.response))
+    answer.close()
+    rest.set()
+    wait_for(lambda: room.platform.budget._active == 0, "the end of the request")
+
+
+def test_a_local_key_gets_files_and_the_platforms_refusals(room: Room) -> None:
+    room.server.routes[f"{room.base}/transactions/1.pdf"] = lambda asked, reply: reply.content(
+        b"%PDF-1.4", "application/pdf", headers={"Content-Disposition": "attachment; filename=1.pdf"}
+    )
+    answer = room.get("/transactions/1.pdf")
+    assert (answer.data, answer.content_type) == (b"%PDF-1.4", "application/pdf")
+    assert answer.headers["Content-Disposition"] == "attachment; filename=1.pdf"
+    room.server.routes[f"{room.base}/transactions/2.pdf"] = says({"message": "no", "errors": []}, 403)
+    assert room.get("/transactions/2.pdf").json == {"message": "no", "errors": []}
+    room.away()
+    assert room.get("/transactions/1.pdf").status_code == 502
