@@ -15,7 +15,7 @@ from typing import Any
 from integration.catalogue.shapes import Resource
 from integration.database import Transaction
 from integration.documents import Document, column_value, read_object
-from integration.mirror import promoted
+from integration.mirror import promoted, shortcuts
 from integration.mirror.rows import Key, Source, Upserted, key_type, quote
 
 CHUNK = 5000
@@ -181,6 +181,7 @@ def _upsert_chunk(
             outcome.changed.append(document)
             fresh[key] = document
     outcome.unchanged += len(same)
+    shortcuts.inserting(tx, resource.table, [key for key in fresh if key not in stored])
     if fresh:
         _write(tx, resource, fresh, source, asked_at, extra)
     if same:
