@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 
 from integration.simulator import dictionaries, filters
 from integration.simulator.answers import Answered, caller, item, listing, machine, reply
@@ -83,8 +83,13 @@ def select(
     records: Iterable[Record], fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
 ) -> tuple[list[Record], int]:
     """The page of `records` the query asks for, and how many match. Raises Answered."""
+    asked = request.args.to_dict()
+    if "shuffle" in g.faults:
+        records = list(records)
+        g.faults["shuffle"].rng.shuffle(records)
+        asked.pop("sort", None)
     try:
-        page = filters.select(records, fields, request.args.to_dict(), unfilterable=unfilterable)
+        page = filters.select(records, fields, asked, unfilterable=unfilterable)
     except filters.Refused as error:
         raise Answered(400, str(error)) from error
     return page.records, page.total

@@ -82,6 +82,13 @@ def test_a_row_comes_twice(begin):
     assert rows[-1] == rows[-2]
 
 
+def test_a_list_comes_in_another_order_each_time(begin):
+    client = begin(faults="shuffle@/users")
+    orders = [[row["id"] for row in client.get("/users?sort=id&dir=ASC").json()["data"]] for _ in range(3)]
+    assert orders[0] != orders[1] or orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[1]) == sorted(orders[2])
+
+
 @pytest.mark.parametrize("what", ["short", "html", "zero"])
 def test_a_wrong_mp3(begin, what):
     client = begin()
