@@ -79,16 +79,16 @@ def store(body: Body, into: Path, expected: Expected, arrival: Arrival | None = 
     kind = body.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in ("application/json", "text/html"):
         raise PlatformBroken(f"the platform sent {kind} instead of the file", status=body.status)
-    size = expected.size
-    if size is not None and body.length is not None and body.length != size:
-        raise PlatformBroken(_wrong_size(size, body.length), status=body.status)
+    size, told = expected.size, _told_size(body)
+    if size is not None and told is not None and told != size:
+        raise PlatformBroken(_wrong_size(size, told), status=body.status)
     untold = size is None and not body.tells_its_end
     changed = _make_folder(into.parent)
     part = into.with_name(into.name + ".part")
     try:
         # What is asked for twice is read along the second time.
         watching = None if untold and expected.sha256 is None else arrival
-        coming = _Coming(part, expected.begin, watching, size if size is not None else _told_size(body))
+        coming = _Coming(part, expected.begin, watching, told if size is None else size)
         most = expected.limit if size is None else min(expected.limit, size)
         received, digest = _fill(part, body, most, coming)
         wrong = _wrong_whole(part, received, expected)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import time
 
@@ -71,6 +72,13 @@ def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
     assert names(fetch.folder) == []
     server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
     assert fetch().size == len(SOUND)
+
+
+def test_a_file_that_is_packed_though_nobody_asked_arrives_unpacked(server, fetch):
+    packed = gzip.compress(SOUND)
+    head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    server.routes["*"] = lambda asked, reply: reply.raw(head + packed, close=True)
+    assert fetch().sha256 == hashlib.sha256(SOUND).hexdigest()
 
 
 def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch):

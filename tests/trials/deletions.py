@@ -4,7 +4,7 @@
     deleted   rounds of true deletions among mistakes: exactly these are marked, history and its files stay
     ageing    the old end of a history goes day by day: no alarm; half of it in a day: one
     brake     too many at once are held and told, after a restart too; accepted, undone, never half believed
-    people    the same through the commands, /readyz, System, the facade and an export of real processes
+    people    what they see of it: see people.py
 
 All over real HTTP against the simulator; all but the last move time.
 """
@@ -13,20 +13,12 @@ from __future__ import annotations
 
 import argparse
 import copy
-import csv
-import io
 import logging
 import random
-import re
-import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
-
-import requests
 
 from integration import clock
 from integration.errors import PlatformError
@@ -38,7 +30,7 @@ from integration.sync import deletions, recordings
 from integration.sync.plan import PLAN
 from integration.sync.storing import note_failure
 from integration.sync.walking import walk
-from tests.harness import Product, Simulator, wait_for
+from tests.trials import people
 from tests.trials.files import few, final
 from tests.trials.platform import House, Report, _both, _moved
 
@@ -83,7 +75,7 @@ def main(arguments: list[str]) -> int:
         told += [_mistakes(options, report), _deleted(options, report), _ageing(options, report)]
     finally:
         deletions.BRAKE, retry.FIRST_GAP = brake, gap
-    return report.end("; ".join([*told, _people(options, report)]))
+    return report.end("; ".join([*told, people.people(options, report)]))
 
 
 # --- the platform's side -------------------------------------------------------------------------------
@@ -327,84 +319,3 @@ def _brake(options: argparse.Namespace, report: Report) -> str:
             report.check(not _alarm(made, name), f"/{name}: and are no new alarm")
             counts.append(len(gone))
     return f"the brake held, let go and took back {', '.join(map(str, counts))}"
-
-
-# --- people --------------------------------------------------------------------------------------------
-
-EMAIL, PASSWORD = "owner@example.com", "a long enough password"
-
-
-def _people(options: argparse.Namespace, report: Report) -> str:
-    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", str(options.cdrs))
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            product = Product(
-                Path(folder), base_url=simulator.url, user_id=simulator.user_id, api_key=simulator.api_key
-            )
-            try:
-                return _seen(simulator, product, report)
-            finally:
-                product.stop(30)
-    finally:
-        simulator.stop()
-
-
-def _seen(simulator: Simulator, product: Product, report: Report) -> str:
-    mirror = product.data_dir / "mirror.db"
-    read = "SELECT 1 FROM _walks WHERE collection IN ('cdrs', 'monitors') AND complete_at > ''"
-    wait_for(lambda: len(_rows(mirror, read)) == 2, "the first walk", 120)
-    product.command("sync", "monitors")
-    recorded = [row[0] for row in _rows(mirror, "SELECT record_id FROM media WHERE state = 'have'")]
-    silenced = [row[0] for row in _rows(mirror, "SELECT id FROM monitors ORDER BY id")][-5:-2]
-    deleted = [row[0] for row in _rows(mirror, "SELECT id FROM cdrs ORDER BY id")][20:80]
-    for name, keys in (("monitors", silenced), ("cdrs", deleted)):
-        for key in keys:
-            simulator.control("DELETE", f"records/{name}/{key}")
-    before = len(_rows(mirror, "SELECT 1 FROM cdrs"))
-
-    walked = product.command("sync", "cdrs", "monitors", "--full", "--no-files")
-    said = walked.stdout + walked.stderr
-    report.check("--accept-deletions" in said, f"people: the command says what is held, not {said[-300:]}")
-    ready = product.client.json("GET", "/readyz")
-    checks = {name: check["error"] for name, check in ready["checks"].items() if check.get("error")}
-    told = [error for error in checks.values() if "--accept-deletions" in error]
-    report.check(bool(told), f"people: /readyz says it, not {checks}")
-    marked = [row[0] for row in _rows(mirror, "SELECT id FROM monitors WHERE _missing_since > ''")]
-    report.check(marked == silenced, f"people: the {len(silenced)} recordings are marked, not {marked}")
-    report.check(set(silenced) <= set(recorded), "people: they were archived before")
-
-    product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
-    with requests.Session() as browser:
-        token = re.search(r'name="csrf_token" value="([^"]+)"', browser.get(f"{product.url}/login").text)
-        login = {"email": EMAIL, "password": PASSWORD, "csrf_token": token[1] if token else ""}
-        browser.post(f"{product.url}/login", login, headers={"Origin": product.url})
-        system = browser.get(f"{product.url}/system").text
-        report.check("--accept-deletions" in system, "people: System says it")
-        heard = browser.get(f"{product.url}/recordings/{silenced[0]}.mp3")
-        report.check(heard.status_code == 200, f"people: a deleted recording plays, not {heard.status_code}")
-        shown = browser.get(f"{product.url}/recordings").text
-        report.check("no longer on the platform" in shown.lower(), "people: and is marked in the list")
-
-    key = product.command("key", "add", "trial", "--scope", "read").stdout.strip().partition(":")[2]
-    headers = {"X-Auth-Token": key}
-    status = product.client.ask("GET", f"{simulator.base}/monitors/{silenced[0]}", headers=headers)[0]
-    report.check(status == 404, f"people: the facade has it no more, not {status}")
-    total = product.client.json("GET", f"{simulator.base}/cdrs?limit=1", headers=headers)["total"]
-    report.check(total == before, f"people: it has all {before} CDRs while these are held, not {total}")
-    exported = csv.DictReader(io.StringIO(product.command("export", "monitors").stdout))
-    ids = {int(row["id"]) for row in exported}
-    report.check(set(silenced) <= ids, "people: an export has the deleted recordings")
-
-    product.command("sync", "cdrs", "--accept-deletions")
-    now = {row[0] for row in _rows(mirror, "SELECT id FROM cdrs WHERE _missing_since > ''")}
-    report.check(now == set(deleted), f"people: accepted, {len(now)} CDRs are marked, not {len(deleted)}")
-    product.command("sync", "undo-deletions", "cdrs")
-    product.command("sync", "cdrs", "--full", "--no-files")
-    left = _rows(mirror, "SELECT 1 FROM cdrs WHERE _missing_since > ''")
-    report.check(not left, f"people: undone, none is marked, not {len(left)}")
-    return f"{len(deleted)} CDRs held, accepted and undone by command"
-
-
-def _rows(path: Path, sql: str) -> list[Any]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
-        return connection.execute(sql).fetchall()
