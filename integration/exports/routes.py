@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator
-
 from flask import Blueprint, Response, current_app, redirect, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
@@ -13,6 +10,7 @@ from integration.context import House
 from integration.errors import QueryError
 from integration.exports import asking, prepared, preparing
 from integration.exports.asking import TYPES, NoSuchExport
+from integration.exports.broken_off import marked
 from integration.exports.callers import Door
 from integration.exports.preparing import FORMS, preparer_of
 from integration.exports.rights import NotAllowed
@@ -22,10 +20,6 @@ from integration.facade.answers import Stop, failure
 from integration.house import audit
 
 NAME = "exports"
-
-BROKEN_OFF = b"\r\n*** THIS EXPORT BROKE OFF AFTER AN ERROR AND IS NOT COMPLETE ***\r\n"
-
-log = logging.getLogger(__name__)
 
 
 def make_blueprint(house: House) -> Blueprint:
@@ -86,23 +80,9 @@ def asked_for(args: MultiDict[str, str]) -> dict[str, str]:
     return {**args.to_dict(), "columns": ",".join(args.getlist("columns"))}
 
 
-def marked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The file; where an error breaks it off, with a last line that no reader takes for a record.
-
-    The server ends the transfer in good order whatever happens here (Granian sends the final chunk after an
-    exception too), so the file itself has to say that it is not whole.
-    """
-    try:
-        yield from chunks
-    except Exception:
-        log.exception("an export broke off")
-        yield BROKEN_OFF
-
-
 def _download(chunks: Stream | Archive, form: str) -> Response:
     """`X-Export-Rows` is how many rows the file has: counted before its first byte, from the same view of the
     mirror, so that whoever reads the file can tell that all of it came. HEAD answers the count alone.
-
     """
     response = Response(marked(chunks), content_type=TYPES[form])
     response.call_on_close(chunks.close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 from collections.abc import Iterable
 from functools import partial
@@ -33,8 +34,12 @@ NAME = "facade"
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
 PASSED_ON = ("GET", "POST", "PATCH", "DELETE")
 """What the platform may know of a path that the specification doesn't list."""
+_FAX = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
+"""Archived like recordings, though the specification lacks its path (observed.md §7)."""
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
-_EXPOSED_HEADERS = "X-Mirror-Age, X-Mirror-Complete, Content-Range, Accept-Ranges, ETag, Retry-After"
+_EXPOSED_HEADERS = (
+    "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
+)
 
 
 class Rest(PathConverter):
@@ -128,6 +133,8 @@ class Facade:
             raise Stop(404, "There is nothing at this path.")
         found = match(method, path)
         operation, parameters = found if found else (None, {})
+        if fax := _FAX.fullmatch(path):
+            parameters = fax.groupdict()
         if operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC:
             return public(self._asked(Caller("nobody"), method, path, operation, parameters), self.gatekeeper)
         caller = self.gatekeeper.identify(request)
@@ -171,7 +178,7 @@ class Facade:
         if not asked.caller.from_mirror:
             return passing.through(asked)
         if operation is None:
-            return passing.through(asked)
+            return files.archived(asked) if asked.parameters else passing.through(asked)
         if exposure is Exposure.READ_THROUGH:
             return lasting.read(asked)
         if exposure is Exposure.FILE:

@@ -1,4 +1,4 @@
-"""Files: sound, traces and captures from the archive with Range and ETag, a user's CDRs as CSV."""
+"""Files: sound, faxes, traces and captures from the archive with Range and ETag, a user's CDRs as CSV."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
 from integration.errors import PlatformBroken, PlatformError, StorageError, StorageFull
 from integration.exports import csv
+from integration.exports.broken_off import marked
 from integration.exports.selection import select
 from integration.facade import passing, reads
-from integration.facade.answers import Stop, no_answer, whole
+from integration.facade.answers import Stop, no_answer
 from integration.facade.asking import Asked
 from integration.house import audit
 from integration.mirror import media, records
@@ -32,19 +33,25 @@ log = logging.getLogger(__name__)
 _KINDS: dict[tuple[str, str], Kind] = {
     ("monitors", "mp3"): "recording",
     ("voicemessages", "mp3"): "voicemail",
+    ("faxes", "pdf"): "fax",
     ("cdrs", "trace"): "trace",
     ("cdrs", "pcap"): "pcap",
     ("msdrs", "trace"): "msdr_trace",
     ("msdrs", "pcap"): "msdr_pcap",
 }
-_TYPES = {"mp3": "audio/mpeg", "trace": "text/plain", "pcap": "application/vnd.tcpdump.pcap"}
+_TYPES = {
+    "mp3": "audio/mpeg",
+    "pdf": "application/pdf",
+    "trace": "text/plain",
+    "pcap": "application/vnd.tcpdump.pcap",
+}
 
 
 def archived(asked: Asked) -> Response:
     """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is sent on while it is
     fetched, and kept; what can't be kept here is passed on all the same."""
     response = _file(asked)
-    if asked.path.endswith(".mp3") and response.status_code in (200, 206):
+    if asked.path.endswith((".mp3", ".pdf")) and response.status_code in (200, 206):
         _note_access(asked)
     return response
 
@@ -60,6 +67,9 @@ def _file(asked: Asked) -> Response:
     with asked.house.mirror.read() as connection:
         row = media.state(connection, kind, number)
         known = records.stored(connection, target, number)
+    if known is None and kind == "fax":
+        # The specification has no path for one fax: whether this one exists is the platform's to say.
+        return passing.through(asked)
     if known is None:
         _learn(asked, target, number)
     elif known.missing:
@@ -77,9 +87,9 @@ def _file(asked: Asked) -> Response:
         log.warning("%s is passed on without keeping it: %s", asked.path, error)
         return passing.through(asked)
     except PlatformBroken as error:
-        if kind in media.KINDS:
+        if kind in ("recording", "voicemail"):
             raise no_answer(error) from error
-        # Nobody documents what traces look like: what we take for an error page may be one.
+        # Nobody documents what traces and faxes look like: what we take for an error page may be one.
         return passing.through(asked)
     except PlatformError as error:
         if error.status in (403, 404):
@@ -91,12 +101,12 @@ def _file(asked: Asked) -> Response:
 
 
 def _note_access(asked: Asked) -> None:
-    """Who got which sound, and when (promise S14). Of many ranges the first is the listening."""
+    """Who got which sound or fax, and when (promise S14). Of many ranges the first is the listening."""
     request = asked.request
     later = request.range is not None and request.range.ranges[0][0] != 0
     if request.method == "HEAD" or later:
         return
-    kind = _KINDS[asked.collections[0], "mp3"]
+    kind = _KINDS[asked.collections[0], asked.path.rpartition(".")[2]]
     address = request.remote_addr or ""
     try:
         audit.record(
@@ -107,26 +117,34 @@ def _note_access(asked: Asked) -> None:
 
 
 def user_cdrs(asked: Asked) -> Response:
-    """`/users/{id}/cdrs.csv`, made from the mirror."""
+    """`/users/{id}/cdrs.csv`, made from the mirror and sent while it is made; how many records it has is told
+    in advance, and its end says so if it broke off (docs/exports.md)."""
     if not asked.caller.from_mirror:
         return passing.through(asked)
     target, user = resource("cdrs"), int(asked.parameters["id"])
     if user >= 2**63:
         raise Stop(404, f"There is no {resource('users').title} {user}.")
+    users = resource("users")
     with asked.house.mirror.read() as connection:
         standing = records.standing(connection, target)
-        if not standing.complete and records.is_empty(connection, target):
-            return passing.through(asked)
-        users = resource("users")
+        unread = not standing.complete and records.is_empty(connection, target)
         known = records.stored(connection, users, user)
-        if (known is None or known.missing) and records.standing(connection, users).complete:
-            raise Stop(404, f"There is no {users.title} {user}.")
+        gone = (known is None or known.missing) and records.standing(connection, users).complete
+    if unread:
+        return passing.through(asked)
+    if gone:
+        raise Stop(404, f"There is no {users.title} {user}.")
+    headers = reads.headers_of(standing)
     mine = Condition("user_id", "eq", user)
     chosen = select(target, {})
     chosen = replace(chosen, question=replace(chosen.question, missing=False).also(mine))
-    body = b"".join(csv.stream(asked.house.mirror.read, chosen))
-    headers = {"X-Mirror-Complete": "true" if standing.complete else "false"}
-    return whole(body, content_type="text/csv; charset=utf-8", headers=headers)
+    chunks = csv.stream(asked.house.mirror.read, chosen)
+    response = Response(marked(chunks), content_type="text/csv; charset=utf-8", headers=dict(headers))
+    response.call_on_close(chunks.close)
+    response.headers["X-Export-Rows"] = str(chunks.rows)
+    if asked.request.method != "HEAD":
+        chunks.begin()
+    return response
 
 
 def _learn(asked: Asked, target: Resource, number: int) -> None:

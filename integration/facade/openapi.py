@@ -14,10 +14,11 @@ from integration import __version__
 from integration.catalogue import OPERATIONS, RESOURCES, resource
 from integration.catalogue.shapes import Operation, Resource
 from integration.facade.beyond import BEYOND
-from integration.facade.exposure import EXPOSURE, Exposure
+from integration.facade.exposure import EXPOSED_BEYOND, EXPOSURE, Exposure
 from integration.facade.schemas import ERROR, FILTER, LINKS, Json, fields_of, record_of
 
 DOCUMENTED = (*OPERATIONS, *BEYOND)
+_EXPOSURE = EXPOSURE | EXPOSED_BEYOND
 
 _MODULES = {
     "authentication": "Authentication",
@@ -82,7 +83,7 @@ def document(base_paths: Sequence[str], max_limit: int) -> Json:
 
 
 def _operation(operation: Operation, max_limit: int) -> Json:
-    exposure = EXPOSURE.get(operation.name)
+    exposure = _EXPOSURE.get(operation.name)
     policy = _POLICIES[exposure] if exposure else "Passed through to the platform."
     found: Json = {
         "operationId": operation.name,
@@ -190,7 +191,7 @@ def _responses(operation: Operation) -> Json:
 
 def _has_ranges(operation: Operation) -> bool:
     """Files of the archive; a user's CDRs are made anew each time."""
-    return EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
+    return _EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
 
 
 def _error(example: Any) -> Json:
@@ -204,7 +205,7 @@ def _error(example: Any) -> Json:
 
 
 def _headers(operation: Operation) -> Json:
-    if EXPOSURE.get(operation.name) is not Exposure.MIRROR:
+    if _EXPOSURE.get(operation.name) is not Exposure.MIRROR:
         return {}
     return {
         "X-Mirror-Age": {"description": "seconds", "schema": {"type": "integer", "minimum": 0}},

@@ -107,7 +107,7 @@ def me(asked: Asked, resource: Resource) -> Response:
         texts = Query(resource, limit=1).texts(connection)
         standing = records.standing(connection, resource)
     if texts and not asked.wants_fresh:
-        return whole(_record(_public_me(texts[0])), headers=_headers(standing))
+        return whole(_record(_public_me(texts[0])), headers=headers_of(standing))
     said = passing.get(asked)
     if said.status != 200:
         return passing.answer(asked, said)
@@ -150,7 +150,7 @@ def _page(
                 return None
         data = b",".join(map(masked, texts or []) if masking else texts or [])
     body = b'{"data":[%b],"total":%d}' % (data, asked.shortcuts.total(connection, question))
-    return whole(body, headers=_headers(standing))
+    return whole(body, headers=headers_of(standing))
 
 
 def _item(asked: Asked, resource: Resource, found: Stored, standing: Standing, key: int | str) -> Response:
@@ -160,7 +160,7 @@ def _item(asked: Asked, resource: Resource, found: Stored, standing: Standing, k
     if asked.caller.local and has_secrets(resource):
         text = masked(text)
     read_at = max(found.seen, standing.read_at or "") if standing.complete else found.seen
-    return whole(_record(text), headers=_headers(Standing(standing.complete, read_at)))
+    return whole(_record(text), headers=headers_of(Standing(standing.complete, read_at)))
 
 
 def _check_own(asked: Asked, resource: Resource, key: int | str) -> None:
@@ -196,7 +196,8 @@ def _is_richer(resource: Resource) -> bool:
     return any(field.item_only for field in resource.fields)
 
 
-def _headers(standing: Standing) -> Mapping[str, str]:
+def headers_of(standing: Standing) -> Mapping[str, str]:
+    """What an answer from the mirror says of itself (interface.md §4)."""
     headers = {"X-Mirror-Complete": "true" if standing.complete else "false"}
     moment = clock.parse_stamp(standing.read_at)
     if moment is not None:

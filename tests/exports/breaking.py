@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flask import Flask, Response
 
-from integration.exports import routes
+from integration.exports import broken_off
 
 app = Flask(__name__)
 
@@ -17,9 +17,16 @@ def broken() -> Response:
         yield b'"id"\r\n' * 100
         raise OSError("the disk failed")
 
-    return Response(routes.marked(chunks()), content_type="text/csv")
+    return Response(broken_off.marked(chunks()), content_type="text/csv")
 
 
 @app.get("/whole")
 def whole() -> Response:
     return Response(iter([b'"id"\r\n'] * 100), content_type="text/csv")
+
+
+@app.get("/short")
+def short() -> Response:
+    response = Response(iter([b"sound"] * 100), content_type="audio/mpeg")
+    response.content_length = 1000
+    return response

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integration.catalogue import resource
-from integration.exports import csv, routes
+from integration.exports import broken_off, csv
 from integration.exports.selection import select
 from tests.facade.conftest import Room, room, sample, settings
 from tests.harness import Client, Process, free_port, wait_for
@@ -68,4 +68,7 @@ def test_a_file_that_broke_off_says_so(server: int) -> None:
             connection.close()
 
     assert get("/whole") == b'"id"\r\n' * 100
-    assert get("/broken").endswith(routes.BROKEN_OFF)
+    assert get("/broken").endswith(broken_off.BROKEN_OFF)
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        # What has a length and ends before it: a recording that is sent on while it comes.
+        get("/short")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from flask import Flask
 
 from integration.database import Transaction
 from integration.errors import PlatformRefused, StorageFull
+from integration.exports import csv as exported
+from integration.exports.broken_off import BROKEN_OFF
 from integration.facade.blueprint import make_blueprint
 from integration.health import Health
 from integration.house import audit
@@ -168,6 +172,28 @@ def test_a_users_cdrs_come_as_csv(room: Room) -> None:
     rows = list(csv.DictReader(io.StringIO(answer.data.decode(), newline="")))
     assert [row["id"] for row in rows] == ["1"]
     assert rows[0]["calldate"] == cdr["calldate"]
+    assert answer.headers["X-Export-Rows"] == "1"
+    assert answer.headers["X-Mirror-Complete"] == "true"
+    assert 0 <= int(answer.headers["X-Mirror-Age"]) < 60
+    head = room.client.head(f"{room.base}/users/7/cdrs.csv", headers=room.headers)
+    assert (head.headers["X-Export-Rows"], head.data) == ("1", b"")
+
+
+def test_the_csv_leaves_while_it_is_made_and_says_so_where_it_broke_off(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chunks(*_: Any, **__: Any) -> Iterator[bytes]:
+        yield b'"id"\r\n'
+        yield b"1\r\n"
+        raise sqlite3.DatabaseError("the disk failed")
+
+    room.put("cdrs", {**CDR, "id": 1, "user_id": 7})
+    monkeypatch.setattr(exported, "chunks", chunks)
+    answer = room.get("/users/7/cdrs.csv")
+    body = iter(answer.response)
+    assert [next(body), next(body)] == [b'"id"\r\n', b"1\r\n"]
+    assert list(body) == [BROKEN_OFF]
+    answer.close()
 
 
 CDR = sample("response-cdrs-list-200")["data"][0]
@@ -228,6 +254,37 @@ class TestTraces:
         room.put("cdrs", CDR)
         assert room.get(f"/cdrs/{CDR['id']}.pcap").status_code == 404
         assert room.get("/cdrs/5.pcap").status_code == 404
+
+
+class TestFaxes:
+    """`/faxes/{id}.pdf`, which the specification lacks."""
+
+    PDF = b"%PDF-1.4\n" + SOUND + b"\n%%EOF\n"
+
+    @pytest.fixture
+    def room(self, room: Room) -> Room:
+        gear = Gear(room.house.settings, room.mirror, room.platform, Health(), CallStore())
+        fetching(room, lambda kind, number: recordings.fetch_file(gear, kind, number))
+        room.server.routes[f"{room.base}/faxes/7.pdf"] = lambda asked, reply: reply.content(
+            self.PDF, "application/pdf"
+        )
+        return room
+
+    def test_one_is_fetched_once_kept_and_read_on_while_the_platform_is_away(self, room: Room) -> None:
+        room.put("faxes", {"id": 7, "created_at": "2026-09-02 08:45:55"})
+        answer = room.get("/faxes/7.pdf")
+        assert (answer.status_code, answer.content_type, answer.data) == (200, "application/pdf", self.PDF)
+        assert answer.headers["ETag"] == f'"{hashlib.sha256(self.PDF).hexdigest()}"'
+        room.away()
+        again = room.get("/faxes/7.pdf", {**room.headers, "Range": "bytes=0-3"})
+        assert (again.status_code, again.data) == (206, b"%PDF")
+        assert [entry.what for entry in audit.newest(room.people)] == ["fetched fax"] * 2
+
+    def test_one_that_no_list_showed_is_passed_through(self, room: Room) -> None:
+        assert room.get("/faxes/7.pdf").data == self.PDF
+        assert room.get("/faxes/8.pdf").status_code == 404
+        assert room.get("/faxes/7.pdf", room.key("limited", collections=["sms"])).status_code == 403
+        assert room.get("/faxes/7.pdf", room.key("mine", user=7)).status_code == 403
 
 
 def test_what_can_not_be_kept_here_is_passed_on(room: Room) -> None:

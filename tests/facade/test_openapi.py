@@ -83,6 +83,7 @@ def test_files_of_the_archive_are_described_with_their_parts(api: dict[str, Any]
         "/cdrs/{id}.pcap",
         "/msdrs/{id}.trace",
         "/msdrs/{id}.pcap",
+        "/faxes/{id}.pdf",
     }
     for path in partial:
         operation = api["paths"][path]["get"]
