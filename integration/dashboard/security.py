@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -109,8 +110,19 @@ def browser_token(request: Request) -> str | None:
 
 
 def from_here(request: Request) -> bool:
-    """Whether this machine asks for itself: a proxy on it speaks for others, and says so by its headers."""
-    return is_loopback(request.environ[PEER]) and not request.environ[FORWARDED]
+    """Whether this machine asks for itself: a proxy on it speaks for others, and says so by its headers; a
+    page whose name was made to lead here (DNS rebinding) speaks for its maker, and asks by that name."""
+    peer, forwarded = request.environ[PEER], request.environ[FORWARDED]
+    return is_loopback(peer) and not forwarded and _names_an_address(request.host)
+
+
+def _names_an_address(host: str) -> bool:
+    """Whether the Host header is an address, or a name that is this machine's wherever it is looked up."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return is_loopback(name) or bool(ip_address(name))
+    except ValueError:
+        return False
 
 
 def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:

@@ -76,6 +76,17 @@ def test_metrics_are_for_this_machine(client: FlaskClient, address: str) -> None
     assert "switchroom_live_streams 2.0" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("127.0.0.1:8000", 200), ("[::1]:8000", 200), ("localhost", 200), ("192.0.2.7", 200),
+     ("rebound.example.com:8000", 401), ("[", 401), ("127.0.0.1.example.com", 401)],
+)  # fmt: skip
+def test_a_page_of_the_web_that_was_made_to_lead_here_reads_no_metrics(
+    client: FlaskClient, host: str, status: int
+) -> None:
+    assert client.get("/metrics", headers={"Host": host}).status_code == status
+
+
 def test_metrics_count_webhooks(client: FlaskClient) -> None:
     page = client.get("/metrics").text
     assert 'switchroom_webhooks_total{outcome="stored"} 3.0' in page
