@@ -1,0 +1,150 @@
+"""Downloads cut short, as part of the trial `files`.
+
+    order    `.part`, fsync, rename, fsync of the folder, row: as strace saw it, where that is installed
+    kills    kill -9 of the product's worker, or of all of it, in mid-download
+
+These are real processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from integration.mirror import media
+from integration.sync import recordings
+from integration.sync.plan import FILES_OF, PLAN
+from integration.sync.walking import walk
+from tests.harness import ROOT, Product, Simulator, wait_for
+from tests.trials import files
+from tests.trials.platform import Report, _house, _simulated, until
+
+# --- order ---------------------------------------------------------------------------------------------
+
+
+def order(report: Report) -> str:
+    """What one download asked of the system, in the order it did."""
+    if shutil.which("strace") is None:
+        return "the order of its calls was not looked at, strace is not installed"
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "strace")
+        traced = "trace=openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2"
+        strace = ["strace", "-f", "-y", "-s", "8192", "--seccomp-bpf", "-e", traced, "-o", str(log)]
+        trial = [sys.executable, "-m", "tests.trials", "files", "--fetch-one", str(Path(folder, "data"))]
+        done = subprocess.run([*strace, *trial], cwd=ROOT, capture_output=True, text=True, check=False)
+        report.check(done.returncode == 0, f"one file is fetched under strace: {done.stderr[-500:]}")
+        if done.returncode:
+            return "no order"
+        path, sha256 = done.stdout.split()
+        lines = log.read_text(errors="replace").splitlines()
+    final_name, part = re.escape(path), re.escape(path) + r"\.part"
+    steps = {
+        "the part is made": rf'openat\(.*"[^"]*{part}", .*O_CREAT.*O_NOFOLLOW',
+        "bytes are written": rf"write\(\d+<[^>]*{part}>",
+        "the part is synced": rf"fsync\(\d+<[^>]*{part}>",
+        "it gets its final name": rf'rename[a-z0-9]*\(.*{part}", .*{final_name}"',
+        "the folder is synced": rf"fsync\(\d+<[^>]*{re.escape(str(Path(path).parent))}>",
+        "the row says so": rf"write64\(\d+<[^>]*mirror\.db-wal>.*{sha256}have",
+    }
+    at = {step: [n for n, line in enumerate(lines) if re.search(call, line)] for step, call in steps.items()}
+    for step, found in at.items():
+        report.check(bool(found), f"order: {step}")
+    if all(at.values()):
+        firsts, lasts = [found[0] for found in at.values()], [found[-1] for found in at.values()]
+        held = all(last < first for last, first in zip(lasts, firsts[1:], strict=False))
+        report.check(held, f"order: each after all of the one before, not {at}")
+    return "its calls in order" if all(at.values()) else "no order"
+
+
+def fetch_one(options: argparse.Namespace) -> int:
+    """Under strace: one recording, its path and sha256 on standard output."""
+    options.fetch_one.mkdir()
+    with _simulated(options) as simulator:
+        files.few(simulator, monitors=1)
+        with _house(options.fetch_one, simulator, **files.DOWNLOADS) as made:
+            walk(made.parts, PLAN["monitors"])
+            recordings.download_due(made.parts)
+            ((path, sha256),) = files.final(options.fetch_one).items()
+    print(path, sha256)
+    return 0
+
+
+# --- kills ---------------------------------------------------------------------------------------------
+
+
+def kills(options: argparse.Namespace, report: Report) -> str:
+    rng, pause, halves = random.Random(options.seed), threading.Event(), 0
+    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", str(options.cdrs))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            data_dir, right = Path(folder), _listed(simulator)
+            # A second for each, so that there is a middle to be killed in.
+            simulator.control("POST", "faults", {"spec": f"drip=1@{files.FILE}"})
+            product = _begin(simulator, data_dir)
+            try:
+                for number in range(options.kills):
+                    wait_for(lambda: files.parts_left(data_dir), "a download under way", 60)
+                    pause.wait(rng.uniform(0, 0.8))
+                    killed = _kill(product, whole=number % 3 == 2)
+                    halves += bool(files.parts_left(data_dir))
+                    found = files.wrong(data_dir, right)
+                    report.check(not found, f"kill {number}: no wrong file, not {found}")
+                    if killed is None:
+                        product = _begin(simulator, data_dir)
+                    else:
+                        _await_another(product, killed)
+                    if len(files.final(data_dir)) == len(right):
+                        break
+                simulator.control("DELETE", "faults")
+                whole = until(lambda: files.final(data_dir) == right and not files.parts_left(data_dir), 120)
+                report.check(
+                    whole, f"kills: all is there and right in the end, not {files.wrong(data_dir, right)}"
+                )
+            finally:
+                product.stop(30)
+    finally:
+        simulator.stop()
+    return f"{number + 1} kills, {halves} of them amid a file, {len(right)} files right after"
+
+
+def _begin(simulator: Simulator, data_dir: Path) -> Product:
+    return Product(data_dir, base_url=simulator.url, user_id=simulator.user_id, api_key=simulator.api_key)
+
+
+def _kill(product: Product, whole: bool) -> int | None:
+    """SIGKILL to the worker, whose pid is returned, or to all of the product."""
+    worker = product.worker
+    if whole or worker is None:
+        product.kill()
+        return None
+    os.kill(worker, signal.SIGKILL)
+    return worker
+
+
+def _await_another(product: Product, worker: int) -> None:
+    wait_for(lambda: product.worker not in (None, worker), "a new worker", 20)
+    product.ready()
+
+
+def _listed(simulator: Simulator) -> dict[str, str]:
+    """Path below data_dir → sha256 of every file that the platform has."""
+    credentials = base64.b64encode(f"{simulator.user_id}:{simulator.api_key}".encode()).decode()
+    headers, found = {"Authorization": f"Basic {credentials}"}, {}
+    for name, kind in FILES_OF.items():
+        records = simulator.client.json("GET", f"{simulator.base}/{name}?limit=5000", headers=headers)["data"]
+        for record in records:
+            asked = simulator.base + media.file_path(kind, record["id"])
+            date = record[str(PLAN[name].resource.date)]
+            path = media.relative_path(kind, record["id"], date)
+            found[path] = files.digest(simulator.client.ask("GET", asked, headers=headers)[1])
+    return found
