@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
+from integration.exports.cells import clock_of, in_zone, with_offset
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import Column, Sheet, Stream, clock_of, in_zone, with_offset
+from integration.exports.sheet import Column, Sheet, Stream
 from integration.mirror.masking import masked
 
 LINES = 2000

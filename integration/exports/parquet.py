@@ -18,8 +18,9 @@ from typing import IO, Any
 import orjson
 
 from integration.errors import QueryError, StorageError
+from integration.exports.cells import clock_of, moment_of, with_offset
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import Column, Sheet, Stream, clock_of, moment_of, sheet_of, with_offset
+from integration.exports.sheet import Column, Sheet, Stream, sheet_of
 
 ROWS = 50_000
 """Rows of one row group; what is held in memory."""

@@ -20,8 +20,9 @@ from xlsxwriter.format import Format
 from xlsxwriter.worksheet import Worksheet
 
 from integration import clock
+from integration.exports.cells import moment_of, without_nul
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import Column, Kind, Sheet, Stream, moment_of, without_nul
+from integration.exports.sheet import Column, Kind, Sheet, Stream
 
 ROWS = 1_048_576
 """Rows of one sheet, its header included (the file format's limit)."""
