@@ -120,10 +120,11 @@ def _records(made: House, name: str) -> dict[Key, dict[str, Any]]:
     return made.simulator.world.collections[name].records
 
 
-def _delete(made: House, name: str, keys: Iterable[Key]) -> None:
+def _delete(made: House, name: str, keys: Iterable[Key]) -> set[str]:
+    """Returns our keys of them, which need not be the platform's, as text."""
     with made.simulator.world.lock:
-        for key in keys:
-            del _records(made, name)[key]
+        records = [_records(made, name).pop(key) for key in keys]
+    return {str(record[PLAN[name].resource.key]) for record in records}
 
 
 def _middle(made: House, name: str, share: float) -> list[Key]:
@@ -145,11 +146,11 @@ def _walk(made: House, name: str, later: Later, seconds: float = DAY) -> None:
         note_failure(made.parts, PLAN[name], error)
 
 
-def _missing(made: House, name: str) -> set[Key]:
+def _missing(made: House, name: str) -> set[str]:
     table, key = PLAN[name].resource.table, PLAN[name].resource.key
     with made.mirror.read() as connection:
         rows = connection.execute(f'SELECT "{key}" FROM "{table}" WHERE _missing_since IS NOT NULL')
-        return {row[0] for row in rows}
+        return {str(row[0]) for row in rows}
 
 
 def _alarm(made: House, name: str) -> str:
@@ -218,7 +219,7 @@ def _mistakes(options: argparse.Namespace, report: Report) -> str:
 
 
 def _deleted(options: argparse.Namespace, report: Report) -> str:
-    rng, gone = random.Random(options.seed), {name: set[Key]() for name in NAMES}
+    rng, gone = random.Random(options.seed), {name: set[str]() for name in NAMES}
     with _platform(options) as (made, later):
         recordings.download_due(made.parts)
         files = final(made.settings.storage.data_dir)
@@ -227,8 +228,7 @@ def _deleted(options: argparse.Namespace, report: Report) -> str:
             name = rng.choice(NAMES)
             keys = sorted(_records(made, name))
             some = rng.sample(keys, rng.randint(0, min(5, len(keys) // 4)))
-            _delete(made, name, some)
-            gone[name].update(some)
+            gone[name].update(_delete(made, name, some))
             made.faults(rng.choice(FAULTS).format(name))
             _walk(made, name, later)
             lost = _missing(made, name) - gone[name]
@@ -256,11 +256,10 @@ def _deleted(options: argparse.Namespace, report: Report) -> str:
 def _ageing(options: argparse.Namespace, report: Report) -> str:
     with _platform(options) as (made, later):
         for name, a_day, at_once in (("cdrs", 10, 50), ("faxes", 1, None)):
-            aged: set[Key] = set()
+            aged: set[str] = set()
             for count in [a_day] * 5 + [at_once or 0]:
                 oldest = sorted(_records(made, name))[:count]
-                _delete(made, name, oldest)
-                aged.update(oldest)
+                aged.update(_delete(made, name, oldest))
                 _walk(made, name, later)
                 report.check(not _alarm(made, name), f"what ages out of /{name} is no alarm")
             _walk(made, name, later)
@@ -280,9 +279,7 @@ def _brake(options: argparse.Namespace, report: Report) -> str:
     counts = []
     with _platform(options) as (made, later):
         for name, share in (("cdrs", 0.3), ("contacts", 0.5), ("faxes", 0.5)):
-            there = set(_records(made, name))
-            gone = set(_middle(made, name, share))
-            _delete(made, name, gone)
+            there, gone = made.there(name), _delete(made, name, _middle(made, name, share))
             for _ in range(3):
                 _walk(made, name, later)
             _nothing_lost(made, name, f"{len(gone)} deleted at once", report)
@@ -312,7 +309,7 @@ def _brake(options: argparse.Namespace, report: Report) -> str:
             back = deletions.undo(made.parts, PLAN[name])
             for _ in range(3):
                 _walk(made, name, later)
-            same = {str(key) for key in there} == made.here(name)
+            same = there == made.here(name)
             report.check(
                 back == len(gone) and same, f"/{name}: undone, {back} of {len(gone)} are back and stay"
             )
