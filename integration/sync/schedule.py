@@ -61,6 +61,7 @@ class Clockwork:
         self._attempts = Attempts(self.parts, self._stopping, self._back)
         self._rounds = Rounds(self.parts, self._attempts, self._stopping, partial(self._nudge, DOWNLOADS))
         self._prepared = False
+        self._said: dict[str, str] = {}
         self._scheduler = _make_scheduler()
         self._scheduler.add_listener(self._ended, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
         self._watchdog = threading.Thread(target=self._watch, name="clockwork watchdog", daemon=True)
@@ -147,12 +148,16 @@ class Clockwork:
             return
         except (PlatformError, StorageError) as error:
             if not self._stopping.is_set():
-                log.warning("%s: %s", name, error)
+                # Downloads are nudged by every webhook: on a full disk each would leave a line.
+                if self._said.get(name) != str(error):
+                    log.warning("%s: %s", name, error)
+                self._said[name] = str(error)
                 self.parts.health.fail(name, error)
         except Exception as error:
             log.exception("%s failed", name)
             self.parts.health.fail(name, f"{type(error).__name__}: {error}")
         else:
+            self._said.pop(name, None)
             self.parts.health.ok(name)
 
     def _look_up(self) -> None:

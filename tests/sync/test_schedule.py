@@ -7,7 +7,7 @@ import time
 import pytest
 
 from integration import clock
-from integration.errors import PlatformBroken, PlatformRefused
+from integration.errors import PlatformBroken, PlatformRefused, StorageFull
 from integration.mirror import lookups
 from integration.platform_api.circuit import FAILING_SECONDS, FAILURES
 from integration.sync import backoff, inspection, recordings, schedule
@@ -170,6 +170,20 @@ def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
     clockwork.every("odd job", 1, job)
     until(lambda: rig.health.report()["checks"].get("odd job", {}).get("error") == "KeyError: 'mistake'")
     until(lambda: rig.health.report()["checks"]["odd job"]["state"] == "ok")
+
+
+def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(rig, caplog):
+    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    outcomes = iter(["full", "full", None, "full", "fuller"])
+
+    def job():
+        if (outcome := next(outcomes)) is not None:
+            raise StorageFull(outcome)
+
+    for _ in range(5):
+        clockwork._run("odd job", job, ())
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == ["odd job: full", "odd job: full", "odd job: fuller"]
 
 
 def test_no_job_runs_twice_at_a_time(run):

@@ -17,6 +17,7 @@
     ghosts  hang-ups are lost, with the platform there and away: no call stays live
     bigload the first load of a big account: rate, memory, interrupted and gone on with
     locked  somebody else holds the write lock of a database, or reads in it for long
+    full    the disk is full; needs root to mount a small one, says so where it may not
     ioerror the disk fails to sync what was written; needs a C compiler
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
@@ -35,6 +36,7 @@ from tests.trials import (
     deletions,
     files,
     ghosts,
+    full,
     ioerror,
     late,
     libreoffice,
@@ -61,6 +63,7 @@ TRIALS = {
     "ghosts": ghosts.main,
     "bigload": bigload.main,
     "locked": locked.main,
+    "full": full.main,
     "ioerror": ioerror.main,
     "libreoffice": libreoffice.main,
 }
@@ -69,6 +72,8 @@ SHORT = (
     ("crash", ["--kills", "4", "--seed-bug"]),
     ("locked", ["--short"]),
     ("locked", ["--short", "--seed-bug"]),
+    ("full", ["--seconds", "2"]),
+    ("full", ["--seconds", "2", "--seed-bug"]),
     ("ioerror", ["--rounds", "1"]),
     ("ioerror", ["--rounds", "1", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),

@@ -1,4 +1,4 @@
-"""The product with one bug planted, for `--seed-bug`: `python -m tests.trials.planted BUG serve`."""
+"""The product with something planted, bugs mostly: `python -m tests.trials.planted BUG[,BUG] serve`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from integration.cli import main
 from integration.database import Database
 from integration.errors import StorageError
 from integration.inbox import store
+from integration.sync import room
 
 
 def hopeful() -> None:
@@ -36,8 +37,15 @@ def tenacious() -> None:
     Database._break = lambda _database, _error: None  # type: ignore[method-assign]
 
 
-BUGS = {bug.__name__: bug for bug in (hopeful, tenacious)}
+def small_disk() -> None:
+    """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
+    room.LEFT_FREE = 24 * 2**20
+    room.GUESS = 2**18
+
+
+PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, small_disk)}
 
 if __name__ == "__main__":
-    BUGS[sys.argv.pop(1)]()
+    for name in sys.argv.pop(1).split(","):
+        PLANTS[name]()
     main()
