@@ -17,7 +17,7 @@ End = Callable[[Path], str | None]
 """Gets the whole file; returns what is doubtful about its end, None where nothing is."""
 
 PDF_END = 1024
-"""Readers look for `%%EOF` in so many last bytes (ISO 32000-1, Annex H, note 18)."""
+"""Readers look for `%%EOF` in so many last bytes (PDF Reference 1.7, Appendix H, note 18)."""
 
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 """Samples a second by the header's two bits of version (3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5)."""
@@ -39,6 +39,7 @@ def any_content(_head: bytes) -> str | None:
 
 
 def any_end(_file: Path) -> str | None:
+    """The same of their ends."""
     return None
 
 
@@ -55,6 +56,7 @@ def pdf(head: bytes) -> str | None:
 
 
 def pdf_end(file: Path) -> str | None:
+    """PDF ends with `%%EOF` (ISO 32000-1 §7.5.5)."""
     with file.open("rb") as content:
         size = content.seek(0, 2)
         content.seek(max(0, size - PDF_END))
