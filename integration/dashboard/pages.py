@@ -21,6 +21,7 @@ from integration.dashboard import (
     missed,
     reports,
     settings,
+    settings_people,
     shell,
     system,
     system_mirror,
@@ -47,6 +48,7 @@ BLUEPRINTS = (
     system_work.blueprint,
     system_mirror.blueprint,
     settings.blueprint,
+    settings_people.blueprint,
     alerts.blueprint,
     wall.blueprint,
 )

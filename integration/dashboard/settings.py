@@ -1,4 +1,4 @@
-"""Settings: people and their rights, keys, wallboards, the webhook address, the audit. Administrators only.
+"""Settings: keys, wallboards, the webhook address, the audit (people: settings_people.py). For administrators.
 
 What is shown once (links, secrets, wallboard addresses) is in the answer to the form that made it, never in a
 redirect, a log or the audit.
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from flask import Blueprint, Response, abort, redirect, request
+from flask import Blueprint, Response, redirect, request
 
 from integration import catalogue
 from integration.context import this_house
 from integration.dashboard import shell
 from integration.dashboard.guard import current_person, needs
 from integration.errors import SwitchroomError
-from integration.house import audit, keys, people, sessions, setup_links, wallboards
+from integration.house import audit, keys, people, setup_links, wallboards
 from integration.house.refused import Refused
 from integration.mirror import history
 from integration.secrets import forget_old_secret, rotate_secret, webhook_secrets
@@ -34,12 +34,12 @@ SAID = {
 }
 
 
-def _home(said: str = "", place: str = "") -> Response:
+def home(said: str = "", place: str = "") -> Response:
     query = f"?said={said}" if said else ""
     return redirect(f"/settings{query}{'#' + place if place else ''}", 303)  # type: ignore[return-value]
 
 
-def _page(**shown: Any) -> str:
+def page(**shown: Any) -> str:
     house = this_house()
     with house.mirror.read() as connection:
         users = history.people(connection)
@@ -71,7 +71,7 @@ def _hook() -> dict[str, Any]:
     }
 
 
-def _note(what: str, about: str = "") -> None:
+def note(what: str, about: str = "") -> None:
     audit.record(this_house().house, current_person().email, what, about, address=request.remote_addr or "")
 
 
@@ -84,128 +84,24 @@ def administers(view: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return view(*args, **kwargs)
         except Refused as refusal:
-            return _page(refused=str(refusal)), 400
+            return page(refused=str(refusal)), 400
 
     return guarded
 
 
-@blueprint.get("")
-@administers
-def index() -> str:
-    return _page()
-
-
-# --- people ----------------------------------------------------------------------------------------------
-
-
-@blueprint.post("/people")
-@administers
-def add_person() -> str:
-    house = this_house().house
-    person = people.create(
-        house,
-        request.form.get("email", ""),
-        request.form.get("role", "viewer"),
-        platform_user_id=_user_id(),
-    )
-    _note("user added", f"{person.email}, {person.role}")
-    return _page(link=_link(person), link_for=person.email)
-
-
-@blueprint.get("/people/<int:number>")
-@administers
-def person(number: int) -> str:
-    return _person_page(_known(number))
-
-
-@blueprint.post("/people/<int:number>")
-@administers
-def change_person(number: int) -> Response | tuple[str, int]:
-    house, known = this_house().house, _known(number)
-    try:
-        changed = people.set_role(house, known.email, request.form.get("role", known.role))
-        for right in people.RIGHTS:
-            given = {"yes": True, "no": False}.get(request.form.get(right, ""))
-            changed = people.set_right(house, known.email, right, given)
-        changed = people.set_platform_user(house, known.email, _user_id())
-    except Refused as refusal:
-        return _person_page(_known(number), refused=str(refusal)), 400
-    may = ", ".join(sorted(changed.rights)) or "nothing more"
-    _note("user changed", f"{changed.email}, {changed.role}, may {may}")
-    return _home("changed", "people")
-
-
-@blueprint.post("/people/<int:number>/reset")
-@administers
-def reset_person(number: int) -> str:
-    known = _known(number)
-    link = _link(known)
-    _note("set-up link made", known.email)
-    return _page(link=link, link_for=known.email)
-
-
-@blueprint.post("/people/<int:number>/remove")
-@administers
-def remove_person(number: int) -> Response:
-    known = _known(number)
-    people.remove(this_house().house, known.email)
-    _note("user removed", known.email)
-    return _home("removed", "people")
-
-
-@blueprint.post("/people/<int:number>/log-out")
-@administers
-def end_session(number: int) -> Response:
-    """One session, or all of the person."""
-    house, known = this_house().house, _known(number)
-    one = request.form.get("session", "")
-    if one.isdecimal():
-        if int(one) not in {session.id for session in sessions.of_person(house, known.id)}:
-            raise Refused("this session has ended already")
-        sessions.revoke(house, int(one))
-    else:
-        sessions.revoke_all(house, known.id)
-    _note("logged out", known.email)
-    return redirect(f"/settings/people/{known.id}?said=ended", 303)  # type: ignore[return-value]
-
-
-def _person_page(known: people.Person, **shown: Any) -> str:
-    house = this_house()
-    with house.mirror.read() as connection:
-        users = history.people(connection)
-    return shell.page(
-        "system",
-        "settings_person.html",
-        known=known,
-        own=people.own_rights(house.house, known.id),
-        users=users,
-        sessions=sessions.of_person(house.house, known.id),
-        roles=people.ROLES,
-        rights=people.RIGHTS,
-        said=SAID.get(request.args.get("said", ""), ""),
-        **shown,
-    )
-
-
-def _known(number: int) -> people.Person:
-    found = people.get(this_house().house, number)
-    if found is None:
-        abort(404)
-    return found
-
-
-def _link(known: people.Person) -> str:
-    house = this_house()
-    return setup_links.one_time_link(house.house, known.email, setup_links.base_url(house.settings))
-
-
-def _user_id() -> int | None:
+def user_id() -> int | None:
     text = request.form.get("platform_user_id", "").strip()
     if not text:
         return None
     if not text.isdecimal() or len(text) > 12:
         raise Refused("the platform user is a number")
     return int(text)
+
+
+@blueprint.get("")
+@administers
+def index() -> str:
+    return page()
 
 
 # --- keys and wallboards ---------------------------------------------------------------------------------
@@ -221,16 +117,16 @@ def add_key() -> str:
     except catalogue.UnknownResource as unknown:
         raise Refused(str(unknown)) from None
     name, scope = request.form.get("name", ""), request.form.get("scope", "read")
-    user_id, secret = keys.add(
+    key_id, secret = keys.add(
         house.house,
         name,
         scope,
         collections or None,
-        _user_id(),
+        user_id(),
         taken=keys.platform_users(house.mirror.path),
     )
-    _note("key added", f"{name}, {scope}, {user_id}")
-    return _page(secret=f"{user_id}:{secret}", secret_for=name)
+    note("key added", f"{name}, {scope}, {key_id}")
+    return page(secret=f"{key_id}:{secret}", secret_for=name)
 
 
 @blueprint.post("/keys/<int:number>/revoke")
@@ -241,8 +137,8 @@ def revoke_key(number: int) -> Response:
     if name is None:
         raise Refused("this key was revoked already")
     keys.revoke(house, name)
-    _note("key revoked", name)
-    return _home("revoked", "keys")
+    note("key revoked", name)
+    return home("revoked", "keys")
 
 
 @blueprint.post("/wallboards")
@@ -253,15 +149,15 @@ def add_wallboard() -> str:
     token = wallboards.add(
         house.house, name, level=_whole("level", 80), wait=_whole("wait", 60), missed=_whole("missed", 0)
     )
-    _note("wallboard added", name)
-    return _page(wall=f"{setup_links.base_url(house.settings).rstrip('/')}/wall/{token}", wall_for=name)
+    note("wallboard added", name)
+    return page(wall=f"{setup_links.base_url(house.settings).rstrip('/')}/wall/{token}", wall_for=name)
 
 
 @blueprint.post("/wallboards/<int:number>/revoke")
 @administers
 def revoke_wallboard(number: int) -> Response:
-    _note("wallboard revoked", wallboards.revoke(this_house().house, number))
-    return _home("revoked", "wallboards")
+    note("wallboard revoked", wallboards.revoke(this_house().house, number))
+    return home("revoked", "wallboards")
 
 
 def _whole(name: str, otherwise: int) -> int:
@@ -280,21 +176,21 @@ def _whole(name: str, otherwise: int) -> int:
 @administers
 def check_webhook() -> str:
     """Ask our own receiver at its public address, as the platform would."""
-    return _page(checked=list(public_address.examine(this_house().settings)))
+    return page(checked=list(public_address.examine(this_house().settings)))
 
 
 @blueprint.post("/webhook/rotate")
 @administers
 def rotate_webhook() -> Response:
     _with_secret(rotate_secret, "webhook secret rotated")
-    return _home("changed", "webhook")
+    return home("changed", "webhook")
 
 
 @blueprint.post("/webhook/forget")
 @administers
 def forget_webhook() -> Response:
     _with_secret(forget_old_secret, "old webhook secret forgotten")
-    return _home("changed", "webhook")
+    return home("changed", "webhook")
 
 
 def _with_secret(deed: Callable[[Any], None], what: str) -> None:
@@ -304,7 +200,7 @@ def _with_secret(deed: Callable[[Any], None], what: str) -> None:
         raise
     except SwitchroomError as error:
         raise Refused(str(error)) from error
-    _note(what)
+    note(what)
 
 
 @blueprint.get("/audit")

@@ -22,6 +22,6 @@ drawer();
 act();
 bell();
 players(document);
-document.querySelector("#threads [aria-current]")?.scrollIntoView({ block: "nearest" });
+for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) here.scrollIntoView({ block: "nearest" });
 document.querySelector("#talk > :last-child")?.scrollIntoView({ block: "end" });
 if (document.body.dataset.change) live();

@@ -145,6 +145,17 @@ def test_a_key_works_is_shown_once_and_stops_when_revoked(site, client):
     assert [what for what, _ in done(site)] == ["key revoked", "key added"]
 
 
+def test_what_was_typed_stands_there_again_when_it_is_refused(site, client):
+    answer = client.post("/settings/keys", name="Sums", scope="write", collections="cdrs, nothing")
+    assert answer.status_code == 400
+    for kept in (
+        'name="name" required maxlength="100" autocomplete="off" value="Sums"',
+        ' value="cdrs, nothing"',
+    ):
+        assert kept in answer.text
+    assert "<option selected>write" in answer.text
+
+
 def test_a_key_of_an_unknown_collection_is_refused(site, client):
     answer = client.post("/settings/keys", name="X", scope="read", collections="nonsense")
     assert answer.status_code == 400
