@@ -19,6 +19,7 @@ from integration.errors import ConfigurationError, SwitchroomError
 from integration.health import Health
 from integration.processes.channel import Channel, Handler
 from integration.processes.drain import Drain
+from integration.processes.leftover import Leftover
 from integration.processes.stop import EXIT_ORPHANED, watch
 from integration.settings import Settings
 
@@ -73,6 +74,7 @@ class Worker:
         self.status_pipe = status_pipe
         self.product: Product | None = None
         self.channel: Channel | None = None
+        self.leftover: Leftover | None = None
         self._drain: Drain | None = None
         self._finishing = threading.Lock()
 
@@ -89,9 +91,12 @@ class Worker:
             module, _, function = self.factory.partition(":")
             build: Callable[[Settings], Product] = getattr(importlib.import_module(module), function)
             self.product = product = build(self.settings)
-            self.channel = Channel(self.settings.storage.data_dir, product.commands, health=product.health)
+            data_dir, commands = self.settings.storage.data_dir, product.commands
+            self.leftover = Leftover(data_dir, commands, product.health)
+            self.channel = Channel(data_dir, commands, health=product.health, finish=self.leftover.finish)
             product.health.start()
             product.start()
+            self.leftover.start()
         except ConfigurationError as error:
             self._refuse(error.mistakes, 2)
         except SwitchroomError as error:
@@ -124,6 +129,8 @@ class Worker:
             log.exception("streams could not be closed")
         if self.channel is not None:
             self.channel.stopping.set()
+        if self.leftover is not None:
+            self.leftover.stopping.set()
         if self._drain is not None and not self._drain.quiet(QUIET_SECONDS, DRAIN_SECONDS):
             log.warning("requests are still under way after %s s; stopping all the same", DRAIN_SECONDS)
         threading.Thread(target=self.finish, name="finish", daemon=True).start()
@@ -134,6 +141,8 @@ class Worker:
 
     def _stop_product(self) -> None:
         with self._finishing:
+            if self.leftover is not None:
+                self.leftover.stop()
             if self.channel is not None:
                 self.channel.close(1.0)
             if self.product is not None:

@@ -88,7 +88,8 @@ def handler_of(handlers: Mapping[str, Handler], command: str) -> Handler:
 class Channel:
     """The server's side. Opened only by the holder of the lock, so a socket found in its place is stale.
 
-    `yields` is set in a command that works alone: such a process ends when a starting `serve` asks.
+    `yields` is set in a command that works alone: such a process ends when a starting `serve` asks. `finish`
+    does what is asked for with that mark, to the end (`leftover.py`).
     """
 
     def __init__(
@@ -98,10 +99,12 @@ class Channel:
         *,
         health: Health | None = None,
         yields: bool = False,
+        finish: Callable[[str, Arguments, Progress], Result] | None = None,
     ) -> None:
         self._handlers = dict(handlers)
         self._health = health
         self._yields = yields
+        self._finish = finish
         self.stopping = threading.Event()
         self._data_dir = data_dir
         self._busy: set[threading.Thread] = set()
@@ -188,10 +191,12 @@ class Channel:
                 return
 
         # What was taken over goes on without its caller.
-        caller = None if request.get("finish") else connection
+        taken_over = bool(request.get("finish"))
+        progress = Progress(tell, lambda: self._wanted(None if taken_over else connection))
         try:
-            handler = handler_of(self._handlers, command)
-            return {"result": handler(arguments, Progress(tell, lambda: self._wanted(caller)))}
+            if taken_over and self._finish is not None:
+                return {"result": self._finish(command, arguments, progress)}
+            return {"result": handler_of(self._handlers, command)(arguments, progress)}
         except Unfinished as unfinished:
             return {"moved": unfinished.arguments}
         except ConfigurationError as error:
@@ -246,7 +251,8 @@ def hand_over(
                     raise ConfigurationError(answer["error"])
                 else:
                     raise SwitchroomError("\n".join(answer["error"]))
-        except OSError as error:
+        except (OSError, json.JSONDecodeError) as error:
+            # Cut off, perhaps within a line.
             log.debug("the channel broke: %s", error)
     if not taken:
         return None

@@ -15,7 +15,7 @@ from typing import Any
 
 from integration import clock
 from integration.errors import SwitchroomError
-from integration.processes import lock
+from integration.processes import leftover, lock
 from integration.processes.channel import (
     YIELD,
     Arguments,
@@ -111,7 +111,10 @@ def carry_out_with(
             waiting.wait(_RETRY_SECONDS)
             continue
         try:
-            return _alone(data_dir, held, command, arguments, handlers, on_progress)
+            result = _alone(data_dir, held, command, arguments, handlers, on_progress)
+            if taken_over:
+                leftover.drop(data_dir)
+            return result
         except Unfinished as unfinished:
             arguments, taken_over = unfinished.arguments, True
             # Whoever asked for the lock must get it first; if it never opens, the work is ours again.
@@ -133,6 +136,10 @@ def _alone(
         try:
             handler = handler_of(known, command)
             return handler(arguments, Progress(on_progress, lambda: not channel.stopping.is_set()))
+        except Unfinished as unfinished:
+            # While the lock is still ours: we may be killed before the new `serve` hears of it from us.
+            leftover.keep(data_dir, command, unfinished.arguments)
+            raise
         finally:
             channel.close(_CLOSE_SECONDS)
 

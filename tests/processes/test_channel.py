@@ -12,8 +12,19 @@ from typing import Any
 import pytest
 
 from integration.errors import ConfigurationError, SwitchroomError
-from integration.processes.channel import SOCKET_FILE, Channel, Moved, Progress, Unfinished, hand_over
+from integration.health import Health
+from integration.processes import commands, leftover, lock
+from integration.processes.channel import (
+    SOCKET_FILE,
+    YIELD,
+    Channel,
+    Moved,
+    Progress,
+    Unfinished,
+    hand_over,
+)
 from integration.processes.commands import carry_out_with
+from integration.processes.leftover import Leftover
 from tests.processes.conftest import Running, wait_for
 from tests.processes.standin import StandIn, settings_for
 
@@ -181,6 +192,57 @@ def test_a_serve_finishes_what_it_took_over_even_if_the_command_dies(start: Star
     gate.touch()
     wait_for(lambda: (tmp_path / "counted").exists(), "end of the work")
     assert (tmp_path / "counted").read_text() == "3"
+
+
+def test_a_serve_finishes_what_a_command_left_that_was_killed_on_its_way_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    product, health = StandIn(settings_for(tmp_path)), Health()
+
+    def asked_to_yield(facts: dict[str, Any]) -> None:
+        if facts == {"done": 2}:
+            hand_over(tmp_path, YIELD, {})
+
+    with pytest.raises(Unfinished):
+        commands._alone(
+            tmp_path,
+            lock.take(tmp_path, "count"),
+            "count",
+            {"to": 5},
+            lambda: nullcontext(product.commands),
+            asked_to_yield,
+        )
+    serve = Leftover(tmp_path, product.commands, health)
+    serve.look()
+    assert not (tmp_path / "counted").exists(), "the command may come for it"
+    monkeypatch.setattr(leftover, "COURTESY_SECONDS", 0)
+    counted: list[int] = []
+    monkeypatch.setattr(health, "beat", counted.append)
+    serve.look()
+    assert (tmp_path / "counted").read_text() == "5"
+    assert len(counted) == 3, "the first two are not done again"
+    serve.look()
+    assert not (tmp_path / leftover.FILE).exists()
+
+
+def test_what_a_serve_can_not_finish_before_its_own_end_is_left_to_the_next(
+    tmp_path: Path,
+) -> None:
+    product = StandIn(settings_for(tmp_path))
+    asked = {"to": 3, "gate": str(tmp_path / "gate")}
+    leftover.keep(tmp_path, "count", asked)
+    serve = Leftover(tmp_path, product.commands, Health())
+    opened = Channel(tmp_path, product.commands, finish=serve.finish)
+    try:
+        with pytest.raises(Moved):
+            hand_over(tmp_path, "count", asked, lambda _: opened.stopping.set(), finish=True)
+    finally:
+        opened.close(5)
+    kept = json.loads((tmp_path / leftover.FILE).read_text())
+    assert kept["arguments"] == {**asked, "from": 1}
+    (tmp_path / "gate").touch()
+    assert serve.finish("count", kept["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
+    assert not (tmp_path / leftover.FILE).exists()
 
 
 def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:
