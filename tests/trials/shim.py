@@ -96,12 +96,15 @@ static int synced(int fd, sync_call real) {
 int fsync(int fd) { REAL("fsync", sync_call); return synced(fd, real); }
 int fdatasync(int fd) { REAL("fdatasync", sync_call); return synced(fd, real); }
 
-/* Room within a file is its own; only growing asks for more. */
+/* Room within a file is its own; only growing asks for more. A log's index is cut and grown again when the
+   first process opens it: what it takes is what it gave back a moment before. */
 static int grows(int fd, off_t end) {
     char path[1024];
     struct stat found;
     if (fstat(fd, &found) || !S_ISREG(found.st_mode) || end <= found.st_size) return 0;
-    return path_of(fd, path) && ruled("room", path);
+    if (!path_of(fd, path)) return 0;
+    size_t length = strlen(path);
+    return !(length > 4 && !strcmp(path + length - 4, "-shm")) && ruled("room", path);
 }
 
 ssize_t write(int fd, const void *data, size_t size) {
