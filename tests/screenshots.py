@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import logging
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from integration.house import wallboards
-from tests.conftest import CHROMIUM_ARGUMENTS
+from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.dashboard.site import running
 from tests.harness import ROOT, Process, free_port, wait_for
 
@@ -192,9 +191,7 @@ def main() -> int:
     complaints = []
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS
-        )
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
         if options.readme:
             with demo(Path(folder)) as address:
                 page = browser.new_page(viewport={"width": 1280, "height": 800})

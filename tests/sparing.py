@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
+import shutil
+import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
@@ -14,10 +17,19 @@ from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
+from integration import migrations
+from integration.migrations import Step
+
+MEMORY = "/dev/shm"
+ENOUGH = 2 * 10**9
+"""Bytes: what a run leaves behind, many times over."""
+
 
 def install() -> None:
     """For this process and those it starts. Once."""
     keep_bytecode()
+    keep_folders_in_memory()
+    share_schemas()
     share_templates()
     build_urls_when_asked()
 
@@ -30,6 +42,34 @@ def keep_bytecode() -> None:
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def keep_folders_in_memory() -> None:
+    """What a test writes need not outlive the machine: without a disk to wait for, a commit costs nothing."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+def share_schemas() -> None:
+    """A new database gets its tables as a copy of the first of its kind: hundreds of statements otherwise."""
+    prepare = migrations.prepare
+    kept: dict[str, sqlite3.Connection] = {}
+
+    def copied(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
+        ours = create.__module__.startswith("integration.")
+        fresh = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
+        if ours and fresh and name in kept:
+            kept[name].backup(connection)
+            if name == "mirror.db":
+                connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
+            return
+        prepare(connection, name, steps, create)
+        if ours and fresh:
+            first = sqlite3.connect(":memory:", check_same_thread=False)
+            connection.backup(first)
+            kept[name] = first
+
+    migrations.prepare = copied
 
 
 def leave_modules_alone() -> None:
