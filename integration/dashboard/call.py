@@ -21,6 +21,13 @@ from integration.mirror.media import Kind
 
 blueprint = Blueprint("call", __name__)
 
+WRITTEN = {
+    "note": "Note kept.",
+    "note removed": "Note removed.",
+    "label": "Label kept.",
+    "label removed": "Label taken off.",
+}
+
 
 def _call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
     """The call, if there is one and the person may see it; else 404."""
@@ -43,7 +50,11 @@ def index(number: int) -> str | Response:
         unlearnt = not call["cdrs"] and lookups.unlearnt(connection, [leg["leg_id"] for leg in whole.legs])
         acts = actions.acts(connection, call)
         earlier = history.earlier(
-            connection, call["party_e164"] or call["party"], call["started_at"] or "", call["id"]
+            connection,
+            call["party_e164"] or call["party"],
+            call["started_at"] or "",
+            call["id"],
+            only_user=shell.only_user(),
         )
     legs = [number, *(leg["leg_id"] for leg in whole.legs)]
     with house.house.read() as connection:
@@ -127,7 +138,7 @@ def _write(number: int, what: str, work: Callable[[Transaction, list[int]], obje
         house.house.write(job)
     except ValueError as mistake:
         abort(400, str(mistake))
-    return replies.done(f"{what.capitalize()}: kept.", f"/calls/{call['id']}#notes")
+    return replies.done(WRITTEN[what], f"/calls/{call['id']}#notes")
 
 
 # --- audio -----------------------------------------------------------------------------------------------

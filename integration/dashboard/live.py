@@ -52,7 +52,7 @@ def index() -> str:
         going = live.open_calls(connection, only)
         ended = live.just_ended(connection, recent, only)
         groups = grouped([*going, *ended])
-        earlier = {call["id"]: before(connection, call) for call in going}
+        earlier = {call["id"]: before(connection, call, only) for call in going}
         values = {
             "groups": groups,
             "open": len(going),
@@ -75,7 +75,7 @@ def beside(number: int) -> str:
         call = history.find(connection, number)
         if call is None or (only is not None and call["user_id"] != only):
             abort(404)
-        before_it = history.earlier(connection, call["party_e164"], clock.stamp(), call["id"])
+        before_it = history.earlier(connection, call["party_e164"], clock.stamp(), call["id"], only_user=only)
         key = messages.digits(call["party_e164"] or call["party"])
         texts = messages.thread(connection, key, limit=3) if key and only is None else []
         acts = actions.acts(connection, call)
@@ -110,11 +110,16 @@ def grouped(calls: list[sqlite3.Row]) -> list[Group]:
     return list(groups.values())
 
 
-def before(connection: sqlite3.Connection, call: sqlite3.Row) -> tuple[int, sqlite3.Row | None] | None:
-    """How many calls this party had before (up to EARLIER) and the last of them; None without a number."""
+def before(
+    connection: sqlite3.Connection, call: sqlite3.Row, only: int | None
+) -> tuple[int, sqlite3.Row | None] | None:
+    """How many calls this party had before (up to EARLIER) and the last of them, of those the person may see;
+    None without a number."""
     if not call["party_e164"]:
         return None
-    rows = history.earlier(connection, call["party_e164"], call["started_at"], call["id"], EARLIER)
+    rows = history.earlier(
+        connection, call["party_e164"], call["started_at"], call["id"], EARLIER, only_user=only
+    )
     return len(rows), rows[0] if rows else None
 
 
@@ -184,7 +189,7 @@ def _present_call(change: Change, house: House, only: int | None) -> list[tuple[
         if over and (call["ended_at"] or call["started_at"] or "") < clock.stamp(clock.now() - RECENT):
             # A first walk tells of thousands of these; one may still stand on a page as going on.
             return [("call_gone", {"id": number})]
-        earlier = None if over else before(connection, call)
+        earlier = None if over else before(connection, call, only)
     row = get_template_attribute("_calls.html", "live_row")
     name = get_template_attribute("_calls.html", "party_name")
     kind = formats.kind(call)

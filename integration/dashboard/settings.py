@@ -1,4 +1,4 @@
-"""Settings: keys, wallboards, the webhook address, the audit (people: settings_people.py)..
+"""Settings for administrators: keys, wallboards, the webhook address, the audit. People: settings_people.py.
 
 What is shown once (links, secrets, wallboard addresses) is in the answer to the form that made it, never in a
 redirect, a log or the audit.

@@ -330,15 +330,22 @@ def find(connection: sqlite3.Connection, number: int) -> sqlite3.Row | None:
 
 
 def earlier(
-    connection: sqlite3.Connection, party_e164: str | None, before: str, but: int, limit: int = 5
+    connection: sqlite3.Connection,
+    party_e164: str | None,
+    before: str,
+    but: int,
+    limit: int = 5,
+    *,
+    only_user: int | None,
 ) -> list[sqlite3.Row]:
-    """The last calls with an outside number before `before` (text UTC), newest first."""
+    """The last calls with an outside number before `before` (text UTC), newest first; with `only_user` those
+    of this user of the platform."""
     if not party_e164:
         return []
     return connection.execute(
         "SELECT * FROM _calls WHERE coalesce(party_e164, party) = ? AND started_at <= ? AND id <> ?"
-        " ORDER BY started_at DESC LIMIT ?",
-        (party_e164, before, but, limit),
+        " AND (? IS NULL OR user_id = ?) ORDER BY started_at DESC LIMIT ?",
+        (party_e164, before, but, only_user, only_user, limit),
     ).fetchall()
 
 

@@ -126,6 +126,17 @@ def test_agents_see_their_own_calls_only_where_it_is_set_so(own_calls_only):
     assert call_ids(site.client("agent").get("/calls")) == []
 
 
+def test_what_a_caller_had_before_with_others_is_not_shown_either(own_calls_only):
+    site = own_calls_only
+    site.put("users", id=12, first_name="Bea")
+    site.call(1, ago(60), user_id=11, state="talking", outcome=None)
+    site.call(2, ago(700), user_id=12, user_name="Bea Example")
+    agent = site.client("agent", platform_user_id=11)
+    for path in ("/", "/calls/1", "/calls/1/beside"):
+        assert "Bea Example" not in agent.get(path).text
+        assert "Bea Example" in site.client("supervisor").get(path).text
+
+
 def test_a_change_of_somebody_elses_call_shows_nothing_of_it(own_calls_only):
     site = own_calls_only
     site.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
