@@ -216,9 +216,12 @@ def _timeline(e164: list[str], before: str | None) -> tuple[list[Step], str | No
     steps += [Step(text["at"], "message", text) for text in texts]
     steps += [Step(fax["at"] or "", "fax", fax) for fax in faxed]
     steps.sort(key=lambda step: step.at, reverse=True)
-    more = steps[STEPS - 1].at if len(steps) > STEPS else None
-    steps = steps[:STEPS]
-    oldest = steps[-1].at if steps and more else ""
+    more = None
+    if len(steps) > STEPS:
+        # The next page begins before `more`: a second that may have more than was read is left to it whole.
+        steps = [step for step in steps if step.at > steps[STEPS].at] or steps[:STEPS]
+        more = steps[-1].at
+    oldest = more or ""
     if legs:
         with house.house.read() as kept:
             steps += [

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
+from html import unescape
 
 import pytest
 
+from integration import clock
 from integration.mirror import messages
 from tests.dashboard.reading import text
 
@@ -86,6 +89,26 @@ def test_other_texts_other_people_stay_apart(site):
     told(site, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
     listed(site, 1, "2026-09-02 09:00:01", "Three")
     assert shown(site) == 3
+
+
+def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(site, client):
+    begun = int(clock.unix()) - 3600
+    moments = [clock.stamp(begun - min(number, 58)) for number in range(64)]
+    rows = [(number, at, SENDER, f"Text {number};") for number, at in enumerate(moments)]
+    site.mirror.write(
+        lambda tx: tx.executemany(
+            'INSERT INTO sms (_doc, _first_seen, _last_seen, _source, id, created_at, "from", message, type)'
+            " VALUES ('{}', '', '', 'sync', ?, ?, ?, ?, 'I')",
+            rows,
+        )
+    )
+    seen, path = "", f"/contacts/of/{SENDER}"
+    while path:
+        page = client.get(path).text
+        seen += page
+        older = re.search(r'rel="next" href="([^"]+)"', page)
+        path = f"/contacts/of/{SENDER}{unescape(older[1])}" if older else ""
+    assert [number for number in range(64) if f"Text {number};" not in seen] == []
 
 
 def test_a_thread_shows_both_ways_oldest_first_and_its_contact(site, client):
