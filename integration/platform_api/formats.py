@@ -86,7 +86,7 @@ def _doubt(data: mmap.mmap, seconds: int | None) -> str | None:
         at, sound = at + frame[0], sound + frame[1]
     if at > end:
         return f"its last frame lacks {at - end:,} bytes"
-    if seconds is not None and sound < 0.9 * seconds - 2:
+    if seconds is not None and sound < 0.9 * seconds - 1:
         return f"it lasts {sound:.1f} s instead of {seconds}"
     return None
 

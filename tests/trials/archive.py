@@ -39,8 +39,6 @@ def archive(options: argparse.Namespace, report: Report) -> str:
         with _moved() as later:
             with files.walked(options, simulator) as made:
                 damaged = _within_a_month(made, later, report)
-            with files.walked(options, simulator) as made:
-                damaged += _on_demand(made, report)
             with files.walked(options, simulator, SWITCHROOM_RECORDINGS__MAX_GB="0.001") as made:
                 fitting = _budget(made, report)
             with files.walked(options, simulator) as made:
@@ -48,6 +46,7 @@ def archive(options: argparse.Namespace, report: Report) -> str:
             files.few(simulator, monitors=3)
             with files.walked(options, simulator) as made:
                 _limits(made, later, report)
+    damaged += on_demand(options, report)
     return f"{damaged} damaged files healed, {fitting} fit a budget, {at_once} at a time"
 
 
@@ -116,22 +115,22 @@ def _whole(folder: Path, right: dict[str, str]) -> bool:
     return right.items() <= found.items() and not any((folder / path).is_symlink() for path in right)
 
 
-def _on_demand(made: House, report: Report) -> int:
-    right = files.truth(made)
-    recordings.download_due(made.parts)
-    harmed = _harm(made)
-    verify = inspection.handler(made.parts)
-    result = verify({}, Progress(lambda _facts: None, lambda: True))
-    healed = sum(bool(one["healed"]) for one in result["damaged"])
-    report.check(
-        healed == harmed == len(result["damaged"]), f"verify --media: {harmed} are healed, not {result}"
-    )
-    report.check(_whole(made.settings.storage.data_dir, right), "verify --media: all is right again")
+def on_demand(options: argparse.Namespace, report: Report) -> int:
+    """As `verify --media` does."""
+    with _simulated(options) as simulator:
+        files.few(simulator, monitors=20, voicemessages=2, faxes=2)
+        with files.walked(options, simulator) as made:
+            right = files.truth(made)
+            recordings.download_due(made.parts)
+            harmed = _harm(made)
+            verify = inspection.handler(made.parts)
+            damaged = verify({}, Progress(lambda _facts: None, lambda: True))["damaged"]
+            healed = sum(bool(one["healed"]) for one in damaged)
+            told = f"verify --media: {harmed} are healed, not {healed} of {len(damaged)}"
+            report.check(healed == harmed == len(damaged), told)
+            whole = _whole(made.settings.storage.data_dir, right)
+            report.check(whole, "verify --media: all is right again")
     return harmed
-
-
-"""
-"""
 
 
 # --- what it takes -------------------------------------------------------------------------------------

@@ -14,12 +14,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
+import os
 import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from integration.errors import PlatformError, StorageFull
 from integration.mirror import media
@@ -28,6 +30,7 @@ from integration.simulator import audio, embed
 from integration.sync import recordings, room
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.walking import walk
+from integration.upkeep import archived
 from tests.trials import archive, midway
 from tests.trials.platform import House, Report, _house, _moved, _simulated
 
@@ -73,20 +76,32 @@ def main(arguments: list[str]) -> int:
         return midway.fetch_one(options)
     # What goes wrong here is meant to.
     logging.getLogger("integration").setLevel(logging.ERROR)
+    if options.seed_bug:
+        return _planted(options)
     report = Report("files")
-    real = received._wrong_whole
-    if options.seed_bug:
-        # Nobody looks at what came before it gets its name.
-        received._wrong_whole = lambda *_: None
-    try:
-        told = [_answers(options, report)]
-    finally:
-        received._wrong_whole = real
-    if options.seed_bug:
-        return int(not report.broken)
-    told += [_sizes(options, report), _disk(options, report), archive.archive(options, report)]
-    told += [midway.order(report), midway.kills(options, report)]
+    told = [_answers(options, report), _sizes(options, report), _disk(options, report)]
+    told += [archive.archive(options, report), midway.order(options, report), midway.kills(options, report)]
     return report.end("; ".join(told))
+
+
+def _planted(options: argparse.Namespace) -> int:
+    """One bug after another; each must be found by the part that looks for it."""
+    bugs: tuple[tuple[str, Any, str, Callable[..., Any], Callable[..., Any]], ...] = (
+        ("nobody looks at what came", received, "_wrong_whole", lambda *_: None, _answers),
+        ("no damage is seen", archived, "fault", lambda *_, **__: None, archive.on_demand),
+        # Planted in the process that strace watches.
+        ("nothing is synced", os, "fsync", os.fsync, midway.order),
+    )
+    missed = 0
+    for about, where, name, bug, part in bugs:
+        report, real = Report(f"files, where {about}"), getattr(where, name)
+        setattr(where, name, bug)
+        try:
+            part(options, report)
+        finally:
+            setattr(where, name, real)
+        missed += not report.broken
+    return int(missed > 0)
 
 
 # --- what is there and what should be ------------------------------------------------------------------
@@ -169,7 +184,7 @@ def _answers(options: argparse.Namespace, report: Report) -> str:
                 with walked(options, simulator, SWITCHROOM_PLATFORM__TIMEOUT=str(SHORTEST)) as made:
                     files += _wrong_answers(made, way, later, report)
                 if options.seed_bug and report.broken:
-                    break
+                    return way
     finally:
         received.LEAST_SECONDS = least
     return f"{len(WAYS)} ways to send {files // len(WAYS)} files wrongly"
