@@ -19,6 +19,8 @@
     locked  somebody else holds the write lock of a database, or reads in it for long
     full    the disk is full; needs root to mount a small one, says so where it may not
     ioerror the disk fails to sync what was written; needs a C compiler
+    powercut
+            every acknowledgement follows a sync of its own; an older mirror.db is made good; needs strace
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
 
@@ -44,6 +46,7 @@ from tests.trials import (
     lost,
     order,
     platform,
+    powercut,
     trouble,
 )
 
@@ -65,6 +68,7 @@ TRIALS = {
     "locked": locked.main,
     "full": full.main,
     "ioerror": ioerror.main,
+    "powercut": powercut.main,
     "libreoffice": libreoffice.main,
 }
 SHORT = (
@@ -76,6 +80,8 @@ SHORT = (
     ("full", ["--seconds", "2", "--seed-bug"]),
     ("ioerror", ["--rounds", "1"]),
     ("ioerror", ["--rounds", "1", "--seed-bug"]),
+    ("powercut", ["--requests", "500"]),
+    ("powercut", ["--requests", "100", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
 
 from integration.cli import main
 from integration.database import Database
@@ -37,13 +39,23 @@ def tenacious() -> None:
     Database._break = lambda _database, _error: None  # type: ignore[method-assign]
 
 
+def careless() -> None:
+    """inbox.db is committed without waiting for the disk."""
+    full = Database.__init__
+
+    def begin(database: Database, path: Path, **options: Any) -> None:
+        full(database, path, **{**options, "synchronous": "NORMAL"})
+
+    Database.__init__ = begin  # type: ignore[method-assign, assignment]
+
+
 def small_disk() -> None:
     """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
     room.LEFT_FREE = 24 * 2**20
     room.GUESS = 2**18
 
 
-PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, small_disk)}
+PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, careless, small_disk)}
 
 if __name__ == "__main__":
     for name in sys.argv.pop(1).split(","):

@@ -72,6 +72,10 @@ class _Threads:
             thread.join(90)
 
     @property
+    def finished(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    @property
     def statuses(self) -> Counter[int]:
         return Counter(answer.status for answer in self.answers)
 
@@ -201,3 +205,22 @@ def damaged(folder: Path) -> list[str]:
         with closing(look(folder / name)) as connection:
             verdicts.append((name, connection.execute("PRAGMA integrity_check").fetchone()[0]))
     return [f"{name}: {verdict}" for name, verdict in verdicts if verdict != "ok"]
+
+
+COMPUTED = {
+    "_leg_events": frozenset({"received_at"}),
+    "_legs": frozenset(),
+    "_calls": frozenset({"change_no", "due_at"}),
+}
+"""What events leave in mirror.db, and columns that tell when rather than what."""
+
+
+def told(folder: Path) -> dict[str, set[tuple[object, ...]]]:
+    """What mirror.db has of calls, to compare with another's."""
+    found = {}
+    with closing(look(folder / "mirror.db")) as connection:
+        for table, left_out in COMPUTED.items():
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            wanted = ", ".join(name for name in columns if name not in left_out)
+            found[table] = set(connection.execute(f"SELECT {wanted} FROM {table}"))
+    return found
