@@ -21,6 +21,8 @@
     ioerror the disk fails to sync what was written; needs a C compiler
     powercut
             every acknowledgement follows a sync of its own; an older mirror.db is made good; needs strace
+    duplicates
+            every event comes up to 20 times, across restarts: one event, counted
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
 
@@ -36,6 +38,7 @@ from tests.trials import (
     contract,
     crash,
     deletions,
+    duplicates,
     files,
     full,
     ghosts,
@@ -69,6 +72,7 @@ TRIALS = {
     "full": full.main,
     "ioerror": ioerror.main,
     "powercut": powercut.main,
+    "duplicates": duplicates.main,
     "libreoffice": libreoffice.main,
 }
 SHORT = (
@@ -82,6 +86,8 @@ SHORT = (
     ("ioerror", ["--rounds", "1", "--seed-bug"]),
     ("powercut", ["--requests", "500"]),
     ("powercut", ["--requests", "100", "--seed-bug"]),
+    ("duplicates", ["--events", "200"]),
+    ("duplicates", ["--events", "50", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import main
-from integration.database import Database
+from integration.database import Database, Transaction
 from integration.errors import StorageError
 from integration.inbox import store
 from integration.sync import room
@@ -49,13 +49,27 @@ def careless() -> None:
     Database.__init__ = begin  # type: ignore[method-assign, assignment]
 
 
+def forgetful() -> None:
+    """A copy is told that it is one, and not counted."""
+    store.Inbox._store = _uncounted(store.Inbox._store)  # type: ignore[method-assign]
+
+
+def _uncounted(real: Any) -> Any:
+    def stored(inbox: store.Inbox, tx: Transaction, arrivals: list[Any]) -> Any:
+        answers = real(inbox, tx, arrivals)
+        tx.execute("UPDATE inbox SET deliveries = 1")
+        return answers
+
+    return stored
+
+
 def small_disk() -> None:
     """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
     room.LEFT_FREE = 24 * 2**20
     room.GUESS = 2**18
 
 
-PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, careless, small_disk)}
+PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, careless, forgetful, small_disk)}
 
 if __name__ == "__main__":
     for name in sys.argv.pop(1).split(","):
