@@ -11,6 +11,8 @@ A specification is a comma-separated list of `KIND[=VALUE][:PROBABILITY][*TIMES]
     html                an HTML page with status 200
     empty               `{"data": [], "total": 0}`
     double-row          the last record of a page twice
+    short-page          half the records of a page; the total is right
+    short-list          half the records of a page, and a total as if there were no more
     shuffle             a list in another order with each request, whatever order was asked for
     no-length[=SHARE]   no Content-Length; so much of the body is sent (default: half), then the end
     wrong-file[=WHAT]   `short`, `html` or `zero` (default: one of them) instead of an MP3 or a PDF
@@ -45,6 +47,8 @@ _SEEN_WITH_VALUE = {
     "html": False,
     "empty": False,
     "double-row": False,
+    "short-page": False,
+    "short-list": False,
     "shuffle": False,
     "no-length": False,
     "wrong-file": False,

@@ -135,11 +135,8 @@ def _misbehave(answer: Response, faults: dict[str, Fault]) -> None:
         _replace(answer, _HTML, "text/html; charset=utf-8")
     if "empty" in faults and answer.status_code == 200:
         _replace(answer, b'{"data":[],"total":0}', "application/json")
-    if "double-row" in faults and answer.is_json:
-        body = answer.get_json()
-        if isinstance(body.get("data"), list) and body["data"]:
-            body["data"].append(body["data"][-1])
-            answer.set_data(orjson.dumps(body))
+    if answer.is_json and faults.keys() & {"double-row", "short-page", "short-list"}:
+        _miscount(answer, faults)
     if "wrong-file" in faults and answer.content_type in ("audio/mpeg3", "application/pdf"):
         fault = faults["wrong-file"]
         what = fault.value or fault.rng.choice(("short", "html", "zero"))
@@ -167,6 +164,21 @@ def _misbehave(answer: Response, faults: dict[str, Fault]) -> None:
         mischief.no_length = min(1.0, faults["no-length"].number(0.5))
     if faults and mischief != Mischief():
         request.environ["simulator.mischief"] = mischief
+
+
+def _miscount(answer: Response, faults: dict[str, Fault]) -> None:
+    """A page with a record too many or with too few."""
+    body = answer.get_json()
+    records = body.get("data")
+    if not isinstance(records, list) or not records:
+        return
+    if "double-row" in faults:
+        records.append(records[-1])
+    else:
+        del records[len(records) // 2 :]
+    if "short-list" in faults:
+        body["total"] = len(records)
+    answer.set_data(orjson.dumps(body))
 
 
 def _replace(answer: Response, body: bytes, content_type: str) -> None:

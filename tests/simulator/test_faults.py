@@ -82,6 +82,16 @@ def test_a_row_comes_twice(begin):
     assert rows[-1] == rows[-2]
 
 
+def test_pages_are_short_with_the_right_total_and_with_a_wrong_one(begin):
+    client = begin()
+    whole = client.get("/users").json()
+    half = whole["data"][: len(whole["data"]) // 2]
+    fault(client, "short-page*1@/users")
+    assert client.get("/users").json() == {**whole, "data": half}
+    fault(client, "short-list*1@/users")
+    assert client.get("/users").json() == {**whole, "data": half, "total": len(half)}
+
+
 def test_a_list_comes_in_another_order_each_time(begin):
     client = begin(faults="shuffle@/users")
     orders = [[row["id"] for row in client.get("/users?sort=id&dir=ASC").json()["data"]] for _ in range(3)]

@@ -36,6 +36,7 @@ TROUBLES = (
     "malformed=json:0.3",
     "malformed=headers:0.3",
     "double-row:0.3",
+    "short-page:0.3",
     "hang=2:0.05",
 )
 CHANGING = "changing totals"
