@@ -340,8 +340,11 @@ class Database:
         transaction = Transaction(self._writer, self.hooks, self.gates)
         try:
             self._writer.execute("BEGIN IMMEDIATE")
-            for work, alike in groupby(jobs, key=_work_of):
-                outcomes += self._try(work, [job.item for job in alike], transaction)
+            if len(jobs) == 1:
+                outcomes = self._try_alone(jobs[0], transaction)
+            else:
+                for work, alike in groupby(jobs, key=_work_of):
+                    outcomes += self._try(work, [job.item for job in alike], transaction)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
@@ -375,16 +378,34 @@ class Database:
         self._uncopied, self._copied_at = 0, changed
         _copy_log(self._writer, self.path)
 
+    def _try_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
+        """The only job of its transaction, without a savepoint: for that SQLite keeps the former form of each
+        page, which a load of records pays for."""
+        try:
+            (result,) = job.work(transaction, [job.item])
+        except BaseException as problem:
+            if self._is_everyones(problem):
+                raise
+            self._writer.execute("ROLLBACK")
+            self._writer.execute("BEGIN IMMEDIATE")
+            transaction.changes.clear()
+            transaction._after.clear()
+            return [(None, problem)]
+        return [(result, None)]
+
+    def _is_everyones(self, problem: BaseException) -> bool:
+        """Errors of the work are its own; errors of the disk are everyone's."""
+        if not isinstance(problem, sqlite3.Error):
+            return False
+        return isinstance(translate(problem, self.path), StorageFull | StorageBroken | StorageBusy)
+
     def _try(
         self,
         work: Callable[[Transaction, list[Any]], Sequence[Any]],
         items: list[Any],
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
-        """The items inside a savepoint; if that fails, each in one of its own.
-
-        Errors of the work are its own; errors of the disk are everyone's.
-        """
+        """The items inside a savepoint; if that fails, each in one of its own."""
         if work is _one and len(items) > 1:
             return [outcome for item in items for outcome in self._try(work, [item], transaction)]
         self._writer.execute("SAVEPOINT job")
@@ -395,10 +416,8 @@ class Database:
                 (result, None) for _, result in zip(items, results, strict=True)
             ]
         except BaseException as problem:
-            if isinstance(problem, sqlite3.Error):
-                translated = translate(problem, self.path)
-                if isinstance(translated, StorageFull | StorageBroken | StorageBusy):
-                    raise
+            if self._is_everyones(problem):
+                raise
             self._writer.execute("ROLLBACK TO job")
             self._writer.execute("RELEASE job")
             del transaction.changes[changes:]

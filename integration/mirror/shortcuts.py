@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -67,7 +67,7 @@ CREATE TABLE IF NOT EXISTS _orders (
 one only when the place of a record in the order of ids is."""
 
 
-def inserting(tx: Transaction, table: str, keys: Sequence[Key]) -> None:
+def inserting(tx: Transaction, table: str, keys: Collection[Key]) -> None:
     """Records with these keys are about to be inserted; the one door for rows calls it (upsert.py)."""
     if table not in GROWING or not keys:
         return

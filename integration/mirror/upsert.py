@@ -168,7 +168,8 @@ def _upsert_chunk(
         else:
             keyed[key] = document
     stored = _stored(tx, resource, list(keyed))
-    fresh: dict[Key, Document] = {}
+    new: dict[Key, Document] = {}
+    other: dict[Key, Document] = {}
     same: list[Key] = []
     for key, document in keyed.items():
         before = stored.get(key)
@@ -179,11 +180,14 @@ def _upsert_chunk(
         else:
             (outcome.inserted if before is None else outcome.updated).append(key)
             outcome.changed.append(document)
-            fresh[key] = document
+            (new if before is None else other)[key] = document
     outcome.unchanged += len(same)
-    shortcuts.inserting(tx, resource.table, [key for key in fresh if key not in stored])
-    if fresh:
-        _write(tx, resource, fresh, source, asked_at, extra)
+    if new:
+        shortcuts.inserting(tx, resource.table, new)
+        # Not one statement for both: what may turn out an update makes SQLite ready to undo each row.
+        _write(tx, _insert_sql(resource, extra), resource, new, source, asked_at, extra)
+    if other:
+        _write(tx, _upsert_sql(resource, extra), resource, other, source, asked_at, extra)
     if same:
         tx.execute(
             f"UPDATE {quote(resource.table)} SET _last_seen = ? "
@@ -204,13 +208,14 @@ def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, t
 
 def _write(
     tx: Transaction,
+    sql: str,
     resource: Resource,
     fresh: dict[Key, Document],
     source: Source,
     asked_at: str,
     extra: Sequence[str],
 ) -> None:
-    sql, names = _upsert_sql(resource, extra), [*(f.name for f in resource.fields), *extra]
+    names = [*(f.name for f in resource.fields), *extra]
     place, told = names.index(resource.key or ""), (asked_at, asked_at, source)
     rows = []
     for key, document in fresh.items():
@@ -224,9 +229,9 @@ def _write(
     try:
         tx.executemany(sql, rows)
     except (OverflowError, UnicodeEncodeError):
-        # An integer beyond 64 bits, a lone surrogate.
+        # An integer beyond 64 bits, a lone surrogate. What stands before it is written already.
         exact = [_exact(resource, fresh[key], source, asked_at, key, extra) for key in fresh]
-        tx.executemany(sql, exact)
+        tx.executemany(_upsert_sql(resource, extra), exact)
 
 
 def _exact(

@@ -18,7 +18,7 @@ from integration.sync.reading import Window
 SLICE = 500
 """Records in one transaction: a webhook waits no longer than that takes."""
 
-HISTORY_SLICE = 2500
+HISTORY_SLICE = 5000
 """The same where no calls are put together: each page of an index is written once for more records."""
 
 OFF = (403, 404)

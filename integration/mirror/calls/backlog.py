@@ -28,7 +28,7 @@ FEW = 20
 
 
 def add(tx: Transaction, leg_ids: Iterable[int]) -> None:
-    tx.executemany("INSERT OR IGNORE INTO _legs_due VALUES (?)", ((leg_id,) for leg_id in leg_ids))
+    tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (ids_json(leg_ids),))
 
 
 def done(tx: Transaction, leg_ids: Iterable[int]) -> None:
