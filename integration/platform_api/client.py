@@ -34,6 +34,9 @@ BACKGROUND_TRIES = 3
 PEOPLE_TRIES = 2
 ERROR_BODY_LIMIT = 1024 * 1024
 
+READ_SECONDS = 30.0
+"""A file may take minutes, but not that long (nor platform.timeout) without a byte."""
+
 PASSAGE_SECONDS = 600.0
 """Total for a file that is only passed on. JSON has platform.timeout like all other."""
 
@@ -66,6 +69,7 @@ class Platform:
 
     def __init__(self, settings: PlatformSettings, *, requests_per_minute: int = 600) -> None:
         self._seconds = float(settings.timeout)
+        self._silence = max(READ_SECONDS, self._seconds)
         self._transport = Transport(settings.base_url, settings.max_concurrency)
         self.budget = Budget(requests_per_minute, settings.max_concurrency)
         self._line = Line(self._transport, self.budget, self._seconds, partial(_account, settings))
@@ -188,7 +192,7 @@ class Platform:
         arrival: Arrival | None,
     ) -> files.Downloaded:
         with self._line.exchange(
-            "GET", path, None, who, None, seconds, {"Accept-Encoding": "identity"}
+            "GET", path, None, who, None, seconds, {"Accept-Encoding": "identity"}, silence=self._silence
         ) as body:
             if body.status != 200:
                 raise failure(path, body.status, body.headers, whole(body, ERROR_BODY_LIMIT))
@@ -213,7 +217,9 @@ class Platform:
 
         def once() -> Answer | Passage:
             with ExitStack() as stack:
-                exchange = self._line.exchange("GET", target, None, PEOPLE, caller, PASSAGE_SECONDS)
+                exchange = self._line.exchange(
+                    "GET", target, None, PEOPLE, caller, PASSAGE_SECONDS, silence=self._silence
+                )
                 until = clock.monotonic() + self._seconds
                 body = stack.enter_context(exchange)
                 self._line.judge(body.status, body.headers, caller)

@@ -74,8 +74,10 @@ class Line:
         caller: Secret | None,
         seconds: float,
         extra: Mapping[str, str] | None = None,
+        silence: float | None = None,
     ) -> Iterator[Body]:
-        """One request with its turn in the budget, and one renewal of our credentials on a 401."""
+        """One request with its turn in the budget, and one renewal of our credentials on a 401. `seconds` and
+        `silence` are those of `Transport.exchange`."""
         with ExitStack() as stack:
 
             def ask(secret: Secret) -> Body:
@@ -84,7 +86,7 @@ class Line:
                 stack.enter_context(self.budget.turn(who, min(seconds, self._seconds)))
                 stack.enter_context(self._watched())
                 return stack.enter_context(
-                    self._transport.exchange(method, target, headers, content, seconds)
+                    self._transport.exchange(method, target, headers, content, seconds, silence)
                 )
 
             secret = caller or self.account.current()

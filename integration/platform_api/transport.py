@@ -9,41 +9,25 @@ each read, no more time than the exchange has left.
 from __future__ import annotations
 
 import http.client
-import io
-import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.errors import (
-    FirstHeaderLineIsContinuationDefect,
-    InvalidHeaderDefect,
-    MissingHeaderBodySeparatorDefect,
-)
 from email.utils import parsedate_to_datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 import certifi
 import urllib3
-from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from integration import clock
 from integration.errors import PlatformBroken, PlatformError, PlatformThrottled, PlatformUnreachable
+from integration.platform_api.connections import CHUNK, PlainPool, SecurePool, current
 
 CONNECT_SECONDS = 5.0
-READ_SECONDS = 30.0
-CHUNK = 64 * 1024
 JSON_LIMIT = 64 * 1024 * 1024
 """Bytes of one JSON answer, unpacked. A page that is larger is asked for again in smaller pages."""
-
-_MALFORMED = (
-    FirstHeaderLineIsContinuationDefect,
-    MissingHeaderBodySeparatorDefect,
-    InvalidHeaderDefect,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,81 +38,6 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
     date: datetime | None
-
-
-class MalformedHeaders(http.client.HTTPException):
-    """Header lines that can't be read; real clients met them as throttling (observed.md §5)."""
-
-
-class _Exchange(threading.local):
-    """What the response reader, deep inside http.client, must know of the request it answers."""
-
-    deadline: float = float("inf")
-    connected: bool = False
-    """Whether the connection was made for this very request, rather than kept open from another."""
-
-
-_exchange = _Exchange()
-
-
-class _Timed(io.RawIOBase):
-    """A socket's reading end that gives each read only what is left until the exchange's deadline."""
-
-    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
-        self._raw = raw
-        self._sock = sock
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - clock.monotonic()
-        if left <= 0:
-            raise TimeoutError("the deadline of the whole request has passed")
-        self._sock.settimeout(min(left, READ_SECONDS))
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._raw.close()
-            super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        raw = self.fp.detach()
-        self.fp = io.BufferedReader(_Timed(raw, sock, _exchange.deadline), CHUNK)
-
-    def begin(self) -> None:
-        super().begin()
-        if any(isinstance(defect, _MALFORMED) for defect in self.msg.defects):
-            raise MalformedHeaders("header lines that can't be read")
-
-
-class _Plain(HTTPConnection):
-    response_class = _Response
-
-    def connect(self) -> None:
-        _exchange.connected = True
-        super().connect()
-
-
-class _Secure(HTTPSConnection):
-    response_class = _Response
-
-    def connect(self) -> None:
-        _exchange.connected = True
-        super().connect()
-
-
-class _PlainPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Plain
-
-
-class _SecurePool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _Secure
 
 
 @dataclass(slots=True)
@@ -187,11 +96,18 @@ class Transport:
 
     @contextmanager
     def exchange(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        seconds: float,
+        silence: float | None = None,
     ) -> Iterator[Body]:
         """Send one request, once, to `target` (path and query below the base URL) and read its answer.
 
-        The whole of it, body included, must end within `seconds`. Raises PlatformUnreachable for no
+        The whole of it, body included, must end within `seconds`; `silence` is how long no byte may come
+        meanwhile, where that is less. Raises PlatformUnreachable for no
         answer, PlatformThrottled for unreadable headers, PlatformBroken for a body that ends early.
         """
         if not target.startswith("/"):
@@ -201,10 +117,12 @@ class Transport:
         # A connection kept open may be closed by the other side while the request is on its way. A GET can
         # be sent again; a POST can't, so whatever changes something gets a connection of its own.
         pool = self._pool if method in ("GET", "HEAD") else self._make_pool(1)
-        _exchange.deadline = clock.monotonic() + seconds
+        silence = min(silence or seconds, seconds)
+        current.deadline = clock.monotonic() + seconds
+        current.silence = silence
         response: urllib3.BaseHTTPResponse | None = None
         try:
-            response = self._begin(pool, method, target, headers, body, seconds)
+            response = self._begin(pool, method, target, headers, body, seconds, silence)
             with self._lock:
                 self._open.add(response)
             yield Body(response.status, response.headers, _length(response.headers), response)
@@ -238,11 +156,12 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes | None,
         seconds: float,
+        silence: float,
     ) -> urllib3.BaseHTTPResponse:
         """Send the request and read the answer's head."""
-        timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, seconds), read=min(READ_SECONDS, seconds))
+        timeout = urllib3.Timeout(connect=min(CONNECT_SECONDS, seconds), read=silence)
         while True:
-            _exchange.connected = False
+            current.connected = False
             try:
                 return pool.urlopen(
                     method,
@@ -259,14 +178,14 @@ class Transport:
                 )
             except urllib3.exceptions.ProtocolError as error:
                 # An old connection that the other side had closed meanwhile says nothing about the platform.
-                stale = not _exchange.connected and isinstance(_cause(error), ConnectionError)
+                stale = not current.connected and isinstance(_cause(error), ConnectionError)
                 if pool is not self._pool or not stale:
                     raise
 
     def _make_pool(self, connections: int) -> urllib3.HTTPConnectionPool:
         if self._context is None:
-            return _PlainPool(self._host, self._port, maxsize=connections, block=True)
-        return _SecurePool(self._host, self._port, maxsize=connections, block=True, ssl_context=self._context)
+            return PlainPool(self._host, self._port, maxsize=connections, block=True)
+        return SecurePool(self._host, self._port, maxsize=connections, block=True, ssl_context=self._context)
 
     @staticmethod
     def _finish(response: urllib3.BaseHTTPResponse) -> None:

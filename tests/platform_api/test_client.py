@@ -17,7 +17,7 @@ from integration.errors import (
     PlatformThrottled,
     PlatformUnreachable,
 )
-from integration.platform_api import transport
+from integration.platform_api import client, transport
 from integration.platform_api.budget import PEOPLE
 from integration.simulator import embed
 from tests.harness import wait_for
@@ -206,6 +206,21 @@ def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, mak
     with pytest.raises(PlatformUnreachable, match="in time"):
         platform.get("/cdrs", tries=1)
     assert 0.5 < time.monotonic() - begin < 2
+
+
+def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
+    server, make, monkeypatch, tmp_path
+):
+    def late(asked, reply):
+        server.stopping.wait(0.4)
+        reply.json({"message": "rung"})
+
+    server.routes["*"] = late
+    monkeypatch.setattr(client, "READ_SECONDS", 0.1)
+    platform = make(timeout=0.2)
+    assert platform.send("POST", "/leadcalls", {}, seconds=5).status == 200
+    with pytest.raises(PlatformUnreachable, match="in time"):
+        platform.download("/monitors/1.mp3", tmp_path / "1.mp3", seconds=5)
 
 
 def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch):
