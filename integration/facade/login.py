@@ -33,7 +33,10 @@ def public(asked: Asked, gatekeeper: Gatekeeper) -> Response:
     address = asked.request.remote_addr or ""
     house = asked.house.house
     try:
-        attempt = attempts.begin(house, "password", account, address) if guessing else None
+        # Nobody has shown anything yet: what is no guess counts, too, or strangers would use up our requests
+        # to the platform.
+        kind: attempts.Kind = "password" if guessing else "public"
+        attempt = attempts.begin(house, kind, account if guessing else None, address)
     except TooManyAttempts as error:
         raise Stop(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
     wrong = False
@@ -41,7 +44,7 @@ def public(asked: Asked, gatekeeper: Gatekeeper) -> Response:
         said = _ask(asked, body or None)
         wrong = 400 <= said.status < 500
     finally:
-        if attempt is not None and not wrong:
+        if guessing and not wrong:
             attempts.succeeded(house, attempt)
     if said.status == 200:
         told = _object(said.body)

@@ -1,4 +1,5 @@
-"""At most ten guesses of a password or key a minute, for each account and for each address.
+"""At most ten guesses of a password or key a minute, for each account and for each address; as many requests
+of strangers that the facade passes on.
 
 Kept on disk, so that a restart doesn't begin a new minute. Accounts that don't exist are counted like
 those that do. What was typed is stored hashed: people type passwords into the wrong field.
@@ -17,7 +18,8 @@ from integration import clock
 from integration.database import Database, Transaction
 from integration.errors import SwitchroomError
 
-Kind = Literal["password", "key", "setup"]
+Kind = Literal["password", "key", "setup", "public"]
+"""`public`: what is asked of the platform for strangers."""
 
 ALLOWED = 10
 WINDOW = 60.0

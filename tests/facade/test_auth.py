@@ -224,6 +224,21 @@ def test_a_login_is_counted_before_the_platform_is_asked(room: Room, status: int
     assert count() == left
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/registrations/abc"), ("POST", "/password"), ("POST", "/registrations")]
+)
+def test_strangers_have_little_passed_on(room: Room, method: str, path: str) -> None:
+    room.server.routes[room.base + path] = says({"message": "done"})
+    answers = [
+        room.client.open(room.base + path, method=method, json={} if method == "POST" else None).status_code
+        for _ in range(12)
+    ]
+    assert answers == [200] * 10 + [429] * 2
+    assert room.asked(path) == 10
+    room.server.routes[f"{room.base}/login"] = says({"user_token": ADMIN, "user_id": 1000009})
+    assert room.client.post(f"{room.base}/login", json={"email": "root@example.com"}).status_code == 200
+
+
 def test_a_second_factor_is_asked_for_as_the_platform_does(room: Room) -> None:
     room.server.routes[f"{room.base}/login"] = says(sample("response-login-202-2fa"), 202)
     answer = room.client.post(f"{room.base}/login", json={"email": "a@example.com", "password": "x"})
