@@ -28,7 +28,7 @@ from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.followup import follow_up
 from integration.house import journal
 from integration.mirror import accepted, records, walks, written
-from integration.mirror.upsert import delete_rows, upsert
+from integration.mirror.upsert import delete_rows, upsert, usable_key
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.transport import Answer
 
@@ -185,6 +185,9 @@ def _send(asked: Asked, body: bytes | None) -> Answer:
         except (StorageError, PlatformError) as error:
             # Done is done: the caller must not repeat it. The next walk brings it into the mirror.
             log.warning("%s %s was done but not noted in the mirror: %s", asked.method, asked.path, error)
+        except Exception:
+            # Nor must they because of a mistake of ours.
+            log.exception("%s %s was done but not noted in the mirror", asked.method, asked.path)
     return said
 
 
@@ -213,7 +216,7 @@ def _note(asked: Asked, said: Answer, body: bytes | None, asked_at: str) -> None
         return
     record = passing.record_in(said.body)
     if record is not None and _is_shaped(asked):
-        record = asked.house.platform.item(asked.target, who=PEOPLE)
+        record = asked.house.platform.item(f"/{target.collection}/{usable_key(target, record)}", who=PEOPLE)
     if record is not None:
         written.keep(asked.house.mirror, target, record, asked_at)
         return
@@ -221,13 +224,16 @@ def _note(asked: Asked, said: Answer, body: bytes | None, asked_at: str) -> None
 
 
 def _resource(asked: Asked) -> Resource | None:
-    """The mirrored collection that a write changes, by its path."""
-    if asked.path in ("/leadcalls", "/calls") or asked.path.startswith("/calls/"):
+    """The mirrored collection that a write changes, by its path: the collection's or a record's. What lies
+    below a record is another thing with other ids."""
+    if asked.path == "/leadcalls":
         return resource("calls")
-    for name in ("/".join(asked.path.strip("/").split("/")[:2]), asked.path.strip("/").split("/")[0]):
-        if name in COLLECTIONS:
-            found = resource(name)
-            return found if found.listed and found.table != "me" else None
+    parts = asked.path.strip("/").split("/")
+    for length in (2, 1):
+        if "/".join(parts[:length]) in COLLECTIONS:
+            found = resource("/".join(parts[:length]))
+            mirrored = found.listed and found.table != "me"
+            return found if mirrored and len(parts) <= length + 1 else None
     return None
 
 

@@ -13,6 +13,7 @@ import pytest
 from integration import clock
 from integration.catalogue import resource
 from integration.errors import StorageFull
+from integration.facade import writes
 from integration.facade.followup import follow_up
 from integration.house import keys
 from integration.mirror import accepted, records
@@ -119,6 +120,37 @@ def test_an_answer_with_include_is_not_stored_but_read_again_plainly(
     assert answer.status_code == 200
     assert answer.json["data"]["users"][0] == {"id": 1000001, "status": False}
     assert stored(room, "queues", 80001)["users"] == [1000001, 1000002]
+
+
+def test_a_new_record_with_include_is_read_again_by_its_own_path(room: Room, writer: dict[str, str]) -> None:
+    plain = {"id": 70009, "name": "Sales", "users": [1]}
+    shaped = {**plain, "users": [{"id": 1, "first_name": "Ann"}]}
+    room.server.routes[f"{room.base}/ringgroups"] = says({"data": shaped, "links": {}}, 201)
+    room.server.routes[f"{room.base}/ringgroups/70009"] = says({"data": plain, "links": {}})
+    answer = room.client.post(f"{room.base}/ringgroups?include=users", json={"name": "Sales"}, headers=writer)
+    assert answer.json["data"] == shaped
+    assert stored(room, "ringgroups", 70009) == plain
+
+
+def test_what_lies_below_a_record_is_no_record_of_its_collection(room: Room, writer: dict[str, str]) -> None:
+    room.server.routes[f"{room.base}/cdrs/1/remarks"] = says(
+        {"data": {"id": 5, "text": "x"}, "links": {}}, 201
+    )
+    assert (
+        room.client.post(f"{room.base}/cdrs/1/remarks", json={"text": "x"}, headers=writer).status_code == 201
+    )
+    assert stored(room, "cdrs", 5) is None
+
+
+def test_what_was_done_is_answered_even_after_a_mistake_of_ours(
+    room: Room, writer: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writes, "_note", lambda *_: 1 / 0)
+    room.server.routes[f"{room.base}/calls"] = says({"data": {"id": 7}, "links": {}}, 201)
+    headers = writer | {"Idempotency-Key": "once"}
+    for _ in range(2):
+        assert room.client.post(f"{room.base}/calls", json={"to": "1"}, headers=headers).status_code == 201
+    assert room.asked("/calls") == 1
 
 
 def test_deletes_by_ids_are_gone_from_the_facade_and_kept_in_the_table(
