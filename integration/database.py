@@ -43,6 +43,10 @@ CHECKPOINT_CHANGES = 1000
 """Commits that changed something, or changed rows, after which the log is copied into the database."""
 
 
+MAPPED = "PRAGMA mmap_size=268435456"
+"""Pages of 5,000 records are read a fifth faster from a mapped file; what was read stays in our memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What a commit changed: `number` rises by commit and is never used twice within one `epoch`."""
@@ -233,14 +237,17 @@ class Database:
     # --- reading -----------------------------------------------------------------------------------
 
     @contextmanager
-    def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+    def read(self, seconds: float | None = None, *, whole: bool = False) -> Iterator[sqlite3.Connection]:
         """A read-only connection with one consistent view of the database while the block runs.
 
         Rows are `sqlite3.Row`. A statement running longer than `seconds` (since the block began) is cut
-        with sqlite3.OperationalError 'interrupted'.
+        with sqlite3.OperationalError 'interrupted'. `whole`: a whole table will be read, whose pages need not
+        stay in our memory.
         """
         connection = self._reader()
         try:
+            if whole:
+                connection.execute("PRAGMA mmap_size=0")
             if seconds is not None:
                 deadline = clock.monotonic() + seconds
                 connection.set_progress_handler(lambda: int(clock.monotonic() > deadline), 10_000)
@@ -251,6 +258,8 @@ class Database:
                 connection.set_progress_handler(None, 0)
             if connection.in_transaction:
                 connection.rollback()
+            if whole:
+                connection.execute(MAPPED)
             if self._closed.is_set():
                 connection.close()
             else:
@@ -269,7 +278,7 @@ class Database:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA query_only=ON")
         connection.execute("PRAGMA busy_timeout=5000")
-        connection.execute("PRAGMA mmap_size=268435456")
+        connection.execute(MAPPED)
         if self._functions:
             self._functions(connection)
         return connection

@@ -40,7 +40,7 @@ def settle(parts: Parts, policy: Policy, tally: Tally) -> None:
     Raises nothing of the platform's: what could not be asked for stays as it is until the next walk.
     """
     resource = policy.resource
-    with parts.mirror.read() as connection:
+    with parts.mirror.read(whole=True) as connection:
         state = walks.state_of(connection, policy.collection)
         walked_from = state.walked_from
         if walked_from is None:
