@@ -289,8 +289,10 @@ def test_a_recording_plays_from_any_place(site, client, recording):
 def test_who_listened_is_kept(site, client, recording):
     client.get("/recordings/900.mp3")
     with site.house.read() as connection:
-        rows = connection.execute("SELECT what, about FROM audit WHERE what LIKE 'listened%'").fetchall()
-    assert [tuple(row) for row in rows] == [("listened to recording", "900")]
+        rows = connection.execute(
+            "SELECT what, about, address FROM audit WHERE what LIKE 'listened%'"
+        ).fetchall()
+    assert [tuple(row) for row in rows] == [("listened to recording", "900", "127.0.0.1")]
 
 
 def test_listening_needs_the_right_and_reaches_no_further_than_the_calls_one_sees(own_calls_only, tmp_path):

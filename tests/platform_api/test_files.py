@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from integration import durable
 from integration.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
 from integration.platform_api import files, formats
 
@@ -168,8 +169,8 @@ def test_a_symbolic_link_leads_the_bytes_nowhere(server, fetch, tmp_path):
 
 def test_a_new_folders_name_is_made_durable_in_its_parent(server, fetch, monkeypatch):
     synced = []
-    real = files._sync_folder
-    monkeypatch.setattr(files, "_sync_folder", lambda folder: (synced.append(folder), real(folder)))
+    real = durable.sync
+    monkeypatch.setattr(durable, "sync", lambda folder: (synced.append(folder), real(folder)))
     server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
     fetch()
     base = fetch.folder
