@@ -15,8 +15,8 @@ from integration.alerts.send import SendingFailed, send
 from integration.alerts.watch import configured
 from integration.context import this_house
 from integration.dashboard import shell
-from integration.dashboard.guard import current_person, needs
-from integration.house import alert_log, alert_rules, audit
+from integration.dashboard.guard import audited, current_person, needs
+from integration.house import alert_log, alert_rules
 from integration.house.alert_log import Line
 from integration.house.alert_rules import Rule
 from integration.house.refused import Refused
@@ -54,7 +54,7 @@ def save() -> Response | tuple[str, int]:
         alert_rules.save(this_house().house, wanted)
     except Refused as refusal:
         return _page(wanted, refused=str(refusal)), 400
-    _note("alert rule changed" if number else "alert rule added", f"{wanted.name}, {wanted.condition}")
+    audited("alert rule changed" if number else "alert rule added", f"{wanted.name}, {wanted.condition}")
     return _home("saved")
 
 
@@ -84,7 +84,7 @@ def test(number: int) -> str:
     told = messages.lines(house.settings, rule, "test", [messages.test_finding(rule)], clock.now())
     made = [_tested(line, rule) for line in told]
     house.house.write(lambda tx: alert_log.add(tx, made))
-    _note("alert rule tested", rule.name)
+    audited("alert rule tested", rule.name)
     return _page(_asked_rule(), tested=made)
 
 
@@ -199,17 +199,13 @@ def _deed(work: Callable[[], str], what: str, said: str) -> Response | tuple[str
     except Refused as refusal:
         return _page(None, refused=str(refusal)), 400
     this_house().mirror.write(lambda tx: tx.announce("alert", 0))
-    _note(what, name)
+    audited(what, name)
     return _home(said)
 
 
 def _whole(name: str, otherwise: int) -> int:
     text = request.form.get(name, "").strip()
     return int(text) if text.isdecimal() and len(text) <= 9 else -1 if text else otherwise
-
-
-def _note(what: str, about: str) -> None:
-    audit.record(this_house().house, current_person().email, what, about, address=request.remote_addr or "")
 
 
 def _home(said: str) -> Response:

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from integration.context import this_house
 from integration.dashboard import actions, replies, shell, through, timeline
-from integration.dashboard.guard import current_person, needs
+from integration.dashboard.guard import audited, current_person, needs
 from integration.dashboard.through import Said
 from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
@@ -175,7 +175,7 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
         abort(404, f"The platform has none: {error}")
     except PlatformError as error:
         abort(503, f"It could not be fetched from the platform: {error}")
-    audit.record(house.house, current_person().email, f"read {kind}", str(record))
+    audited(f"read {kind}", str(record))
     return send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=path.name)
 
 
@@ -192,5 +192,5 @@ def _play(kind: Kind, number: int, there: bool, user: int | None) -> Response:
         abort(503, f"The file could not be fetched from the platform: {error}")
     if request.range is None or request.range.ranges[0][0] == 0:
         # A player asks for many ranges; the first of them is the listening.
-        audit.record(house.house, current_person().email, f"listened to {kind}", str(number))
+        audited(f"listened to {kind}", str(number))
     return send_file(path, mimetype="audio/mpeg", conditional=True, download_name=f"{kind}-{number}.mp3")

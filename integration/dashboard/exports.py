@@ -18,7 +18,7 @@ from werkzeug.wrappers import Response
 from integration import clock
 from integration.context import this_house
 from integration.dashboard import schedule_form, shell
-from integration.dashboard.guard import current_person, needs
+from integration.dashboard.guard import audited, current_person, needs
 from integration.exports import asking, delivery, overview, owing, rights
 from integration.exports.asking import NoSuchExport
 from integration.exports.callers import owner_name
@@ -27,7 +27,7 @@ from integration.exports.presets import PRESETS
 from integration.exports.rights import NotAllowed
 from integration.exports.routes import asked_for
 from integration.exports.schedules import WAKE
-from integration.house import audit, column_sets, export_deliveries, export_schedules, prepared_exports, views
+from integration.house import column_sets, export_deliveries, export_schedules, prepared_exports, views
 from integration.house.export_schedules import Schedule
 from integration.house.prepared_exports import Prepared
 from integration.house.refused import Refused
@@ -219,7 +219,7 @@ def _known(number: int) -> Schedule:
 
 def _note(what: str, schedule: Schedule) -> None:
     about = f"{schedule.name}: {schedule.export}.{schedule.form} to {schedule.target} {schedule.shown_place}"
-    audit.record(this_house().house, current_person().email, what, about, address=request.remote_addr or "")
+    audited(what, about)
 
 
 def _wake() -> None:

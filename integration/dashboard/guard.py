@@ -16,11 +16,12 @@ from urllib.parse import urlencode
 
 from flask import Flask, Response, g, jsonify, make_response, redirect, render_template, request
 
+from integration.context import this_house
 from integration.dashboard import security
 from integration.dashboard.roles import AgentsSee, visibility
 from integration.database import Database
 from integration.errors import error_body
-from integration.house import people, sessions
+from integration.house import audit, people, sessions
 from integration.house.people import Person
 from integration.live.stream import Viewer
 
@@ -130,6 +131,12 @@ def current_person() -> Person:
     if not isinstance(person, Person):
         raise RuntimeError(f"{request.endpoint} asks who is logged in, but demands no login")
     return person
+
+
+def audited(what: str, about: str = "") -> None:
+    """Keep in the audit what the person who is logged in has done, and from where."""
+    house = this_house().house
+    audit.record(house, current_person().email, what, about, address=request.remote_addr or "")
 
 
 def csrf_token() -> str:

@@ -14,10 +14,10 @@ from integration import clock
 from integration.context import this_house
 from integration.dashboard import formats, replies, shell, through
 from integration.dashboard.actions import dialled
-from integration.dashboard.guard import current_person, needs
+from integration.dashboard.guard import audited, current_person, needs
 from integration.dashboard.through import Said
 from integration.errors import PlatformError, PlatformRefused
-from integration.house import audit, seen
+from integration.house import seen
 from integration.mirror import faxes, messages
 
 blueprint = Blueprint("messages", __name__)
@@ -69,7 +69,7 @@ def fax(number: int) -> Response:
         abort(404)
     except PlatformError as error:
         abort(503, f"The fax could not be fetched from the platform: {error}")
-    audit.record(this_house().house, current_person().email, "read fax", str(number))
+    audited("read fax", str(number))
     return send_file(path, mimetype="application/pdf", as_attachment=True, download_name=f"fax-{number}.pdf")
 
 

@@ -10,8 +10,8 @@ from werkzeug.wrappers import Response
 
 from integration.context import this_house
 from integration.dashboard import shell
-from integration.dashboard.guard import current_person, needs
-from integration.house import audit, callbacks
+from integration.dashboard.guard import audited, current_person, needs
+from integration.house import callbacks
 from integration.mirror import history, live
 
 blueprint = Blueprint("missed", __name__)
@@ -93,7 +93,7 @@ def _done(number: int, action: str, found: object, after: dict[str, Any] | None 
     if not found:
         abort(404)
     house = this_house()
-    audit.record(house.house, current_person().email, f"call-back {action}", f"item {number}")
+    audited(f"call-back {action}", f"item {number}")
     # Other pages that are open take it from the stream of changes, which is the mirror's.
     house.mirror.write(lambda tx: tx.announce("callback", number, {"done": action}))
     if request.form.get("state") == "closed":

@@ -15,7 +15,7 @@ from flask import Blueprint, Response, redirect, request
 from integration import catalogue
 from integration.context import this_house
 from integration.dashboard import shell
-from integration.dashboard.guard import current_person, needs
+from integration.dashboard.guard import audited, needs
 from integration.errors import SwitchroomError
 from integration.house import audit, keys, people, setup_links, wallboards
 from integration.house.refused import Refused
@@ -71,10 +71,6 @@ def _hook() -> dict[str, Any]:
     }
 
 
-def note(what: str, about: str = "") -> None:
-    audit.record(this_house().house, current_person().email, what, about, address=request.remote_addr or "")
-
-
 def administers(view: Callable[..., Any]) -> Callable[..., Any]:
     """A view for administrators; what house.db refuses is said on the page, with nothing done."""
 
@@ -125,7 +121,7 @@ def add_key() -> str:
         user_id(),
         taken=keys.platform_users(house.mirror.path),
     )
-    note("key added", f"{name}, {scope}, {key_id}")
+    audited("key added", f"{name}, {scope}, {key_id}")
     return page(secret=f"{key_id}:{secret}", secret_for=name)
 
 
@@ -137,7 +133,7 @@ def revoke_key(number: int) -> Response:
     if name is None:
         raise Refused("this key was revoked already")
     keys.revoke(house, name)
-    note("key revoked", name)
+    audited("key revoked", name)
     return home("revoked", "keys")
 
 
@@ -149,14 +145,14 @@ def add_wallboard() -> str:
     token = wallboards.add(
         house.house, name, level=_whole("level", 80), wait=_whole("wait", 60), missed=_whole("missed", 0)
     )
-    note("wallboard added", name)
+    audited("wallboard added", name)
     return page(wall=f"{setup_links.base_url(house.settings).rstrip('/')}/wall/{token}", wall_for=name)
 
 
 @blueprint.post("/wallboards/<int:number>/revoke")
 @administers
 def revoke_wallboard(number: int) -> Response:
-    note("wallboard revoked", wallboards.revoke(this_house().house, number))
+    audited("wallboard revoked", wallboards.revoke(this_house().house, number))
     return home("revoked", "wallboards")
 
 
@@ -200,12 +196,12 @@ def _with_secret(deed: Callable[[Any], None], what: str) -> None:
         raise
     except SwitchroomError as error:
         raise Refused(str(error)) from error
-    note(what)
+    audited(what)
 
 
 @blueprint.get("/audit")
 @administers
-def audited() -> str:
+def shown_audit() -> str:
     before = request.args.get("before", "")
     found = audit.newest(
         this_house().house,

@@ -8,7 +8,8 @@ from flask import Blueprint, Response, abort, redirect, request
 
 from integration.context import this_house
 from integration.dashboard import shell
-from integration.dashboard.settings import SAID, administers, home, note, page, user_id
+from integration.dashboard.guard import audited
+from integration.dashboard.settings import SAID, administers, home, page, user_id
 from integration.house import people, sessions, setup_links
 from integration.house.refused import Refused
 from integration.mirror import history
@@ -26,7 +27,7 @@ def add_person() -> str:
         request.form.get("role", "viewer"),
         platform_user_id=user_id(),
     )
-    note("user added", f"{person.email}, {person.role}")
+    audited("user added", f"{person.email}, {person.role}")
     return page(link=_link(person), link_for=person.email)
 
 
@@ -49,7 +50,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
     except Refused as refusal:
         return _person_page(_known(number), refused=str(refusal)), 400
     may = ", ".join(sorted(changed.rights)) or "nothing more"
-    note("user changed", f"{changed.email}, {changed.role}, may {may}")
+    audited("user changed", f"{changed.email}, {changed.role}, may {may}")
     return home("changed", "people")
 
 
@@ -58,7 +59,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
 def reset_person(number: int) -> str:
     known = _known(number)
     link = _link(known)
-    note("set-up link made", known.email)
+    audited("set-up link made", known.email)
     return page(link=link, link_for=known.email)
 
 
@@ -67,7 +68,7 @@ def reset_person(number: int) -> str:
 def remove_person(number: int) -> Response:
     known = _known(number)
     people.remove(this_house().house, known.email)
-    note("user removed", known.email)
+    audited("user removed", known.email)
     return home("removed", "people")
 
 
@@ -83,7 +84,7 @@ def end_session(number: int) -> Response:
         sessions.revoke(house, int(one))
     else:
         sessions.revoke_all(house, known.id)
-    note("logged out", known.email)
+    audited("logged out", known.email)
     return redirect(f"/settings/people/{known.id}?said=ended", 303)  # type: ignore[return-value]
 
 
