@@ -11,8 +11,11 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 import trustme
+from hypothesis import HealthCheck
+from playwright.sync_api import expect
 
 from tests import sparing
 from tests.harness import Product, Simulator
@@ -34,7 +37,16 @@ CHROMIUM_ARGUMENTS = [
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery staple"
 
 
+hypothesis.settings.register_profile(
+    # What is slow is the machine; and a fixture that is shared by examples is meant to be.
+    "ours",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+
 def pytest_configure() -> None:
+    hypothesis.settings.load_profile("ours")
     sparing.install()
 
 
@@ -163,6 +175,8 @@ def browser_type_launch_args(browser_type_launch_args):
             "the browser tests need Debian's Chromium: sudo apt install chromium-headless-shell",
             pytrace=False,
         )
+    # A safety net, not a measure: a page may be slow where much else is at work.
+    expect.set_options(timeout=30_000)
     return {
         **browser_type_launch_args,
         "executable_path": CHROMIUM,

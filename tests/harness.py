@@ -31,7 +31,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(condition: Callable[[], Any], what: str, seconds: float = 20) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Ask again until `condition` gives something true. Raises TimeoutError naming `what`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
@@ -94,7 +94,7 @@ class Process:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def line(self, prefix: str, seconds: float = 30) -> str:
+    def line(self, prefix: str, seconds: float = 60) -> str:
         """The rest of the first line that begins with `prefix`, once it was printed."""
 
         def found() -> list[str]:
@@ -104,12 +104,12 @@ class Process:
 
         return str(wait_for(found, f"a line {prefix!r}", seconds)[0])
 
-    def stop(self, seconds: float = 15) -> int:
+    def stop(self, seconds: float = 30) -> int:
         """SIGTERM, then the exit status. Raises subprocess.TimeoutExpired when it does not end."""
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
         status = self.popen.wait(seconds)
-        self._reader.join(5)
+        self._reader.join(30)
         return status
 
     def kill(self) -> None:
@@ -118,7 +118,7 @@ class Process:
                 os.kill(child, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        self.popen.wait(10)
+        self.popen.wait(30)
 
 
 class Client:
@@ -135,10 +135,10 @@ class Client:
         connection: http.client.HTTPConnection
         if self.secure:
             connection = http.client.HTTPSConnection(
-                self.host or "", self.port, timeout=20, context=self.context
+                self.host or "", self.port, timeout=60, context=self.context
             )
         else:
-            connection = http.client.HTTPConnection(self.host or "", self.port, timeout=20)
+            connection = http.client.HTTPConnection(self.host or "", self.port, timeout=60)
         try:
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()
@@ -209,7 +209,7 @@ class Product(Process):
         super().__init__([sys.executable, *program, "serve"], environment)
         self.ready()
 
-    def ready(self, seconds: float = 20) -> None:
+    def ready(self, seconds: float = 60) -> None:
         """Wait until `/readyz` is 200."""
 
         def ok() -> bool:

@@ -39,7 +39,6 @@ def test_a_newcomer_finds_a_record_filters_and_follows_its_links(site, office, b
     context = browser.new_context(java_script_enabled=script)
     log_in(site, context)
     page, problems = context.new_page(), []
-    page.set_default_timeout(10_000)
     watch(page, problems)
     page.goto(site.url)
     page.get_by_role("link", name="Account").click()

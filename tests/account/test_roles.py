@@ -35,7 +35,7 @@ def test_each_role_opens_what_is_meant_for_it_and_nothing_else(site, fill, role)
 
 def test_nobody_enters_without_a_login(site):
     for path in ("/account", "/account/users", "/account/users/1", "/account/me"):
-        answer = requests.get(site.url + path, allow_redirects=False, timeout=10)
+        answer = requests.get(site.url + path, allow_redirects=False, timeout=30)
         assert answer.status_code in (302, 401), path
 
 

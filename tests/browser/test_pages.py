@@ -196,7 +196,7 @@ def test_a_page_that_was_left_behind_loads_itself_again(browse, site, page):
     site.call(1, ago(10), state="talking", outcome=None)
     browse("/")
     site.call(2, ago(5), state="ringing", outcome=None)  # without being announced
-    expect(page.locator("#call-2")).to_be_visible(timeout=15_000)
+    expect(page.locator("#call-2")).to_be_visible(timeout=30_000)
 
 
 def test_names_from_outside_are_text_in_live_rows(browse, site, page):

@@ -69,7 +69,7 @@ def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(browse, 
             subscription._close()
     ring(site, 42)
     page.unroute("**/live/stream**")
-    expect(page.locator("#call-42")).to_be_visible(timeout=20_000)
+    expect(page.locator("#call-42")).to_be_visible(timeout=30_000)
     assert all("ERR_FAILED" in one for one in problems)
     problems.clear()
 
@@ -96,7 +96,7 @@ def test_a_page_outlives_a_restart_of_the_server_without_being_loaded_again(tmp_
         page.get_by_label("E-mail").fill("a@example.com")
         page.get_by_label("Password").fill(PASSWORD)
         page.get_by_role("button", name="Log in").click()
-        expect(page.locator(told(901))).to_be_visible(timeout=15_000)
+        expect(page.locator(told(901))).to_be_visible(timeout=30_000)
         page.evaluate("window.stillHere = true")
         product.stop()
         product = Product(tmp_path / "data", port=product.port)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.mirror.calls.facts import CallEvent
@@ -126,7 +126,7 @@ def webhooks(draw: st.DrawFn) -> CallEvent:
 
 
 @given(st.lists(webhooks(), max_size=12, unique_by=lambda told: (told.event_id, told.doc)), st.randoms())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_set_of_events_has_one_meaning(told: list[CallEvent], chance: random.Random) -> None:
     expected = compute(told)
     order = list(told)
@@ -138,7 +138,7 @@ def test_any_set_of_events_has_one_meaning(told: list[CallEvent], chance: random
     st.lists(webhooks(), min_size=2, max_size=8, unique_by=lambda told: (told.event_id, told.doc)),
     st.randoms(),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_the_mirror_holds_that_meaning_whatever_the_order(
     office: Office, told: list[CallEvent], chance: random.Random
 ) -> None:

@@ -42,7 +42,7 @@ class Home:
         """Store so many webhooks, durably, and apply none."""
         inbox = Inbox(self.data_dir / "inbox.db")
         for answer in [inbox.receive(webhook(n)) for n in range(number)]:
-            answer.result(10)
+            answer.result(30)
         inbox.close()
 
     def record(self, number: int, content: bytes, kind: str = "recording") -> Path:

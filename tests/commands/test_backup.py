@@ -33,7 +33,7 @@ def test_the_copy_holds_everything_acknowledged_before_it_began_under_load(home,
         while not stop.is_set():
             answers = [inbox.receive(webhook(number + n)) for n in range(20)]
             for n, answer in enumerate(answers):
-                assert answer.result(10) == "stored"
+                assert answer.result(30) == "stored"
                 acknowledged.append(f"test.{number + n}")
             number += 20
 
@@ -64,7 +64,7 @@ def test_the_mirror_in_a_copy_never_knows_webhooks_that_its_inbox_lacks(home, tm
     numbers = iter(range(1_000_000))
 
     def arrive_and_apply(*_):
-        inbox.receive(webhook(next(numbers))).result(10)
+        inbox.receive(webhook(next(numbers))).result(30)
         ((seq,),) = ask(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
         mirror.write(lambda tx: tx.execute("INSERT INTO _applied VALUES (?, 'done')", (seq,)))
 
@@ -153,7 +153,7 @@ def test_a_failed_backup_leaves_nothing_and_the_next_clears_what_a_killed_one_le
 
     killed = multiprocessing.get_context("fork").Process(target=backup.make, args=(home.data_dir, dest, kill))
     killed.start()
-    killed.join(20)
+    killed.join(30)
     assert killed.exitcode == 9
     assert len(list(dest.iterdir())) == 2
     with pytest.raises(SwitchroomError, match="went away"):
@@ -303,7 +303,7 @@ class TestRestore:
     def test_webhooks_stored_after_a_restore_are_new_to_the_mirror(self, home, taken):
         restore(taken, home.data_dir, replace=True)
         inbox = Inbox(home.data_dir / "inbox.db")
-        inbox.receive(webhook(999)).result(10)
+        inbox.receive(webhook(999)).result(30)
         ((seq,),) = ask(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
         assert seq in inbox.unapplied(home.data_dir / "mirror.db")
         inbox.close()

@@ -36,7 +36,7 @@ class Counts:
 def inbox(tmp_path):
     inbox = Inbox(tmp_path / "inbox.db")
     for number in range(10):
-        inbox.receive(webhook(number)).result(10)
+        inbox.receive(webhook(number)).result(30)
     inbox.mark([(3, "failed", "no"), (8, "failed", "no"), (5, "unknown", None)])
     with sqlite3.connect(tmp_path / "inbox.db") as connection:
         connection.execute("UPDATE inbox SET received_at = '2026-03-01 12:00:00' WHERE seq <= 6")

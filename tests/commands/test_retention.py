@@ -149,7 +149,7 @@ def test_a_call_goes_with_all_that_was_told_of_it(keeping):
     for number, days in ((1, OLD), (2, NEW)):
         for event in ("call.ringing", "call.hangup"):
             told = json.loads(webhook(number)) | {"id": f"{number} {event}", "event_name": event}
-            kept.inbox.receive(json.dumps(told | {"event_time": at(days)}).encode()).result(10)
+            kept.inbox.receive(json.dumps(told | {"event_time": at(days)}).encode()).result(30)
         kept.put("cdrs", number, days, live_id=4_300_000_000 + number, src="442079460001", duration=5)
     applier.run()
     # An ended call has its end by its CDR.
@@ -230,7 +230,7 @@ def test_a_message_that_only_a_webhook_told_goes_too(keeping):
             "to_no": "442079460002",
             "text": f"text {number}",
         }
-        kept.inbox.receive(json.dumps(told).encode()).result(10)
+        kept.inbox.receive(json.dumps(told).encode()).result(30)
     kept.put(
         "sms", 7, OLD, **{"from": "447700900101", "to": "442079460002", "message": "text 1", "type": "I"}
     )
@@ -243,7 +243,7 @@ def test_a_message_that_only_a_webhook_told_goes_too(keeping):
 def test_webhooks_go_from_the_old_end_and_never_unapplied(keeping, monkeypatch):
     kept = keeping(inbox_days=LIMIT)
     for number in range(5):
-        kept.inbox.receive(webhook(number)).result(10)
+        kept.inbox.receive(webhook(number)).result(30)
 
     def put(tx):
         tx.execute("UPDATE inbox SET received_at = ?, status = 'done' WHERE seq <= 3", (at(OLD),))

@@ -149,11 +149,11 @@ def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, 
 
     def hold(*_):
         told.set()
-        assert go_on.wait(10)
+        assert go_on.wait(30)
 
     manual = threading.Thread(target=backup.make, args=(home.data_dir, home.folder / "manual", hold))
     manual.start()
-    assert told.wait(10)
+    assert told.wait(30)
     rotation.look()
     assert names(home) == []
     with pytest.raises(SwitchroomError, match="another backup of it is under way"):

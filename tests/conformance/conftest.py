@@ -90,14 +90,14 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
     requests.post(
         f"{simulator.control}/webhook",
         json={"url": f"http://127.0.0.1:{port}/webhooks/{secret}"},
-        timeout=10,
+        timeout=30,
     ).raise_for_status()
     try:
         wait_for(lambda: _complete(product), "every collection read", 60)
         yield product, client
     finally:
         server.shutdown()
-        serving.join(10)
+        serving.join(30)
         server.server_close()
         product.stop()
 
@@ -152,7 +152,7 @@ class Held:
             arrived = threading.Event()
             # Behind everything that was due until now.
             simulator.machine.traffic.at(self._now, lambda _, arrived=arrived: arrived.set())
-            assert arrived.wait(10), simulator.machine.traffic.error
+            assert arrived.wait(30), simulator.machine.traffic.error
 
 
 @dataclass

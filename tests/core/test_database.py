@@ -48,11 +48,11 @@ def test_one_failing_job_takes_no_other_of_its_group_with_it(db):
     first = db.submit(lambda tx: hold.wait(10))
     good, bad, also_good = db.submit(add("a")), db.submit(add(None)), db.submit(add("b"))
     hold.set()
-    first.result(10)
-    good.result(10)
-    also_good.result(10)
+    first.result(30)
+    good.result(30)
+    also_good.result(30)
     with pytest.raises(sqlite3.IntegrityError):
-        bad.result(10)
+        bad.result(30)
     assert notes(db.path) == ["a", "b"]
 
 
@@ -70,10 +70,10 @@ def test_items_that_queue_up_side_by_side_are_done_together_and_one_at_fault_is_
     db.submit(add("between"))
     after = [db.gather(together, text) for text in ("c", None, "d")]
     hold.set()
-    assert [future.result(10) for future in before] == ["kept a", "kept b"]
-    assert [after[0].result(10), after[2].result(10)] == ["kept c", "kept d"]
+    assert [future.result(30) for future in before] == ["kept a", "kept b"]
+    assert [after[0].result(30), after[2].result(30)] == ["kept c", "kept d"]
     with pytest.raises(sqlite3.IntegrityError):
-        after[1].result(10)
+        after[1].result(30)
     assert calls == [["a", "b"], ["c", None, "d"], ["c"], [None], ["d"]]
     assert notes(db.path) == ["a", "b", "between", "c", "d"]
 
@@ -90,7 +90,7 @@ def test_many_writers_share_commits(db):
     futures = [db.submit(job) for _ in range(60)]
     hold.set()
     for future in futures:
-        future.result(10)
+        future.result(30)
     assert len(notes(db.path)) == 60
     assert len(transactions) <= 3
 
@@ -111,9 +111,9 @@ def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
     db.submit(lambda tx: hold.wait(10))
     good, bad = db.submit(announce), db.submit(announce_and_fail)
     hold.set()
-    assert good.result(10) == 1
+    assert good.result(30) == 1
     with pytest.raises(ValueError):
-        bad.result(10)
+        bad.result(30)
     assert [(change.number, change.key, seen) for change, seen in heard] == [(1, "7", ["told"])]
 
 
@@ -217,7 +217,7 @@ def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_d
         db.write(add("and on"))
         assert broken.empty()
     else:
-        assert str(broken.get(timeout=10)) == "the disk failed"
+        assert str(broken.get(timeout=30)) == "the disk failed"
         with pytest.raises(StorageError):
             db.write(add("refused"))
     db.close()
@@ -233,7 +233,7 @@ def test_a_closed_database_says_so(tmp_path):
     queued = [closed.submit(add(str(number))) for number in range(50)]
     closed.close()
     for future in queued:
-        future.result(1)
+        future.result(30)
     with pytest.raises(StorageError, match="closed"):
         closed.write(add("late"))
     assert len(notes(closed.path)) == 50
@@ -252,8 +252,8 @@ def test_what_is_queued_while_the_database_closes_is_answered(tmp_path, monkeypa
 
     monkeypatch.setattr(database, "_Job", slow)
     future = closing.submit(add("late"))
-    closer.join(10)
-    assert future.exception(5) is None
+    closer.join(30)
+    assert future.exception(30) is None
 
 
 def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, monkeypatch):

@@ -319,7 +319,7 @@ def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(site, client, misse
 def test_the_system_page_tells_what_is_old_incomplete_or_broken(site, client):
     site.put("_walks", collection="cdrs", last_success_at=ago(100), total=5, complete_at=ago(200))
     site.put("_walks", collection="sms", last_error="HTTP 500 <oops>", last_error_at=ago(5), failures=3)
-    site.inbox.receive(b"not json").result(5)
+    site.inbox.receive(b"not json").result(30)
     site.call(1, ago(600), sources="cdr")
     page = client.get("/system")
     words = text(page)
@@ -333,7 +333,7 @@ def test_the_system_page_tells_what_is_old_incomplete_or_broken(site, client):
 def test_silent_webhooks_are_pointed_out(site, client):
     site.call(1, ago(600), sources="cdr")
     assert "no webhook told of it" in text(client.get("/system"))
-    site.inbox.receive(b'{"id": "t.1", "event_name": "call.ringing"}').result(5)
+    site.inbox.receive(b'{"id": "t.1", "event_name": "call.ringing"}').result(30)
     assert "no webhook told of it" not in text(client.get("/system"))
 
 

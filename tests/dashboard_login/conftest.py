@@ -51,10 +51,10 @@ class Browser:
     http: requests.Session = field(default_factory=requests.Session)
 
     def get(self, path: str, **kw: object) -> requests.Response:
-        return self.http.get(self.base + path, allow_redirects=False, timeout=10, **kw)  # type: ignore[arg-type]
+        return self.http.get(self.base + path, allow_redirects=False, timeout=30, **kw)  # type: ignore[arg-type]
 
     def post(self, path: str, data: dict[str, str] | None = None, **kw: object) -> requests.Response:
-        return self.http.post(self.base + path, data, allow_redirects=False, timeout=10, **kw)  # type: ignore[arg-type]
+        return self.http.post(self.base + path, data, allow_redirects=False, timeout=30, **kw)  # type: ignore[arg-type]
 
     def log_in(self, email: str = "ann@example.com", password: str = GOOD, **more: str) -> requests.Response:
         form = Fields(self.get("/login").text).values

@@ -105,14 +105,14 @@ def test_no_unsafe_route_works_without_the_proof_of_its_page(product: factory.Pr
         browser = Browser(base)
         assert browser.log_in().status_code == 303
         for method, rule in unsafe:
-            answer = browser.http.request(method, base + example(rule), allow_redirects=False, timeout=10)
+            answer = browser.http.request(method, base + example(rule), allow_redirects=False, timeout=30)
             assert answer.status_code == 403, f"{method} {rule}"
             foreign = browser.http.request(
                 method,
                 base + example(rule),
                 headers={"X-CSRF-Token": "0" * 64, "Origin": "https://evil.example"},
                 allow_redirects=False,
-                timeout=10,
+                timeout=30,
             )
             assert foreign.status_code == 403, f"{method} {rule}"
 

@@ -22,7 +22,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND
 def raw(base: str, method: str, target: str) -> int:
     """The status of a request whose target no client has tidied up."""
     parts = urlsplit(base)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
         lines = (
             f"{method} {target} HTTP/1.1",
             f"Host: {parts.netloc}",
@@ -94,7 +94,7 @@ def test_what_is_not_there_is_told_to_those_inside_only(site: Site, inside: Brow
 
 def test_the_login_is_demanded_before_the_body_is_read(site: Site) -> None:
     parts = urlsplit(site.base)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as connection:
         connection.sendall(b"POST /notes HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
         assert b" 401 " in connection.makefile("rb").readline()
 
@@ -103,7 +103,7 @@ def test_the_login_is_demanded_before_the_body_is_read(site: Site) -> None:
 def test_an_unsafe_request_needs_the_token(inside: Browser, method: str) -> None:
     def ask(headers: dict[str, str] | None = None, data: dict[str, str] | None = None) -> int:
         return inside.http.request(
-            method, inside.base + "/notes", headers=headers, data=data, timeout=10
+            method, inside.base + "/notes", headers=headers, data=data, timeout=30
         ).status_code
 
     right = inside.token
@@ -238,14 +238,14 @@ FORWARDED = {
 
 
 def log_in_through_proxy(base: str) -> requests.Response:
-    form = requests.get(base + "/login", headers=FORWARDED, timeout=10)
+    form = requests.get(base + "/login", headers=FORWARDED, timeout=30)
     cookie = form.headers["Set-Cookie"].split(";")[0]
     return requests.post(
         base + "/login",
         {**Fields(form.text).values, "email": "ann@example.com", "password": GOOD},
         headers={**FORWARDED, "Cookie": cookie, "Origin": "https://switchroom.example.com"},
         allow_redirects=False,
-        timeout=10,
+        timeout=30,
     )
 
 
@@ -286,7 +286,7 @@ def test_a_trusted_proxys_word_is_taken(proxied: str, house: Database) -> None:
 
 
 def test_a_strangers_forwarded_headers_are_ignored(site: Site) -> None:
-    form = requests.get(site.base + "/login", headers=FORWARDED, timeout=10)
+    form = requests.get(site.base + "/login", headers=FORWARDED, timeout=30)
     assert form.headers["Set-Cookie"].startswith("session=")
     assert "Strict-Transport-Security" not in form.headers
     browser = site.browser()
@@ -304,7 +304,7 @@ def test_a_plain_cookie_is_not_taken_under_https(proxied: str, house: Database) 
             proxied + "/",
             headers={**FORWARDED, "Cookie": f"{name}={token}"},
             allow_redirects=False,
-            timeout=10,
+            timeout=30,
         )
         assert answer.status_code == status
 

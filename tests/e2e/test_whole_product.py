@@ -29,7 +29,7 @@ def test_a_call_is_seen_in_the_browser_while_it_happens_and_when_it_is_over(whol
     made = whole.script("plain_answered", talk_seconds=3, ring_seconds=1)
     root = made["root_call_id"]
     row = page.locator(f"[data-call='{root}']")
-    expect(row).to_contain_text("Talking", timeout=10_000)
+    expect(row).to_contain_text("Talking", timeout=30_000)
     wait_for(
         lambda: rows(
             whole.product.data_dir / "mirror.db",

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 from flask import Flask
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.dashboard import calls_view as page
@@ -196,7 +196,7 @@ CALL = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.lists(CALL, max_size=12), FILTERS)
 def test_any_filter_exports_the_rows_of_the_screen_in_its_order(site, records, args):
     site.mirror.write(lambda tx: tx.execute("DELETE FROM _calls"))

@@ -86,7 +86,7 @@ def guarded(value: Any) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.fixed_dictionaries({"src": CELL, "src_name": CELL, "duration": CELL, "extra": EXTRA}),

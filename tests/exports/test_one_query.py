@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 from flask import Flask
 from flask.testing import FlaskClient
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.catalogue import resource
@@ -67,7 +67,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10)
 @given(RECORDS)
 def test_a_users_cdrs_are_the_same_file_and_the_same_rows_everywhere(
     site: Site, client: FlaskClient, records: list[dict[str, Any]]

@@ -77,7 +77,7 @@ def row_of(record: dict[str, Any], zone: str | None) -> list[Any]:
     ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(RECORD, st.none() | MOMENTS, st.integers(0, 90_000)), max_size=10),
     st.lists(CONDITION, max_size=2),
@@ -138,7 +138,7 @@ def written(cell: Any) -> str:
     return str(cell) if isinstance(cell, int | float) else guarded(cell)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(MOMENTS, min_size=1, max_size=6), ZONES)
 def test_a_workbook_shows_the_moments_of_the_zone(moments: list[str], zone: str | None) -> None:
     table = collection_at(":memory:", CALLS, [{"id": n, "calldate": at} for n, at in enumerate(moments, 1)])

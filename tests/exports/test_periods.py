@@ -52,7 +52,7 @@ def test_keys_and_words() -> None:
     assert month.words == "December 2026"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(EVERY),
     st.sampled_from(ZONES),

@@ -81,7 +81,7 @@ class Gate:
     def _asked(self, _path: object) -> SimpleNamespace:
         self.asked += 1
         self.reached.set()
-        assert self.open.wait(10)
+        assert self.open.wait(30)
         return SimpleNamespace(free=self.free)
 
 
@@ -174,7 +174,7 @@ def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPa
     gate, key = Gate(monkeypatch), desk.room.key("one")
     monkeypatch.setattr(preparing._Watched.rows, "__defaults__", (5,))
     where = desk.ask(key)
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(30)
     told = desk.until("running", where, key)
     assert (told["done"], told["total"]) == (5, ROWS)
     assert desk.client.get(told["file"], headers=key).status_code == 409
@@ -192,7 +192,7 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     gate, ann = Gate(monkeypatch), desk.person("ann")
     monkeypatch.setattr(preparing._Watched.rows, "__defaults__", (5,))
     where = desk.ask(ann)
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(30)
     folder = desk.room.house.settings.storage.data_dir / "prepared"
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
     first = desk.preparer

@@ -60,7 +60,7 @@ def server() -> Iterator[int]:
 
 def test_a_file_that_broke_off_says_so(server: int) -> None:
     def get(path: str) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", server, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server, timeout=30)
         try:
             connection.request("GET", path)
             return connection.getresponse().read()

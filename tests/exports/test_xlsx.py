@@ -119,7 +119,7 @@ TEXT = st.text(
 ).filter(lambda text: "\x00" not in text and all(ord(letter) >= 32 or letter in "\t\n" for letter in text))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(TEXT, st.none() | st.integers(-(2**53), 2**53)), max_size=6))
 def test_any_cells_read_back(rows: list[tuple[str, int | None]]) -> None:
     records = [{"id": n, "src": text, "duration": number} for n, (text, number) in enumerate(rows, 1)]

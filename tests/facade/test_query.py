@@ -404,7 +404,7 @@ def rank(value: Any) -> tuple[int, Any]:
     return (2, value) if isinstance(value, str) else (1, value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(RECORD, max_size=12),
     st.lists(CONDITION, max_size=3),

@@ -246,10 +246,10 @@ def test_of_two_at_once_with_the_same_key_one_is_sent(room: Room, writer: dict[s
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(ring)
-        assert asked.wait(10)
+        assert asked.wait(30)
         assert ring() == 409
         answer.set()
-        assert first.result(10) == 201
+        assert first.result(30) == 201
     assert ring() == 201
     assert room.asked("/calls") == 1
 

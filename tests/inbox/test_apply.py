@@ -39,7 +39,7 @@ class Applied:
     def receive(self, *payloads) -> None:
         for payload in payloads:
             body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-            self.inbox.receive(body).result(10)
+            self.inbox.receive(body).result(30)
 
     def status(self):
         with self.inbox.database.read() as connection:

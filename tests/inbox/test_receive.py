@@ -33,7 +33,7 @@ class Receiver:
         self.thread.start()
 
     def ask(self, method="POST", body=b"", path=f"/webhooks/{SECRET}", headers=()):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
         connection.request(method, path, body, dict(headers), encode_chunked=not isinstance(body, bytes))
         answer = connection.getresponse()
         content = answer.read()

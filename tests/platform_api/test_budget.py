@@ -24,7 +24,7 @@ def at(monkeypatch):
 
 def spend(budget: Budget, count: int) -> None:
     for _ in range(count):
-        with budget.turn(BACKGROUND, 1):
+        with budget.turn(BACKGROUND, 30):
             pass
 
 
@@ -59,7 +59,7 @@ def test_the_scheduler_leaves_people_a_slot():
                 second.result(0.1)
             budget.close()
             with pytest.raises(PlatformUnreachable, match="stopping"):
-                second.result(5)
+                second.result(30)
 
 
 def test_a_person_is_told_when_every_slot_stays_taken():

@@ -195,7 +195,7 @@ def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
 def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, make, part):
     def drip(asked, reply):
         reply.raw(OK + (b"Content-Length: 100000\r\n\r\n" if part == "body" else b"X-Slow: "), close=True)
-        for _ in range(100):
+        for _ in range(1000):
             if server.stopping.wait(0.05):
                 return
             reply.raw(b" " if part == "body" else b"x")
@@ -205,7 +205,7 @@ def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, mak
     begin = time.monotonic()
     with pytest.raises(PlatformUnreachable, match="in time"):
         platform.get("/cdrs", tries=1)
-    assert 0.5 < time.monotonic() - begin < 2
+    assert 0.5 < time.monotonic() - begin < 20
 
 
 def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
@@ -275,7 +275,7 @@ def test_no_more_requests_than_allowed_are_under_way(server, make):
             most = max(most, active)
             if most == 3:
                 gate.set()
-        gate.wait(5)
+        gate.wait(30)
         with lock:
             active -= 1
         reply.json(page())
@@ -320,11 +320,11 @@ def test_closing_cuts_what_is_under_way(server, make):
     platform = make(timeout=60)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(platform.get, "/cdrs")
-        assert begun.wait(5)
+        assert begun.wait(30)
         wait_for(lambda: platform._transport._open, "the open connection")
         platform.close()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
-            asked.result(5)
+            asked.result(30)
     with pytest.raises(PlatformUnreachable, match="stopping"):
         platform.get("/cdrs")
 

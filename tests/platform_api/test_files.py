@@ -118,7 +118,7 @@ def test_another_status_is_an_error_not_a_file(server, fetch, status, error):
 def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
     def drip(asked, reply):
         reply.raw(HEAD + b"Content-Length: %d\r\n\r\n" % len(SOUND) + SOUND[:4], close=True)
-        for _ in range(100):
+        for _ in range(1000):
             if server.stopping.wait(0.05):
                 return
             reply.raw(b"x")
@@ -127,7 +127,7 @@ def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
     begin = time.monotonic()
     with pytest.raises(PlatformUnreachable):
         fetch(seconds=0.5)
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 20
     assert names(fetch.folder) == []
 
 

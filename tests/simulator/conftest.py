@@ -55,13 +55,13 @@ class Client:
 
     def play(self, script: str, **more: Any) -> dict[str, Any]:
         answer = self.session.post(
-            f"{self.simulator.control}/calls", json={"script": script, "instant": True, **more}, timeout=10
+            f"{self.simulator.control}/calls", json={"script": script, "instant": True, **more}, timeout=30
         )
         assert answer.status_code == 201, answer.text
         return answer.json()
 
     def control(self, method: str, path: str, **more: Any) -> Any:
-        return self.session.request(method, self.simulator.control + path, timeout=10, **more).json()
+        return self.session.request(method, self.simulator.control + path, timeout=30, **more).json()
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Receiver:
     answers: list[int] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def wait_for(self, count: int, seconds: float = 8.0) -> list[dict[str, Any]]:
+    def wait_for(self, count: int, seconds: float = 30.0) -> list[dict[str, Any]]:
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.received) >= count, seconds), self.received
             return list(self.received)

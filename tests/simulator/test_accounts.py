@@ -13,7 +13,7 @@ NEW = {"email": "nia@example.org", "first_name": "Nia", "last_name": "New", "pas
 
 def post(client: Client, path: str, body: dict) -> requests.Response:
     """Without credentials."""
-    return requests.post(client.simulator.url + path, json=body, timeout=10)
+    return requests.post(client.simulator.url + path, json=body, timeout=30)
 
 
 def last_word(capsys: pytest.CaptureFixture[str]) -> str:
@@ -29,17 +29,17 @@ def test_a_registration_goes_from_e_mail_to_number(begin, capsys):
     assert record["status"] == "new"
     assert "password" not in record
     code, own = last_word(capsys), f"{url}/registrations/{record['hash']}"
-    assert requests.get(own, timeout=10).json()["data"] == record
-    numbers = requests.get(own + "/numbers/020", timeout=10).json()["data"]
+    assert requests.get(own, timeout=30).json()["data"] == record
+    numbers = requests.get(own + "/numbers/020", timeout=30).json()["data"]
     assert all(entry["e164"].startswith("4420") for entry in numbers)
     number = numbers[0]["e164"]
-    assert requests.patch(own, json={"number": number}, timeout=10).status_code == 400, "not confirmed yet"
-    assert requests.patch(own, json={"code": "no"}, timeout=10).status_code == 400
-    assert requests.patch(own, json={"code": code}, timeout=10).json()["data"]["status"] == "confirmed"
-    done = requests.patch(own, json={"number": number}, timeout=10).json()["data"]
+    assert requests.patch(own, json={"number": number}, timeout=30).status_code == 400, "not confirmed yet"
+    assert requests.patch(own, json={"code": "no"}, timeout=30).status_code == 400
+    assert requests.patch(own, json={"code": code}, timeout=30).json()["data"]["status"] == "confirmed"
+    done = requests.patch(own, json={"number": number}, timeout=30).json()["data"]
     assert (done["status"], done["number"]) == ("completed", number)
-    assert requests.get(own, timeout=10).status_code == 403
-    assert requests.get(own + "/numbers/020", timeout=10).status_code == 403
+    assert requests.get(own, timeout=30).status_code == 403
+    assert requests.get(own + "/numbers/020", timeout=30).status_code == 403
 
 
 def test_a_code_is_sent_again_but_not_for_ever(begin, capsys):
@@ -49,8 +49,8 @@ def test_a_code_is_sent_again_but_not_for_ever(begin, capsys):
     assert post(client, f"/registrations/{hash_}/resend", {}).status_code == 200
     second = last_word(capsys)
     own = f"{client.simulator.url}/registrations/{hash_}"
-    assert first == second or requests.patch(own, json={"code": first}, timeout=10).status_code == 400
-    assert requests.patch(own, json={"code": second}, timeout=10).status_code == 200
+    assert first == second or requests.patch(own, json={"code": first}, timeout=30).status_code == 400
+    assert requests.patch(own, json={"code": second}, timeout=30).status_code == 200
     statuses = [post(client, f"/registrations/{hash_}/resend", {}).status_code for _ in range(6)]
     assert statuses == [200] * 4 + [403] * 2
 
@@ -60,12 +60,12 @@ def test_registrations_that_cannot_be_are_refused(begin):
     taken = post(client, "/registrations", {**NEW, "email": client.simulator.admin.email})
     assert (taken.status_code, taken.json()["errors"][0]["code"]) == (400, "CU1001")
     url = client.simulator.url
-    assert requests.get(f"{url}/registrations/no-hash", timeout=10).status_code == 400
-    assert requests.get(f"{url}/registrations/{'0' * 40}", timeout=10).status_code == 404
+    assert requests.get(f"{url}/registrations/no-hash", timeout=30).status_code == 400
+    assert requests.get(f"{url}/registrations/{'0' * 40}", timeout=30).status_code == 404
     hash_ = post(client, "/registrations", NEW).json()["data"]["hash"]
-    assert requests.get(f"{url}/registrations/{hash_}/numbers/999", timeout=10).status_code == 404
+    assert requests.get(f"{url}/registrations/{hash_}/numbers/999", timeout=30).status_code == 404
     client.control("POST", "/faults", json={"spec": "status=500@/registrations"})
-    assert requests.get(f"{url}/registrations/{hash_}", timeout=10).status_code == 500
+    assert requests.get(f"{url}/registrations/{hash_}", timeout=30).status_code == 500
 
 
 def test_a_forgotten_password_is_set_anew_and_ends_sessions(begin, capsys):

@@ -132,7 +132,7 @@ def test_a_call_in_real_time_passes_through_the_live_calls_into_the_cdrs(begin, 
         def ended() -> set[int]:
             return {e["call_id"] for e in told if e["event_name"] in ("call.hangup", "call.missed")}
 
-        assert receiver.changed.wait_for(lambda: set(made["leg_ids"]) <= ended(), 8)
+        assert receiver.changed.wait_for(lambda: set(made["leg_ids"]) <= ended(), 30)
     assert client.get("/calls").json() == {"data": [], "total": 0}
     assert client.get(f"/calls/{made['leg_ids'][0]}").status_code == 404
 
@@ -146,7 +146,7 @@ def test_a_recording_can_be_asked_for_or_forbidden(begin):
 def test_a_wish_nobody_knows_is_refused(begin):
     client = begin()
     for wish in ({"script": "nothing"}, {"script": "internal", "talk": 5}, {"script": "internal", "user": 9}):
-        answer = client.session.post(client.simulator.control + "/calls", json=wish, timeout=10)
+        answer = client.session.post(client.simulator.control + "/calls", json=wish, timeout=30)
         assert answer.status_code == 400, wish
 
 
@@ -187,7 +187,7 @@ def test_nothing_that_was_planned_happens_to_a_call_after_it_was_hung_up(begin, 
         return [e["call_id"] for e in receiver.received if e["event_name"] == "call.hangup"]
 
     with receiver.changed:
-        assert receiver.changed.wait_for(lambda: other in ends(), 8)
+        assert receiver.changed.wait_for(lambda: other in ends(), 30)
     assert ends() == [leg, other]
     assert not [e for e in receiver.received if e["call_id"] == leg and e["event_name"] == "call.connected"]
 

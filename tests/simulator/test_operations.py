@@ -169,7 +169,7 @@ def test_without_credentials_only_public_operations_answer(name, shared):
     path = operation.path
     for parameter in operation.parameters:
         path = path.replace("{" + parameter + "}", "1")
-    answer = requests.request(operation.method, shared.simulator.url + path, json={}, timeout=10)
+    answer = requests.request(operation.method, shared.simulator.url + path, json={}, timeout=30)
     assert (answer.status_code != 401) == operation.public, answer.text
 
 

@@ -139,7 +139,7 @@ def test_faxes_chats_and_web_calls_come_by_themselves(begin, receiver):
     client = begin(live=True, speed=300, webhook=receiver.url)
     names = ("/faxes", "/chats", "/webcalls", "/callmeback/visitors")
     with receiver.changed:
-        assert receiver.changed.wait_for(lambda: all(client.rows(name) for name in names), 20)
+        assert receiver.changed.wait_for(lambda: all(client.rows(name) for name in names), 60)
     assert client.control("GET", "/state")["traffic"]["error"] is None
 
 

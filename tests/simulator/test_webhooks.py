@@ -129,7 +129,7 @@ def test_it_posts_over_https_to_a_receiver_it_trusts(begin, tmp_path):
     url = f"https://127.0.0.1:{server.server_port}/"
     trusting = begin(webhook=url, webhook_ca=tmp_path / "ca.pem")
     trusting.control("POST", "/sms", json={})
-    assert got.wait(5)
+    assert got.wait(30)
     doubting = begin(webhook=url)
     doubting.control("POST", "/sms", json={})
     doubting.control("POST", "/webhooks/wait", json={"seconds": 5})
@@ -154,7 +154,7 @@ def test_who_begins_to_listen_soon_hears_a_call(begin, receiver):
 def test_a_url_is_probed_when_asked_for(begin):
     client = begin()
     refused = client.session.post(
-        client.simulator.control + "/webhook", json={"url": "http://127.0.0.1:9/", "probe": True}, timeout=10
+        client.simulator.control + "/webhook", json={"url": "http://127.0.0.1:9/", "probe": True}, timeout=30
     )
     assert refused.status_code == 400
     assert "does not answer" in json.loads(refused.content)["message"]
