@@ -16,7 +16,7 @@ from integration.dashboard.through import Said
 from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
 from integration.house import audit, callbacks, notes
-from integration.mirror import history, lookups, one_call, phones
+from integration.mirror import history, lookups, one_call, phones, reports
 from integration.mirror.media import Kind
 
 blueprint = Blueprint("call", __name__)
@@ -47,6 +47,7 @@ def index(number: int) -> str | Response:
             # An id the call had before its legs were joined: one address per call.
             return redirect(f"/calls/{call['id']}", 302)
         whole = one_call.whole(connection, number)
+        currency = reports.currency(connection) if call["charge"] else ""
         unlearnt = not call["cdrs"] and lookups.unlearnt(connection, [leg["leg_id"] for leg in whole.legs])
         acts = actions.acts(connection, call)
         earlier = history.earlier(
@@ -74,6 +75,7 @@ def index(number: int) -> str | Response:
         labels=labels,
         waiting=waiting,
         unlearnt=unlearnt,
+        currency=currency,
         acts=acts,
         me=current_person().email,
     )

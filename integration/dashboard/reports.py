@@ -133,6 +133,7 @@ def index() -> str | Response:
         values = {
             "sofar": (reports.totals(connection, sofar[1]), *sofar),
             "before": (reports.totals(connection, before[1]), *before),
+            "currency": reports.currency(connection),
             "anything": whole.calls or reports.first_day(connection, zone),
         }
     return shell.page(

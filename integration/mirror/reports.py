@@ -256,6 +256,12 @@ def first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
     return None if moment is None else moment.astimezone(zone).date()
 
 
+def currency(connection: sqlite3.Connection) -> str:
+    """What charges are in: the ISO code of the account's currency, '' while nobody knows."""
+    row = connection.execute("SELECT currency_iso FROM me LIMIT 1").fetchone()
+    return str(row[0] or "") if row else ""
+
+
 @cache
 def calling_code(digits: str | None) -> str | None:
     """'44' of the first digits of '+442079460001'."""

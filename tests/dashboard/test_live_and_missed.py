@@ -227,6 +227,13 @@ def test_a_calls_page_tells_its_story(site, client):
     assert "09:46:02" in words
 
 
+def test_what_a_call_cost_is_said_in_the_accounts_currency(site, client):
+    site.call(1, ago(60), charge=1.25)
+    site.put("me", id=1, currency_iso="EUR")
+    assert "Cost 1.25 EUR" in text(client.get("/calls/1"))
+    assert "Cost, EUR 1.25" in text(client.get("/reports"))
+
+
 def test_music_of_a_queue_is_not_shown_as_a_conversation(site, client):
     site.call(50, "2026-09-02 08:45:55", outcome="missed", talk_seconds=None)
     moments = {
