@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
-from integration import clock
+from integration import clock, durable
 from integration.errors import ConfigurationError, SwitchroomError
 from integration.settings import Settings
 
@@ -166,21 +166,10 @@ def _create(path: Path, text: str) -> None:
 
 
 def _place(path: Path, text: str, put: Callable[[Path, Path], None]) -> None:
-    """Write `text` beside `path`, durable, and `put` it there under its name. Raises SwitchroomError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """As `durable.write_text`, in a folder that may be missing. Raises SwitchroomError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        put(part, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        durable.write_text(path, text, put)
     except OSError as error:
         raise SwitchroomError(f"{path}: can't be written: {error.strerror}") from error
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from integration import mail
+from integration import durable, mail
 from integration.errors import SwitchroomError
 from integration.exports.asking import TYPES
 from integration.house.export_schedules import Schedule
@@ -95,7 +95,7 @@ def _to_folder(settings: Settings, place: str, parcel: Parcel) -> str:
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
-        _sync(folder)
+        durable.sync(folder)
     except OSError as error:
         raise DeliveryFailed(f"{target}: can't be written ({error.strerror})") from error
     finally:
@@ -116,14 +116,6 @@ def _folder(settings: Settings, place: str) -> Path:
     if place.startswith("/") or not folder.resolve().is_relative_to(base.resolve()):
         raise ValueError(f"A folder has to be below {base} (exports.folder).")
     return folder
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- a mailbox -------------------------------------------------------------------------------------------

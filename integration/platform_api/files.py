@@ -15,6 +15,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from integration import durable
 from integration.errors import PlatformBroken
 from integration.platform_api.arriving import Arrival
 from integration.platform_api.formats import Begin, End, any_content, any_end
@@ -103,7 +104,7 @@ def store(body: Body, into: Path, expected: Expected, arrival: Arrival | None = 
         part.unlink(missing_ok=True)
         raise
     for folder in changed:
-        _sync_folder(folder)
+        durable.sync(folder)
     return Downloaded(received, digest, kind)
 
 
@@ -126,14 +127,6 @@ def _make_folder(folder: Path) -> list[Path]:
         changed.append(folder)
     changed[0].mkdir(parents=True, exist_ok=True)
     return changed
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _fill(part: Path, body: Body, limit: int, coming: _Coming) -> tuple[int, str]:

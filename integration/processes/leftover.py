@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from integration import clock
+from integration import clock, durable
 from integration.background import Loop
 from integration.errors import StorageError
 from integration.health import Health
@@ -32,13 +31,8 @@ LOOK_SECONDS = 5.0
 
 def keep(data_dir: Path, command: str, arguments: Arguments) -> None:
     """Write down what is left, for whoever writes next; on a full disk only the command itself knows."""
-    part = data_dir / f".{FILE}.part"
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump({"command": command, "arguments": arguments}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(data_dir / FILE)
+        durable.write_text(data_dir / FILE, json.dumps({"command": command, "arguments": arguments}))
     except OSError as error:
         log.warning("what is left of %s could not be written down: %s", command, error)
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import integration
-from integration import clock, database_files
+from integration import clock, database_files, durable
 from integration.errors import StorageBroken, StorageFull, SwitchroomError
 from integration.mirror import archive
 from integration.secrets import ACCOUNT_FILE, SECRET_FILE
@@ -102,9 +102,9 @@ def make(
             Manifest(clock.stamp(moment), integration.__version__, tuple(entries), scheduled).write(part)
             _verify(part, progress)
             for folder, _, _ in os.walk(part):
-                manifest.sync(Path(folder))
+                durable.sync(Path(folder))
             part.rename(final)
-        manifest.sync(dest)
+        durable.sync(dest)
     made.files, made.bytes = len(entries), sum(entry.size for entry in entries)
     return made
 
@@ -148,7 +148,7 @@ def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
     # Made here first: SQLite gives the files beside it the mode of the database.
     os.close(manifest.create(target))
     database_files.copy(source, target, lambda done, total: progress(source.name, done, total))
-    manifest.sync(target)
+    durable.sync(target)
     size, sha256 = manifest.digest(target)
     return Entry(target.name, size, sha256)
 

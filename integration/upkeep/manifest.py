@@ -135,15 +135,6 @@ def create(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
 
 
-def sync(path: Path) -> None:
-    """Make a file, or a folder's list of names, durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def telling(folder: Path) -> Iterator[None]:
     """Turn OSError into one line about `folder` that says what to do."""

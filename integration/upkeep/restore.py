@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from integration import clock, database_files
+from integration import clock, database_files, durable
 from integration.errors import SwitchroomError
 from integration.mirror import archive
 from integration.processes import lock
@@ -95,7 +95,7 @@ def restore(
             for path in sorted(part.iterdir(), key=lambda path: path.name in DATABASES):
                 path.rename(data_dir / path.name)
             part.rmdir()
-            manifest.sync(data_dir)
+            durable.sync(data_dir)
     return restored
 
 
@@ -134,11 +134,11 @@ def _fill(
     for name in DATABASES:
         progress(f"checking {name}", 0, 1)
         findings += [f"{name}: {fault}" for fault in database_files.faults(part / name)]
-        manifest.sync(part / name)
+        durable.sync(part / name)
     if findings:
         raise Damaged(source, findings)
     for folder, _, _ in os.walk(part):
-        manifest.sync(Path(folder))
+        durable.sync(Path(folder))
     return restored
 
 
@@ -167,5 +167,5 @@ def _move_aside(data_dir: Path, old: list[Path]) -> Path:
     # Databases first and each with its -wal: a database without its own, or with another's, is not itself.
     for path in sorted(old, key=lambda path: (path.suffix != ".db", path.name)):
         path.rename(aside / path.name)
-    manifest.sync(aside)
+    durable.sync(aside)
     return aside
