@@ -13,9 +13,9 @@ from integration.catalogue.shapes import Resource
 from integration.facade import includes, narrowing, passing
 from integration.facade.answers import Stop, whole
 from integration.facade.asking import Asked
-from integration.mirror import query, records
+from integration.mirror import drift, query, records
 from integration.mirror.filters import Condition
-from integration.mirror.masking import has_secrets, hidden_of, masked
+from integration.mirror.masking import hidden_of, masked
 from integration.mirror.query import Query
 from integration.mirror.records import Standing, Stored
 
@@ -139,7 +139,9 @@ def _page(
     (`anyway`: then as far as the mirror knows it)."""
     if asked.caller.narrowed is not None:
         question = question.also(narrowing.own(connection, question.resource, asked.caller.narrowed))
-    masking = asked.caller.local and (has_secrets(question.resource) or question.include)
+    masking = asked.caller.local and (
+        question.include or drift.may_hide_secrets(connection, question.resource)
+    )
     if not question.include and not masking:
         data = asked.shortcuts.joined(connection, question)
     else:
@@ -157,7 +159,7 @@ def _item(asked: Asked, resource: Resource, found: Stored, standing: Standing, k
     if asked.caller.narrowed is not None:
         _check_own(asked, resource, key)
     text = (found.item or found.doc).encode()
-    if asked.caller.local and has_secrets(resource):
+    if asked.caller.local:
         text = masked(text)
     read_at = max(found.seen, standing.read_at or "") if standing.complete else found.seen
     return whole(_record(text), headers=headers_of(Standing(standing.complete, read_at)))

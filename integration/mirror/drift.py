@@ -18,6 +18,7 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Field, Resource, Type
 from integration.database import Database, Hook, Transaction
 from integration.documents import Document
+from integration.mirror.masking import has_secrets, is_secret
 from integration.mirror.rows import Upserted
 
 TABLES = """
@@ -121,10 +122,25 @@ def listed(connection: sqlite3.Connection, limit: int = 200) -> list[Departure]:
     return [Departure(*row) for row in rows]
 
 
+def may_hide_secrets(connection: sqlite3.Connection, of: Resource) -> bool:
+    """Whether records of this kind may hold a secret: by the catalogue, or by what they were seen to have
+    beyond it. To look into every record would cost a page of CDRs several times what reading it does."""
+    if has_secrets(of) or not _watched(of) or any(one.many and one.to == "users" for one in of.relations):
+        return True
+    rows = connection.execute(
+        "SELECT field, value FROM _drift WHERE collection = ? AND what <> 'code'", (of.collection,)
+    )
+    return any(is_secret(name) or value in ("array", "object") for name, value in rows)
+
+
+def _watched(of: Resource) -> bool:
+    return of.listed and len(of.fields) > 1
+
+
 def follow(mirror: Database) -> None:
     """From now on, look at every record that is stored new or changed."""
     for of in RESOURCES:
-        if of.listed and len(of.fields) > 1:
+        if _watched(of):
             mirror.hooks.setdefault(of.table, []).append(_Watch(of).hook())
 
 

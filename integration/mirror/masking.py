@@ -14,9 +14,13 @@ SECRET_NAMES = frozenset(
     {field.name for resource in RESOURCES for field in resource.fields if field.secret}
     | {"vm_pin", "pin", "pin_pstn", "password", "secret", "token", "user_token", "api_key", "legacy_api_key"}
 )
-_SUSPECT = re.compile(
-    rb'"(?:sip_[^"]*|' + b"|".join(name.encode() for name in sorted(SECRET_NAMES)) + rb')"\s*:'
+_NAMES = (
+    rb'sip_pass[^"]*',
+    b"sip_domain",
+    b"sip_username",
+    *(name.encode() for name in sorted(SECRET_NAMES)),
 )
+_SUSPECT = re.compile(rb'"(?:' + b"|".join(_NAMES) + rb')"\s*:')
 
 
 def is_secret(name: str) -> bool:

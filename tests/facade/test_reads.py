@@ -10,7 +10,7 @@ import pytest
 
 from integration.catalogue import resource
 from integration.facade.blueprint import base_paths
-from integration.mirror import records
+from integration.mirror import drift, records
 from tests.facade.conftest import Room, sample, says
 
 CDR = sample("response-cdrs-list-200")["data"][0]
@@ -342,3 +342,18 @@ def test_a_path_with_characters_that_no_path_has_is_404_in_our_own_shape(room: R
         assert answer.status_code == 404
         assert answer.json["errors"] == []
     assert room.server.asked == []
+
+
+def test_secrets_are_masked_where_nobody_expects_them_and_nothing_else_is_touched(room: Room) -> None:
+    drift.follow(room.mirror)
+    strange = {"id": 1, "sip_call_id": "kept", "note": 1.50, "phone": [{"sip_password": "canary"}]}
+    user = {"id": 2, "users": [{"id": 7, "vm_pin": "canary"}]}
+    room.put("cdrs", {"id": 2, "sip_call_id": "kept"}, {**strange, "password": "canary"})
+    room.put("queues", user)
+    for path in ("/cdrs", "/cdrs/1", "/queues", "/queues/2"):
+        answer = room.get(path)
+        assert answer.status_code == 200
+        assert b"canary" not in answer.data
+    (first, second) = room.get("/cdrs").json["data"]
+    assert first == {**strange, "phone": [{"sip_password": None}], "password": None}
+    assert second == {"id": 2, "sip_call_id": "kept"}
