@@ -62,6 +62,32 @@ def after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int)
     return [Kept(*row) for row in rows]
 
 
+def some(connection: sqlite3.Connection, limit: int) -> list[Kept]:
+    """Files of the archive, whichever."""
+    return [
+        Kept(*row)
+        for row in connection.execute(f"{_KEPT} WHERE state = 'have' ORDER BY random() LIMIT ?", (limit,))
+    ]
+
+
+def lost(connection: sqlite3.Connection, limit: int) -> list[Kept]:
+    """Files that were had and that the platform has no longer either, whichever."""
+    rows = connection.execute(
+        f"{_KEPT} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
+    )
+    return [Kept(*row) for row in rows]
+
+
+def found_again(tx: Transaction, file: Kept) -> None:
+    """The very file lies in its place once more."""
+    tx.execute(
+        "UPDATE media SET state = 'have', last_error = NULL, next_try_at = NULL, updated_at = ? "
+        "WHERE kind = ? AND record_id = ? AND state <> 'have' AND sha256 = ?",
+        (clock.stamp(), file.kind, file.record_id, file.sha256),
+    )
+    tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
+
+
 def sound(tx: Transaction, files: Sequence[Kept]) -> None:
     """These are what was downloaded."""
     tx.executemany(

@@ -2,12 +2,16 @@
 
 In the clockwork every file once in EVERY_DAYS, so much at a time that nobody notices; by
 `verify --media` all of them now.
+
+Where many are missing at once a disk is not there, and nothing is fetched in their place: it would fill the
+disk below, and what the platform has no longer would be taken to be gone.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from integration import clock
@@ -29,12 +33,21 @@ MOST_BYTES = 256 * 10**6
 """Bytes that one run of the clockwork reads: at a run in ten minutes, 36 GB a day."""
 
 BATCH = 200
+
+SAMPLE = 100
+BRAKE = 20
+"""Files of a sample that may be missing before their disk is."""
+
+ALARM = "archive"
 VERIFY_MEDIA = "verify-media"
 
 
 def inspect_due(parts: Parts, wanted: Callable[[], bool] = lambda: True) -> int:
     """Read files that nobody read for EVERY_DAYS, the longest first; returns how many were damaged, which are
     wanted again."""
+    if _disk_is_away(parts):
+        return 0
+    _take_back(parts)
     before = clock.stamp(clock.unix() - EVERY_DAYS * 86400)
     read = found = 0
     while wanted() and read < MOST_BYTES:
@@ -44,11 +57,13 @@ def inspect_due(parts: Parts, wanted: Callable[[], bool] = lambda: True) -> int:
         for file in batch:
             if not wanted() or read >= MOST_BYTES:
                 break
-            finding = _look(parts, file)
+            finding = archived.fault(parts.settings.storage.data_dir, file)
             if finding is None:
                 sound.append(file)
+            elif _disk_is_away(parts):
+                return found
             else:
-                found += 1
+                found += _want_again(parts, file, finding)
             read += file.size or 0
         parts.mirror.write(lambda tx, sound=sound: checks.sound(tx, sound))  # type: ignore[misc]
         if len(batch) < BATCH:
@@ -73,11 +88,11 @@ def handler(parts: Parts) -> Handler:
             for file in batch:
                 if not progress.wanted:
                     break
-                finding = _look(parts, file)
+                finding = archived.fault(parts.settings.storage.data_dir, file)
                 kind, record_id, files = file.kind, file.record_id, files + 1
                 if finding is None:
                     sound.append(file)
-                else:
+                elif _want_again(parts, file, finding):
                     damaged.append({"path": file.path, "finding": finding, **_heal(parts, file)})
                 progress(collection="files", done=files, total=max(total, files))
             parts.mirror.write(lambda tx, sound=sound: checks.sound(tx, sound))  # type: ignore[misc]
@@ -91,15 +106,38 @@ def handler(parts: Parts) -> Handler:
     return verify
 
 
-def _look(parts: Parts, file: Kept) -> str | None:
-    """What is wrong with the file; then it is wanted again."""
-    finding = archived.fault(parts.settings.storage.data_dir, file)
-    if finding is None:
-        return None
+def _want_again(parts: Parts, file: Kept, finding: str) -> bool:
+    """Whether it is; it may have been replaced or removed meanwhile."""
     if not parts.mirror.write(lambda tx: checks.damaged(tx, file, finding)):
-        return None  # It was replaced or removed meanwhile.
+        return False
     log.warning("%s %s; it is fetched again", file.path, finding)
-    return finding
+    return True
+
+
+def _disk_is_away(parts: Parts) -> bool:
+    """Whether so much is missing that it was not files that were lost. Shows in Health."""
+    data_dir = parts.settings.storage.data_dir
+    with parts.mirror.read() as connection:
+        sample = checks.some(connection, SAMPLE)
+    missing = sum(archived.fault(data_dir, file, quick=True) is not None for file in sample)
+    if missing <= max(BRAKE, len(sample) / 2):
+        parts.health.unwatch(ALARM)
+        return False
+    parts.health.fail(
+        ALARM,
+        f"{missing} of {len(sample)} files looked at in {data_dir} are missing; is the archive's disk there? "
+        "`switchroom verify --media` fetches them again",
+    )
+    return True
+
+
+def _take_back(parts: Parts) -> None:
+    """What lies in its place again though the platform has it no longer: its disk was away."""
+    with parts.mirror.read() as connection:
+        lost = checks.lost(connection, BATCH)
+    for file in lost:
+        if archived.fault(parts.settings.storage.data_dir, file) is None:
+            parts.mirror.write(partial(checks.found_again, file=file))
 
 
 def _heal(parts: Parts, file: Kept) -> dict[str, object]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from integration import clock
 from integration.errors import PlatformError, PlatformRefused, StorageError, StorageFull
-from integration.mirror import expiry, media
+from integration.mirror import checks, expiry, media
+from integration.mirror.archive import Kept
 from integration.mirror.expiry import Limits
 from integration.mirror.media import Kind, Wanted
 from integration.platform_api import files, formats
@@ -22,6 +23,7 @@ from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
 from integration.settings import Settings
 from integration.sync.parts import Parts
 from integration.sync.room import room_for
+from integration.upkeep import archived
 
 log = logging.getLogger(__name__)
 
@@ -209,6 +211,8 @@ def _end(arrival: Arrival, error: BaseException | None) -> None:
 
 
 def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
+    if _is_back(parts, file):
+        return
     try:
         found = parts.platform.download(
             media.file_path(file.kind, file.record_id),
@@ -233,6 +237,19 @@ def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
         _note(parts, file, error)
         raise
     parts.mirror.write(lambda tx: media.have(tx, file, found.size, found.sha256))
+
+
+def _is_back(parts: Parts, file: Wanted) -> bool:
+    """Whether the very file that was had lies in its place again: its disk was away."""
+    with parts.mirror.read() as connection:
+        known = media.state(connection, file.kind, file.record_id)
+    if known is None or known["sha256"] is None or file.size not in (None, known["size"]):
+        return False
+    had = Kept(file.kind, file.record_id, file.path, known["size"], known["sha256"])
+    if archived.fault(parts.settings.storage.data_dir, had) is not None:
+        return False
+    parts.mirror.write(lambda tx: checks.found_again(tx, had))
+    return True
 
 
 def _expected(file: Wanted) -> files.Expected:

@@ -134,3 +134,51 @@ def test_it_goes_on_elsewhere_where_it_was(rig, archive):
     left = early.value.arguments
     assert 0 < left["files"] < len(archive)
     assert verify(rig, **left)["files"] == len(archive)
+
+
+@pytest.fixture
+def disk(rig, archive):
+    """`disk(False)`: the archive's disk is away; `disk(True)`: it is back."""
+    there, away = rig.folder / "recordings", rig.folder / "elsewhere"
+
+    def disk(present):
+        (away if present else there).rename(there if present else away)
+
+    return disk
+
+
+def alarm(rig):
+    return rig.health.report()["checks"].get(inspection.ALARM, {}).get("error")
+
+
+def test_a_disk_that_is_away_is_told_and_nothing_is_fetched_in_its_place(rig, archive, later, disk):
+    assert len(archive) > inspection.BRAKE
+    later(DAY)
+    disk(False)
+    assert inspection.inspect_due(rig.parts) == 0
+    assert "is the archive's disk there?" in alarm(rig)
+    assert {row[2] for row in files(rig).values()} == {"have"}
+    disk(True)
+    assert inspection.inspect_due(rig.parts) == 0
+    assert alarm(rig) is None
+
+
+def test_what_is_back_is_not_fetched_again(rig, archive, disk):
+    keys = list(archive)
+    gone, spoilt = keys[0], keys[1]
+    del rig.records("monitors")[gone]
+    disk(False)
+    rig.faults("status=404@/monitors/*.mp3")
+    assert not any(one["healed"] for one in verify(rig)["damaged"]), "somebody asked for it too early"
+    assert files(rig)[gone][2] == "gone"
+    disk(True)
+    rig.faults("")
+    rig.forget_asked()
+    spoil(rig, archive[spoilt][0])
+    inspection.inspect_due(rig.parts)
+    assert files(rig)[gone][2] == "have"
+    for number in keys[1:]:
+        recordings.fetch_file(rig.parts, "recording", number)
+    assert [number for number in keys if rig.asked(f"/monitors/{number}.mp3")] == [spoilt]
+    assert sound(rig)
+    assert {row[2] for row in files(rig).values()} == {"have"}

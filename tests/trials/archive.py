@@ -1,17 +1,19 @@
 """The archive, as part of the trial `files`: what was damaged is fetched again, and nothing takes too much.
 
-damage       flipped, cut, removed, emptied, led elsewhere: found by the month's reading, and by
-             `verify --media`, and right again
-budget       recordings.max_gb is kept to, says so, and the newest are what fits
-priorities   the newest first, a new one before the old; few at a time; people are not kept waiting
-limits       bytes and seconds of one download
+    damage       flipped, cut, removed, emptied, led elsewhere: found by the month's reading, and by
+                 `verify --media`, and right again
+    disk         all are missing at once, their disk is not mounted: told, nothing is fetched or given up
+    budget       recordings.max_gb is kept to, says so, and the newest are what fits
+    priorities   the newest first, a new one before the old; few at a time; people are not kept waiting
+    limits       bytes and seconds of one download
+
+All over real HTTP against the simulator; time is moved.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +41,8 @@ def archive(options: argparse.Namespace, report: Report) -> str:
         with _moved() as later:
             with files.walked(options, simulator) as made:
                 damaged = _within_a_month(made, later, report)
+            with files.walked(options, simulator) as made:
+                _disk_away(made, later, report)
             with files.walked(options, simulator, SWITCHROOM_RECORDINGS__MAX_GB="0.001") as made:
                 fitting = _budget(made, report)
             with files.walked(options, simulator) as made:
@@ -59,6 +63,11 @@ def _flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+def _others(path: Path) -> None:
+    for other in sorted(path.parent.iterdir())[:5]:
+        other.unlink()
+
+
 def _elsewhere(path: Path) -> None:
     there = path.with_name("elsewhere")
     path.rename(there)
@@ -71,7 +80,7 @@ HARM: tuple[Callable[[Path], Any], ...] = (
     lambda path: path.write_bytes(b""),
     Path.unlink,
     _elsewhere,
-    lambda path: shutil.rmtree(path.parent),
+    _others,
 )
 
 
@@ -131,6 +140,32 @@ def on_demand(options: argparse.Namespace, report: Report) -> int:
             whole = _whole(made.settings.storage.data_dir, right)
             report.check(whole, "verify --media: all is right again")
     return harmed
+
+
+def _disk_away(made: House, later: Callable[[float], None], report: Report) -> None:
+    folder, right = made.settings.storage.data_dir, files.truth(made)
+    recordings.download_due(made.parts)
+    later(MONTH)
+    (folder / "recordings").rename(folder / "not mounted")
+    made.simulator.machine.log.clear()
+    for _ in range(2):
+        inspection.inspect_due(made.parts)
+        recordings.download_due(made.parts)
+        later(600)
+    asked = _asked(made)
+    report.check(not asked, f"disk: nothing is fetched while it is away, not {len(asked)} files")
+    told = str(made.health.report()["checks"].get(inspection.ALARM, {}).get("error"))
+    report.check("is the archive's disk there?" in told, f"disk: people are told, not {told}")
+    (folder / "not mounted").rename(folder / "recordings")
+    inspection.inspect_due(made.parts)
+    report.check(
+        inspection.ALARM not in made.health.report()["checks"], "disk: and no longer once it is back"
+    )
+    with made.mirror.read() as connection:
+        states = {row[0] for row in connection.execute("SELECT state FROM media")}
+    report.check(
+        files.final(folder) == right and states == {"have"}, f"disk: then all is there, not {states}"
+    )
 
 
 # --- what it takes -------------------------------------------------------------------------------------
