@@ -4,6 +4,7 @@ exports    CSV of all CDRs beside sqlite3 -csv, first byte, memory
 facade     pages, filters and groups of all CDRs beside a bare SELECT
 pages      the dashboard's pages over a year of calls, server time
 streams    from a webhook to the changed row in 100 open dashboards
+walk       a complete walk of all CDRs beside a bare loop and dlt: rows, memory
 webhooks   durable webhooks per second and their latency
 """
 
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import exports, facade, pages, streams, webhooks
+from tests.benchmarks import exports, facade, pages, streams, walk, webhooks
 
 BENCHMARKS = {
     "exports": lambda options: exports.main(options.rows),
     "facade": lambda options: facade.main(options.rows),
     "pages": lambda options: pages.main(options.calls),
     "streams": lambda options: streams.main(options.events),
+    "walk": lambda options: walk.main(options.rows, options.dlt),
     "webhooks": lambda options: webhooks.main(options.requests),
 }
 
@@ -25,7 +27,8 @@ parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=
 parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
 parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
 parser.add_argument("--events", type=int, default=50, help="of streams")
-parser.add_argument("--rows", type=int, default=200_000, help="of exports and facade")
+parser.add_argument("--rows", type=int, default=200_000, help="of exports, facade and walk")
+parser.add_argument("--dlt", metavar="PYTHON", help="of walk: a Python that has dlt[sqlalchemy]")
 parser.add_argument("--calls", type=int, default=200_000, help="of pages")
 options = parser.parse_args()
 if unknown := set(options.names) - set(BENCHMARKS):

@@ -15,7 +15,7 @@
     order   webhooks in every order, of whole calls: one final state
     late    records that are listed late, by minutes and hours; a call that has none
     ghosts  hang-ups are lost, with the platform there and away: no call stays live
-    bigload the first load of a big account: rate, memory, interrupted and gone on with
+    bigload the first load of a big account, or of its files: rate, memory, killed and gone on with
     locked  somebody else holds the write lock of a database, or reads in it for long
     full    the disk is full; needs root to mount a small one, says so where it may not
     ioerror the disk fails to sync what was written; needs a C compiler
@@ -110,8 +110,10 @@ SHORT = (
     ("late", ["--seed-bug"]),
     ("ghosts", ["--calls", "18"]),
     ("ghosts", ["--calls", "12", "--seed-bug"]),
-    ("bigload", ["--cdrs", "20000"]),
-    ("bigload", ["--cdrs", "20000", "--seed-bug"]),
+    ("bigload", ["--cdrs", "12000"]),
+    ("bigload", ["--cdrs", "12000", "--seed-bug"]),
+    ("bigload", ["--files", "600"]),
+    ("bigload", ["--files", "600", "--seed-bug"]),
 )
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -22,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 
 from integration import clock
+from integration.simulator import audio
 from integration.simulator.history import seed_history
 from integration.simulator.world import World
 
@@ -114,6 +117,16 @@ def listings(cdrs: int) -> dict[str, Listing]:
     }
 
 
+@cache
+def sound() -> bytes:
+    return audio.mp3(1, 1)
+
+
+def recording(number: int) -> bytes:
+    """The file of a recording: a second of sound, and the number in a tag behind it (ID3v1)."""
+    return sound() + b"TAG%-125d" % number
+
+
 def _patterns(world: World, name: str, date: str) -> list[bytes]:
     """JSON texts of real-looking records with `%(id)d`, `%(leg)d` and `%(at)b` in the places of theirs."""
     rng, found = random.Random(1), []
@@ -122,6 +135,8 @@ def _patterns(world: World, name: str, date: str) -> list[bytes]:
         legs = {key: _LEG for key in ("live_id", "root_live_id") if record.get(key)}
         # Notes would be asked for one by one, and nobody wrote any; a parent would make all of them one call.
         plain = {key: PLAIN.get(key, value) for key, value in record.items()}
+        if name == "monitors":
+            plain |= {"duration": 1, "size": len(recording(0))}
         text = orjson.dumps({**plain, "id": _ID, date: _DATE, **legs}).replace(b"%", b"%%")
         for mark, place in ((_ID, b"%(id)d"), (_LEG, b"%(leg)d"), (_DATE, b"%(at)b")):
             text = text.replace(str(mark).encode(), place)
@@ -137,15 +152,18 @@ class Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         name = parts.path.removeprefix("/v1.2/")
         args = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        body, found = b'{"data":[],"total":0,"links":{}}', None
+        body, kind, found = b'{"data":[],"total":0,"links":{}}', b"application/json", None
+        file = re.fullmatch(r"monitors/(\d+)\.mp3", name)
         if name in self.known:
             found = self.known[name].asked(args)
             body = self.known[name].page(*found)
+        elif file is not None:
+            body, kind = recording(int(file[1])), b"audio/mpeg"
         elif name == "me":
             body = b'{"data":{"id":1000001,"is_root":true}}'
         self.wfile.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: %b\r\nContent-Length: %d\r\n\r\n%b"
-            % (formatdate(clock.unix(), usegmt=True).encode(), len(body), body)
+            b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nDate: %b\r\nContent-Length: %d\r\n\r\n%b"
+            % (kind, formatdate(clock.unix(), usegmt=True).encode(), len(body), body)
         )
         if found is not None:
             self.known[name].make_next(*found)
