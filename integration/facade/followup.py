@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 
 import orjson
@@ -15,6 +16,7 @@ from integration.documents import read_page
 from integration.errors import PlatformError
 from integration.mirror import accepted, records
 from integration.mirror.accepted import Accepted
+from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +27,21 @@ def follow_up(house: House) -> None:
     """One round over what is due. A platform that is away counts as a look that found nothing done."""
     with house.mirror.read() as connection:
         entries = accepted.due(connection, clock.unix())
+    _look(house, entries, BACKGROUND)
+
+
+def look_at_once(house: House, collection: str) -> None:
+    """What was just accepted of `collection`, for somebody who waits: most of it is done by now, and who
+    deletes looks next whether it worked. Never waits for the scheduler's turn."""
+    with house.mirror.read() as connection:
+        entries = [e for e in accepted.due(connection, clock.unix()) if e.collection == collection]
+    _look(house, entries, PEOPLE)
+
+
+def _look(house: House, entries: Iterable[Accepted], who: Who) -> None:
     for entry in entries:
         try:
-            left = _left(house, entry)
+            left = _left(house, entry, who)
         except PlatformError as error:
             log.info("/%s: whether the deletion is done is not known yet: %s", entry.collection, error)
             house.mirror.write(partial(accepted.later, entry=entry, left=entry.keys))
@@ -35,14 +49,14 @@ def follow_up(house: House) -> None:
         _note(house, entry, left)
 
 
-def _left(house: House, entry: Accepted) -> list[int]:
+def _left(house: House, entry: Accepted, who: Who) -> list[int]:
     """The keys that are still there; of a whole collection one of them."""
     target = resource(entry.collection)
     params: dict[str, object] = {"limit": 1}
     if entry.keys is not None:
         condition = [{"property": target.key, "operator": "in", "value": entry.keys}]
         params = {"filter": orjson.dumps(condition).decode(), "limit": len(entry.keys)}
-    page = read_page(house.platform.get(f"/{target.collection}", params).body)
+    page = read_page(house.platform.get(f"/{target.collection}", params, who=who, tries=1).body)
     return [document.values[target.key or "id"] for document in page.documents]
 
 

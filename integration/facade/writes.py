@@ -25,7 +25,7 @@ from integration.facade import passing
 from integration.facade.answers import JSON, Stop, no_answer, whole
 from integration.facade.asking import COLLECTIONS, Asked
 from integration.facade.exposure import EXPOSURE, Exposure
-from integration.facade.followup import follow_up
+from integration.facade.followup import look_at_once
 from integration.house import journal
 from integration.mirror import accepted, records, walks, written
 from integration.mirror.upsert import delete_rows, upsert, usable_key
@@ -238,7 +238,7 @@ def _resource(asked: Asked) -> Resource | None:
 
 
 def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -> None:
-    """204 is done. 202 was only accepted: `followup` finds out when."""
+    """204 is done. 202 was only accepted: `followup` finds out when, and looks now."""
     tail = asked.path.strip("/").removeprefix(target.collection).strip("/")
     keys = [int(part) for part in tail.split(",") if part.isdigit() and int(part) < 2**63] if tail else None
 
@@ -254,8 +254,7 @@ def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -
 
     asked.house.mirror.write(work)
     if said.status == 202:
-        # Most are done by now, and who deletes looks next whether it worked.
-        follow_up(asked.house)
+        look_at_once(asked.house, target.collection)
 
 
 def _reread(asked: Asked, target: Resource, keys: Sequence[int], asked_at: str) -> None:

@@ -393,6 +393,19 @@ def test_an_accepted_deletion_is_followed_up_until_it_is_done(room: Room, writer
         assert accepted.due(connection, clock.unix() + 1e9) == []
 
 
+def test_who_deletes_does_not_wait_for_the_schedulers_turn(room: Room, writer: dict[str, str]) -> None:
+    room.put("monitors", {"id": 1})
+    room.server.routes[f"{room.base}/monitors/1"] = says({"message": "Accepted"}, 202)
+    room.server.routes[f"{room.base}/monitors"] = says({"data": [], "total": 0})
+    room.platform.budget.complain(3600)
+    deleting = ThreadPoolExecutor(1).submit(room.client.delete, f"{room.base}/monitors/1", headers=writer)
+    try:
+        assert deleting.result(5).status_code == 202
+    finally:
+        room.platform.close()
+    assert stored(room, "monitors", 1) is None
+
+
 def later(room: Room) -> None:
     """Whatever waits to be looked at again is due now."""
     room.mirror.write(lambda tx: tx.execute("UPDATE _accepted SET due_at = 0"))
