@@ -23,6 +23,8 @@
             every acknowledgement follows a sync of its own; an older mirror.db is made good; needs strace
     duplicates
             every event comes up to 20 times, across restarts: one event, counted
+    canaries
+            every secret is looked for in logs, errors, pages, exports, the facade's answers, on disk
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
 
@@ -35,6 +37,7 @@ import sys
 
 from tests.trials import (
     bigload,
+    canaries,
     contract,
     crash,
     deletions,
@@ -73,6 +76,7 @@ TRIALS = {
     "ioerror": ioerror.main,
     "powercut": powercut.main,
     "duplicates": duplicates.main,
+    "canaries": canaries.main,
     "libreoffice": libreoffice.main,
 }
 SHORT = (
@@ -88,6 +92,8 @@ SHORT = (
     ("powercut", ["--requests", "100", "--seed-bug"]),
     ("duplicates", ["--events", "200"]),
     ("duplicates", ["--events", "50", "--seed-bug"]),
+    ("canaries", ["--pages", "60", "--formats", "csv"]),
+    ("canaries", ["--pages", "10", "--formats", "csv", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),

@@ -11,6 +11,7 @@ from integration.cli import main
 from integration.database import Database, Transaction
 from integration.errors import StorageError
 from integration.inbox import store
+from integration.mirror import masking
 from integration.sync import room
 
 
@@ -63,13 +64,18 @@ def _uncounted(real: Any) -> Any:
     return stored
 
 
+def unmasked() -> None:
+    """Records are shown with their secrets."""
+    masking.is_secret = lambda _name: False
+
+
 def small_disk() -> None:
     """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
     room.LEFT_FREE = 24 * 2**20
     room.GUESS = 2**18
 
 
-PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, careless, forgetful, small_disk)}
+PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, careless, forgetful, unmasked, small_disk)}
 
 if __name__ == "__main__":
     for name in sys.argv.pop(1).split(","):
