@@ -166,10 +166,6 @@ def _held(made: House, name: str) -> int | None:
         return walks.state_of(connection, name).held
 
 
-"""
-"""
-
-
 def _nothing_lost(made: House, name: str, about: str, report: Report) -> None:
     lost = _missing(made, name)
     report.check(not lost, f"{about}: none of /{name} is lost, not {len(lost)}")
