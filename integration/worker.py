@@ -17,10 +17,11 @@ from typing import Any, Protocol
 
 from integration.errors import ConfigurationError, SwitchroomError
 from integration.health import Health
+from integration.processes import stop
 from integration.processes.channel import Channel, Handler
 from integration.processes.drain import Drain
 from integration.processes.leftover import Leftover
-from integration.processes.stop import EXIT_ORPHANED, watch
+from integration.processes.stop import EXIT_ORPHANED
 from integration.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Worker:
         # A terminal's Ctrl-C reaches the worker too; who decides is the supervisor, by the pipe.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        watch(self.stop_pipe, self._on_stop, self._on_orphaned)
+        stop.watch(self.stop_pipe, self._on_stop, self._on_orphaned, self._beat)
         # The server copies the environment into every request's; secrets have no business there.
         for name in [name for name in os.environ if name.startswith("SWITCHROOM_") and "__" in name]:
             del os.environ[name]
@@ -91,6 +92,7 @@ class Worker:
             module, _, function = self.factory.partition(":")
             build: Callable[[Settings], Product] = getattr(importlib.import_module(module), function)
             self.product = product = build(self.settings)
+            product.health.watch(stop.NAME, stop.SILENCE_SECONDS)
             data_dir, commands = self.settings.storage.data_dir, product.commands
             self.leftover = Leftover(data_dir, commands, product.health)
             self.channel = Channel(data_dir, commands, health=product.health, finish=self.leftover.finish)
@@ -113,6 +115,11 @@ class Worker:
         """The server has ended: stop the product and end the process with status 0."""
         self._stop_product()
         self._exit(0)
+
+    def _beat(self) -> None:
+        """The watch for our end is alive."""
+        if self.product is not None:
+            self.product.health.beat(stop.NAME)
 
     # --- ends --------------------------------------------------------------------------------------
 

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from integration.health import Health
-
 log = logging.getLogger(__name__)
 
+NAME = "stop watcher"
 TICK_MILLISECONDS = 1000
 SILENCE_SECONDS = 15.0
+"""After which its health report calls it stalled."""
 
 EXIT_BROKEN = 70
 """Exit status of a worker whose disk failed: a fresh process may do better, this one never can."""
@@ -31,9 +31,10 @@ def watch(
     stop_pipe: int,
     on_stop: Callable[[], None],
     on_orphaned: Callable[[], None],
-    health: Health | None = None,
+    on_tick: Callable[[], None],
 ) -> threading.Thread:
-    """Call `on_stop` once at the first byte (or SIGTERM, SIGINT), `on_orphaned` at end of file.
+    """Call `on_stop` once at the first byte (or SIGTERM, SIGINT), `on_orphaned` at end of file, `on_tick` all
+    along, at least every TICK_MILLISECONDS.
 
     Must be called on the main thread, since it listens for signals by their wake-up descriptor.
     """
@@ -41,10 +42,8 @@ def watch(
     os.set_blocking(wakes, False)
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
-    if health is not None:
-        health.watch("stop watcher", SILENCE_SECONDS)
     thread = threading.Thread(
-        target=_run, args=(stop_pipe, woken, on_stop, on_orphaned, health), name="stop watcher", daemon=True
+        target=_run, args=(stop_pipe, woken, on_stop, on_orphaned, on_tick), name=NAME, daemon=True
     )
     thread.start()
     return thread
@@ -55,7 +54,7 @@ def _run(
     woken: int,
     on_stop: Callable[[], None],
     on_orphaned: Callable[[], None],
-    health: Health | None,
+    on_tick: Callable[[], None],
 ) -> None:
     told = False
     poll = select.poll()
@@ -63,8 +62,7 @@ def _run(
     poll.register(woken, select.POLLIN)
     while True:
         ready = {descriptor for descriptor, _ in poll.poll(TICK_MILLISECONDS)}
-        if health is not None:
-            health.beat("stop watcher")
+        on_tick()
         asked = False
         if stop_pipe in ready:
             if not os.read(stop_pipe, 64):
