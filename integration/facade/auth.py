@@ -34,6 +34,8 @@ CHECK_SECONDS = 10.0
 REST_SECONDS = 30.0
 """After the platform failed to answer, known credentials are not asked about for so long."""
 USED_EVERY = 30.0
+"""Between two notes on disk that a credential is in use."""
+USED_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,9 @@ class Gatekeeper:
         every = min(USED_EVERY, self._house.settings.facade.session_idle / 4)
         with self._lock:
             written = self._used.get(digest, 0.0)
+            if len(self._used) >= USED_KEPT:
+                # What was idle for longer stands in its row, and every login brings another token.
+                self._used = {known: at for known, at in self._used.items() if now - at < every}
             self._used[digest] = now
         # The row may lag behind by `every`: a restart then ends an idle session that much early, at most.
         if now - written >= every:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from integration import clock
+from integration.facade import auth
 from integration.house import keys
 from tests.facade.conftest import ADMIN, OTHER, UNTOLD, USER, Room, sample, says
 
@@ -266,6 +267,17 @@ def test_a_deleted_api_token_ends_at_once(room: Room) -> None:
     with room.people.read() as connection:
         for row in connection.execute("SELECT * FROM journal"):
             assert USER not in str(tuple(row))
+
+
+def test_what_is_remembered_of_uses_does_not_grow_for_ever(
+    room: Room, later: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "USED_KEPT", 3)
+    gatekeeper = auth.Gatekeeper(room.house)
+    for number in range(9):
+        gatekeeper._note_use(f"{number:040x}")
+        later(auth.USED_EVERY)
+    assert len(gatekeeper._used) <= 3
 
 
 def test_secrets_are_stored_hashed(room: Room) -> None:
