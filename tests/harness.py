@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -241,3 +242,29 @@ class Product(Process):
             timeout=120,
             check=False,
         )
+
+
+@contextmanager
+def installed(
+    data_dir: Path, *options: str, base: str = "/v1.2", **settings: str
+) -> Iterator[tuple[Simulator, Product]]:
+    """A simulator with these options and the product with these settings before it, both gone afterwards.
+
+    `base` is the path under which the product asks the platform, and answers itself.
+    """
+    simulator = Simulator(*options)
+    try:
+        product = Product(
+            data_dir,
+            base_url=simulator.url.replace("/v1.2", base),
+            user_id=simulator.user_id,
+            api_key=simulator.api_key,
+            sync__max_requests_per_minute="100000",
+            **settings,
+        )
+        try:
+            yield simulator, product
+        finally:
+            product.stop()
+    finally:
+        simulator.stop()

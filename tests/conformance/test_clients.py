@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.harness import Product, Simulator, wait_for
+from tests.harness import Product, Simulator, installed, wait_for
 
 pytestmark = pytest.mark.exhaustive
 
@@ -52,19 +52,11 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "6000")
-    product = None
-    try:
-        product = Product(
-            tmp_path_factory.mktemp("data"),
-            base_url=simulator.url.replace("/v1.2", "/v1.2/voipstudio"),
-            user_id=simulator.user_id,
-            api_key=simulator.api_key,
-            facade__cors_origins=CRM,
-            # The Singer tap asks for one page of 10,000 and never for a second.
-            facade__max_limit="100000",
-            sync__max_requests_per_minute="100000",
-        )
+    # The Singer tap asks for one page of 10,000 and never for a second.
+    settings = {"facade__cors_origins": CRM, "facade__max_limit": "100000"}
+    folder = tmp_path_factory.mktemp("data")
+    options = ("--seed", "5", "--no-traffic", "--cdrs", "6000")
+    with installed(folder, *options, base="/v1.2/voipstudio", **settings) as (simulator, product):
         made = product.command("key", "add", "clients", "--scope", "write")
         found = Site(simulator, product, made.stdout.strip())
         token = found.key.partition(":")[2]
@@ -77,10 +69,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
         wait_for(read, "the mirror", 60)
         yield found
-    finally:
-        if product is not None:
-            product.stop()
-        simulator.stop()
 
 
 class TestCommandLine:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import ROOT, Product, Simulator, wait_for
+from tests.harness import ROOT, installed, wait_for
 
 pytestmark = pytest.mark.exhaustive
 
@@ -23,17 +23,10 @@ PYTHON = re.findall(r"^```python\n(.*?)\n```$", TEXT, re.M | re.S)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "1000")
-    product = None
-    try:
-        product = Product(
-            tmp_path_factory.mktemp("data"),
-            base_url=simulator.url.replace("/v1.2", "/v1.2/voipstudio"),
-            user_id=simulator.user_id,
-            api_key=simulator.api_key,
-            sync__max_requests_per_minute="100000",
-            recordings__download="false",
-        )
+    folder = tmp_path_factory.mktemp("data")
+    options = ("--seed", "5", "--no-traffic", "--cdrs", "1000")
+    settings = {"recordings__download": "false"}
+    with installed(folder, *options, base="/v1.2/voipstudio", **settings) as (_, product):
         read, write = (
             product.command("key", "add", scope, "--scope", scope).stdout.strip()
             for scope in ("read", "write")
@@ -47,10 +40,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         wait_for(complete, "the mirror", 60)
         base = f"{product.url}/v1.2/voipstudio"
         yield {**os.environ, "BASE": base, "KEY": read, "WRITE_KEY": write}
-    finally:
-        if product is not None:
-            product.stop()
-        simulator.stop()
 
 
 def run(command: list[str], environment: dict[str, str]) -> str:

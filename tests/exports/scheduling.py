@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
@@ -128,6 +129,17 @@ class Room:
         for schedule in every:
             if schedule.paused_at is None and (not schedules or schedule.id in {one.id for one in schedules}):
                 self.schedules.serve(schedule)
+
+    def crash_after_delivery(self) -> None:
+        """The process dies between a delivery and its mark."""
+
+        def crash(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(export_deliveries, "delivered", crash)
+            with pytest.raises(KeyboardInterrupt):
+                self.deliver()
 
     def log(self, schedule: Schedule) -> list[tuple[str, str, str]]:
         """(period, state, result) of each attempt, the oldest first."""

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import trustme
 
-from integration import clock
 from integration.exports import delivery
 from integration.exports.delivery import DeliveryFailed, Parcel, check_place
 from integration.house import export_deliveries, export_schedules
@@ -21,21 +20,6 @@ from tests.exports.scheduling import Clock, Room, mailroom
 from tests.platform_api.server import Server
 
 CANARY = "canary-password"
-
-
-@pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    fake = Clock("2026-11-18 12:00:00")
-    monkeypatch.setattr(clock, "unix", fake)
-    return fake
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 201)
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -85,21 +69,12 @@ def test_a_letter_has_the_file_and_says_what_it_is(rooms: Any) -> None:
     assert "1 row in tägliche-anrufe-2026-11-18.csv" in letter.get_body().get_content()
 
 
-def test_sent_again_after_a_crash_it_has_the_same_message_id(
-    rooms: Any, time: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sent_again_after_a_crash_it_has_the_same_message_id(rooms: Any, time: Clock) -> None:
     with mailroom() as mail:
         room = rooms(smtp=smtp(mail.port))
         schedule = room.schedule(target="email", place="ann@example.com")
         rooms.due(room)
-        with monkeypatch.context() as broken:
-
-            def crash(*_: object) -> None:
-                raise KeyboardInterrupt
-
-            broken.setattr(export_deliveries, "delivered", crash)
-            with pytest.raises(KeyboardInterrupt):
-                room.deliver()
+        room.crash_after_delivery()
         room.restart()
         time.on(minutes=2)
         room.deliver()

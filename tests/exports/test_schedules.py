@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from integration import clock
 from integration.house import audit, column_sets, export_deliveries, export_schedules, people
 from tests.exports.scheduling import BOSS, Clock, Room
 from tests.harness import wait_for
@@ -18,25 +17,10 @@ from tests.platform_api.server import Server
 
 
 @pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    fake = Clock("2026-11-18 12:00:00")
-    monkeypatch.setattr(clock, "unix", fake)
-    return fake
-
-
-@pytest.fixture
 def room(tmp_path: Path, time: Clock) -> Iterator[Room]:
     room = Room(tmp_path, time)
     yield room
     room.close()
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 201)
-    yield server
-    server.close()
 
 
 def complete(room: Room, *days: str) -> None:
@@ -152,19 +136,12 @@ def test_one_that_waits_holds_up_no_later_one(room: Room, time: Clock) -> None:
 
 
 def test_a_crash_between_delivery_and_mark_repeats_it_under_the_same_name(
-    room: Room, time: Clock, server: Server, monkeypatch: pytest.MonkeyPatch
+    room: Room, time: Clock, server: Server
 ) -> None:
     schedule = room.schedule(target="put", place=f"{server.url}/in")
     time.set("2026-11-19 01:31:00")
     complete(room, "2026-11-17", "2026-11-18")
-    with monkeypatch.context() as broken:
-
-        def crash(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        broken.setattr(export_deliveries, "delivered", crash)
-        with pytest.raises(KeyboardInterrupt):
-            room.deliver()
+    room.crash_after_delivery()
     room.restart()
     room.deliver()
     assert len(server.asked) == 1, "not at once: what crashed us may do so again"
