@@ -34,6 +34,8 @@ Result = dict[str, Any]
 Arguments = dict[str, Any]
 _TICK_SECONDS = 1.0
 _REQUEST_SECONDS = 10.0
+_TAKEN_SECONDS = 10.0
+"""How long a process that listens may take to answer at all; one that is suspended never does."""
 _LONGEST_LINE = 16 * 1024 * 1024
 
 
@@ -234,6 +236,7 @@ def hand_over(
     if connection is None:
         return None
     taken = False
+    connection.settimeout(_TAKEN_SECONDS)
     with connection, connection.makefile("rb") as lines:
         try:
             _send(connection, {"command": command, "arguments": arguments, "finish": finish})
@@ -241,6 +244,7 @@ def hand_over(
                 answer = json.loads(line)
                 if "taken" in answer:
                     taken = True
+                    connection.settimeout(None)
                 elif "progress" in answer:
                     on_progress(answer["progress"])
                 elif "result" in answer:

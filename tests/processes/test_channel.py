@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from integration.errors import ConfigurationError, SwitchroomError
 from integration.health import Health
+from integration.processes import channel as channel_module
 from integration.processes import commands, leftover, lock
 from integration.processes.channel import (
     SOCKET_FILE,
@@ -52,12 +55,35 @@ def test_progress_and_result_arrive(channel: Channel, tmp_path: Path) -> None:
 
 def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_path: Path) -> None:
     assert hand_over(tmp_path, "count", {"to": 1}) is None
-    import socket
-
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(tmp_path / SOCKET_FILE))
     assert hand_over(tmp_path, "count", {"to": 1}) is None
     Channel(tmp_path, {}).close(1)
+
+
+def test_a_process_that_is_suspended_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_module, "_TAKEN_SECONDS", 0.05)
+    with socket.socket(socket.AF_UNIX) as suspended:
+        suspended.bind(str(tmp_path / SOCKET_FILE))
+        suspended.listen()
+        assert hand_over(tmp_path, "count", {"to": 1}) is None
+
+
+def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> None:
+    def cut(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b'{"taken": true}\n{"resu')
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / SOCKET_FILE))
+        listener.listen()
+        threading.Thread(target=cut, args=(listener,), daemon=True).start()
+        with pytest.raises(SwitchroomError, match="ended before"):
+            hand_over(tmp_path, "count", {"to": 1})
 
 
 def test_errors_arrive_as_what_they_are(channel: Channel, tmp_path: Path) -> None:
