@@ -25,6 +25,7 @@ from integration.dashboard.calls_view import (
 from integration.dashboard.guard import current_person
 from integration.house import notes, views
 from integration.mirror import history, one_call, search
+from integration.mirror.calls import backlog
 from integration.mirror.history import CallFilter, Cursor
 
 blueprint = Blueprint("calls", __name__)
@@ -74,6 +75,7 @@ def index() -> str:
         anything = total or history.count(connection, CallFilter(only_user=asked.only_user), 1)
         people, numbers = history.people(connection), history.numbers(connection)
         legs = one_call.calls_of_legs(connection, [call["id"] for call in page.rows])
+        waiting = backlog.waiting(connection)
     with house.house.read() as connection:
         saved = views.saved(connection, current_person().id, "calls")
         hidden = views.hidden(connection, current_person().id, "calls")
@@ -89,7 +91,7 @@ def index() -> str:
         hidden=hidden,
         labels=labels,
         labels_of=labels_of,
-        filters=_filters(view, people),
+        filters=_filters(view, people, page.rows),
         query=view.url().partition("?")[2],
         me=current_person().id,
         q=view.args.get("q", ""),
@@ -97,6 +99,7 @@ def index() -> str:
         days=_by_day(page.rows),
         calls=page,
         total=total,
+        waiting=waiting if waiting is not None and waiting.within(asked.since) else None,
         more_than=None if whole else total,
         elsewhere=elsewhere,
         anything=anything,
@@ -135,7 +138,7 @@ def _chips(view: View) -> list[tuple[str, str, bool]]:
     return chips
 
 
-def _filters(view: View, people: list[Any]) -> list[tuple[str, str]]:
+def _filters(view: View, people: list[Any], rows: list[Any]) -> list[tuple[str, str]]:
     """(what narrows the view, in words; the URL without it). What a quick filter shows is left out."""
     words: dict[str, Callable[[str], str | None]] = {
         "direction": WAYS.get,
@@ -153,7 +156,8 @@ def _filters(view: View, people: list[Any]) -> list[tuple[str, str]]:
         "begin": "from {}".format,
         "end": "until {}".format,
         "clock": "until {}".format,
-        "group": lambda name: name.partition(":")[0],
+        # All that are shown are of the one group.
+        "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
         "charged": lambda _: "with a cost",
     }
     found = []

@@ -139,6 +139,8 @@ def read(
     if weekday is not None or begin or end:
         days = (first or today - HOURS_BACK, last or today)
         spans = json.dumps(clock_spans(*days, zone, weekday, begin or time(), end or time()))
+    if _amount(kept.get("cost")) is None:
+        kept.pop("cost", None)
     minute = _minute(kept.get("clock"))
     if minute is None or last is None:
         kept.pop("clock", None)

@@ -224,6 +224,14 @@ def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(site, client):
     assert cleared[1] == "/calls?q=x&amp;range=month"
 
 
+def test_a_queue_is_named_by_its_name_and_a_cost_that_is_none_narrows_nothing(site, client):
+    site.call(1, ago(hours=1), group_kind="queue", group_id=12, group_name="Bookings")
+    page = client.get("/calls?range=all&group=queue:12&cost=much")
+    chips = re.findall(r'class="chip on"[^>]*>([^<]+) <', page.text)
+    assert chips == ["Bookings"]
+    assert "1 call" in text(page)
+
+
 def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(site, client):
     for number in (1, 2, 3):
         site.call(number, ago(hours=number))
