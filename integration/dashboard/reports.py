@@ -17,6 +17,7 @@ from integration.dashboard import formats, shell
 from integration.dashboard.calls_view import NAMES, read_day
 from integration.dashboard.guard import needs
 from integration.mirror import reports, summary
+from integration.mirror.calls import backlog
 from integration.mirror.reports import Figures, Span, Sums
 
 blueprint = Blueprint("reports", __name__)
@@ -130,10 +131,12 @@ def index() -> str | Response:
         whole = sums.whole
         shares = [(kind, *words, reports.ranked(connection, sums, kind)) for kind, words in SHARES.items()]
         sofar, before = compared(now, level, zone)
+        waiting, begin = backlog.waiting(connection), min(chosen.span(zone, level).since, before[1].since)
         values = {
             "sofar": (reports.totals(connection, sofar[1]), *sofar),
             "before": (reports.totals(connection, before[1]), *before),
             "currency": reports.currency(connection),
+            "waiting": waiting if waiting is not None and waiting.within(begin) else None,
             "anything": whole.calls or reports.first_day(connection, zone),
         }
     return shell.page(

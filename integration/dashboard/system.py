@@ -15,6 +15,8 @@ from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
 from integration.mirror import checks, coverage, drift, live, lookups, media, promoted, walks
+from integration.mirror.calls import backlog
+from integration.sync.backlog import NAME as PUT_TOGETHER
 from integration.sync.progress import under_way
 from integration.upkeep import backup
 
@@ -75,6 +77,7 @@ def index() -> Response:
         departures = drift.listed(connection)
         checked = checks.archive(connection)
         unlearnt = lookups.unlearnt_calls(connection, clock.unix() - UNLEARNT_DAYS * 86400)
+        waiting = backlog.waiting(connection)
         columns = {one.collection: promoted.ready(connection, resource(one.collection)) for one in departures}
     report = house.health.report()
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
@@ -95,6 +98,8 @@ def index() -> Response:
         unlearnt=unlearnt,
         UNLEARNT_DAYS=UNLEARNT_DAYS,
         reading=under_way(report["facts"]),
+        waiting=waiting,
+        putting=report["facts"].get(PUT_TOGETHER),
         requests=report["facts"].get("platform_requests"),
         disk=disk(Path(house.settings.storage.data_dir)),
         report=report,
@@ -106,7 +111,7 @@ def index() -> Response:
     )
     response = make_response(page)
     working = any(job.state == "running" for job in these_jobs().last.values())
-    if working or under_way(report["facts"]):
+    if working or waiting is not None or under_way(report["facts"]):
         # Without a script, too: the page follows what a button began, and a long reading.
         response.headers["Refresh"] = str(FOLLOW_SECONDS)
     return response

@@ -77,9 +77,9 @@ def _days(since: datetime, until: datetime) -> Iterator[str]:
 def unfinished(connection: sqlite3.Connection, since: datetime, until: datetime) -> str | None:
     """What keeps the calls that began in `[since, until)` from being what their records tell, in words; None
     where nothing does."""
-    ready = backlog.since(connection)
-    if ready is not None and clock.stamp(since) <= ready:
-        return f"{backlog.left(connection):,} legs of calls are still being put together"
+    waiting = backlog.waiting(connection)
+    if waiting is not None and waiting.within(clock.stamp(since)):
+        return f"{waiting.left:,} legs of calls are still being put together"
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ? AND state <> 'ended'",
         (clock.stamp(since), clock.stamp(until)),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from integration.mirror.calls import backlog
 from integration.sync import progress
 from integration.sync.parts import Parts
 
 NAME = "calls put together"
-"""The job, its progress on a terminal, and the fact of the health report that shows it."""
+"""The job, its progress on a terminal, and the fact of the health report that is a progress.Reading of it."""
 
 COLLECTIONS = frozenset({"cdrs", "monitors", "voicemessages"})
 """Whose records tell about calls."""
@@ -37,10 +36,3 @@ def work_off(
             done += max(0, min(SLICE, before))
             show(done, done + left)
     return left
-
-
-def under_way(facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """progress.Reading as a mapping, of the facts of a health report; None where nothing is being put
-    together."""
-    found: dict[str, Any] | None = facts.get(NAME)
-    return found

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from integration import clock
 from integration.dashboard.jobs import EXTENSION, Jobs
 from integration.house import promoted
 from integration.mirror import coverage, walks
+from integration.mirror.calls import backlog
 from integration.sync import proof
+from integration.sync.backlog import NAME
 from tests.dashboard.reading import text
 from tests.harness import wait_for
 
@@ -129,3 +132,19 @@ def test_a_proof_can_be_begun_and_tells_what_it_found(site, client):
     said = "1 of 2 collections proved, 9 days counted; not proved: sms"
     wait_for(lambda: said in text(client.get("/system")), "the result")
     assert "cdrs" in asked[0]["resources"]
+
+
+def test_whoever_counts_calls_is_told_that_old_ones_are_still_being_put_together(site, client):
+    site.put("cdrs", id=7, live_id=4278000007, calldate=clock.stamp(clock.unix() - 86_400 * 3))
+    site.mirror.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
+    facts = {"done": 5, "total": 7, "per_second": 1250.0, "seconds_left": 90.0}
+    site.parts.health.fact(NAME, facts)
+    said = "are still being put together from their records, the newest first: 2 left"
+    shown = text(client.get("/system"))
+    assert said in shown
+    assert "1,250 a second" in shown
+    for path, told in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
+        assert (said in text(client.get(path))) == told, path
+    site.mirror.write(lambda tx: backlog.done(tx, [4278000006, 4278000007]))
+    for path in ("/system", "/calls", "/reports"):
+        assert "put together" not in text(client.get(path))

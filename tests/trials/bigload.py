@@ -102,7 +102,8 @@ def _load(folder: Path, port: str, options: argparse.Namespace, report: Report) 
     return (
         f"{records:,} records and their calls in {seconds:.0f} s, {records / seconds:,.0f} a second, "
         f"{records / work:,.0f} a processor second; the newest calls after {today:.1f} s; at most "
-        f"{memory:.0f} MB of memory; killed at {there:,} records, and with {left:,} legs left after {stored:.0f} s; "
+        f"{memory:.0f} MB of memory; killed at {there:,} records, and with {left:,} legs left after "
+        f"{stored:.0f} s; "
         f"{size / 1e6:,.0f} MB on disk"
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from integration.database import Transaction
 from integration.mirror.calls.reading import ids_json
@@ -25,6 +26,23 @@ UNKNOWN = "9999-12-31 23:59:59"
 
 FEW = 20
 """More legs at once are no webhook or look-up, but a reading: it need not wait for their neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """`left` legs wait. All calls that began after `since` (UTC text) are put together: that is the time of
+    the newest leg that waits, or UNKNOWN where no record tells it."""
+
+    since: str
+    left: int
+
+    @property
+    def known(self) -> bool:
+        return self.since != UNKNOWN
+
+    def within(self, since: str | None) -> bool:
+        """Whether calls that began at `since` (UTC text; None: ever) or later may be among them."""
+        return since is None or since <= self.since
 
 
 def add(tx: Transaction, leg_ids: Iterable[int]) -> None:
@@ -49,16 +67,15 @@ def newest(tx: Transaction, limit: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def since(connection: sqlite3.Connection) -> str | None:
-    """All calls that began after this time (UTC text) are put together: that of the newest leg that waits, or
-    a time to come where no record tells it. None where none waits."""
+def waiting(connection: sqlite3.Connection) -> Waiting | None:
+    """What waits; None where nothing does."""
     newest_leg = connection.execute("SELECT max(leg_id) FROM _legs_due").fetchone()[0]
     if newest_leg is None:
         return None
     row = connection.execute(
         "SELECT max(calldate) FROM cdrs WHERE live_id IN (?, ?)", (newest_leg, str(newest_leg))
     ).fetchone()
-    return row[0] if isinstance(row[0], str) else UNKNOWN
+    return Waiting(row[0] if isinstance(row[0], str) else UNKNOWN, left(connection))
 
 
 def with_neighbours(tx: Transaction, leg_ids: Iterable[int]) -> set[int]:
