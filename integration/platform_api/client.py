@@ -198,7 +198,12 @@ class Platform:
                 raise failure(path, body.status, body.headers, whole(body, ERROR_BODY_LIMIT))
             # The platform is there, whatever this one file turns out to be.
             self._line.praise()
-            return files.store(body, into, expected, arrival)
+            try:
+                return files.store(body, into, expected, arrival)
+            except files.WrongFile as error:
+                wrong = error
+        # Out of the exchange, which would take it for the platform's trouble.
+        raise wrong
 
     def through(
         self,

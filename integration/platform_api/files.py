@@ -34,7 +34,7 @@ class Expected:
     """What is known of a file before it comes: its `size` in bytes or `limit` at most, how it must `begin`.
 
     Where the size is not known: how it should `end`, unless what is said against its end is `believed`, the
-    message of an earlier PlatformBroken; and its `sha256`, where it came before.
+    message of an earlier WrongFile; and its `sha256`, where it came before.
     """
 
     size: int | None = None
@@ -46,6 +46,10 @@ class Expected:
 
 
 ANYTHING = Expected()
+
+
+class WrongFile(PlatformBroken):
+    """What came whole is not the file. Says nothing of the platform, which answered."""
 
 
 class Untold(Exception):
@@ -73,16 +77,16 @@ def seconds_for(size: int | None) -> float:
 def store(body: Body, into: Path, expected: Expected, arrival: Arrival | None = None) -> Downloaded:
     """Stream `body` (status 200) to `into`; see the head of this file. `arrival` is told how far it is.
 
-    Raises PlatformBroken for anything that is not the file: JSON or HTML, no bytes, or not as `expected`.
+    Raises WrongFile for anything that is not the file: JSON or HTML, no bytes, or not as `expected`.
     Raises Untold where nobody tells how long it is and it did not come before. Raises OSError where the disk
     can't take it. In each case there is neither `into` nor `.part` afterwards, but for an older `into`.
     """
     kind = body.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind in ("application/json", "text/html"):
-        raise PlatformBroken(f"the platform sent {kind} instead of the file", status=body.status)
+        raise WrongFile(f"the platform sent {kind} instead of the file", status=body.status)
     size, told = expected.size, _told_size(body)
     if size is not None and told is not None and told != size:
-        raise PlatformBroken(_wrong_size(size, told), status=body.status)
+        raise WrongFile(_wrong_size(size, told), status=body.status)
     untold = size is None and not body.tells_its_end
     changed = _make_folder(into.parent)
     part = into.with_name(into.name + ".part")
@@ -94,11 +98,11 @@ def store(body: Body, into: Path, expected: Expected, arrival: Arrival | None = 
         received, digest = _fill(part, body, most, coming)
         wrong = _wrong_whole(part, received, expected)
         if wrong is not None:
-            raise PlatformBroken(wrong, status=body.status)
+            raise WrongFile(wrong, status=body.status)
         if untold and expected.sha256 is None:
             raise Untold(digest)
         if untold and digest != expected.sha256:
-            raise PlatformBroken("the file came twice, and not the same", status=body.status)
+            raise WrongFile("the file came twice, and not the same", status=body.status)
         os.replace(part, into)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -162,11 +166,11 @@ class _Coming:
             self.show(received)
 
     def show(self, received: int) -> None:
-        """Raises PlatformBroken for what is not the file."""
+        """Raises WrongFile for what is not the file."""
         if not self._judged:
             wrong = _wrong_head(self._head) or self._check(self._head)
             if wrong:
-                raise PlatformBroken(f"what the platform sent is not the file: {wrong}", status=200)
+                raise WrongFile(f"what the platform sent is not the file: {wrong}", status=200)
             self._judged = True
             if self._arrival is not None:
                 self._arrival.begun(self._part, self._size)

@@ -75,6 +75,18 @@ def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
     assert fetch().size == len(SOUND)
 
 
+def test_a_wrong_file_says_nothing_of_the_platform_and_a_cut_one_does(server, make, tmp_path):
+    platform = make()
+    server.routes["*"] = lambda asked, reply: reply.content(b"not a recording at all", KIND)
+    with pytest.raises(files.WrongFile):
+        platform.download("/monitors/7.mp3", tmp_path / "7.mp3", files.Expected(begin=formats.mp3))
+    assert (platform.away_since, platform.budget.per_minute) == (None, 600)
+    server.routes["*"] = lambda asked, reply: reply.raw(WRONG["a chunk cut"], close=True)
+    with pytest.raises(PlatformBroken):
+        platform.download("/monitors/7.mp3", tmp_path / "7.mp3")
+    assert platform.away_since is not None
+
+
 def test_a_file_that_is_packed_though_nobody_asked_arrives_unpacked(server, fetch):
     packed = gzip.compress(SOUND)
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
