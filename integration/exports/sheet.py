@@ -84,30 +84,11 @@ class Sheet:
 Form = Callable[[sqlite3.Connection, Sheet], Iterator[bytes]]
 
 
-class Stream(Iterator[bytes]):
-    """A file in chunks, written from one view of the mirror: what is counted before the first chunk is what
-    the file holds, whatever changes meanwhile. Closes by itself after the last chunk and after an error.
+class Chunked(Iterator[bytes]):
+    """A file in chunks, that gives back what it holds open after the last of them and after an error."""
 
-    Raises QueryError when made.
-    """
-
-    def __init__(self, read: Reader, selection: Selection, form: Form) -> None:
-        self._view = ExitStack()
-        try:
-            connection = self._view.enter_context(read())
-            self.sheet = sheet_of(connection, selection)
-            self.rows, first = self.sheet.extent(connection)
-            self.sheet = replace(self.sheet, first=first)
-            self.name = selection.name
-            self._chunks = form(connection, self.sheet)
-        except BaseException:
-            self._view.close()
-            raise
-
-    def begin(self) -> None:
-        """Do what comes before the first chunk, so that its errors come before a response's status."""
-        first = next(self, b"")
-        self._chunks = chain((first,), self._chunks)
+    _chunks: Iterator[bytes]
+    _held: ExitStack
 
     def __next__(self) -> bytes:
         try:
@@ -117,8 +98,34 @@ class Stream(Iterator[bytes]):
             raise
 
     def close(self) -> None:
-        """Give the view back. Safe to call twice."""
-        self._view.close()
+        """Give it back before. Safe to call twice."""
+        self._held.close()
+
+
+class Stream(Chunked):
+    """Written from one view of the mirror: what is counted before the first chunk is what the file holds,
+    whatever changes meanwhile.
+
+    Raises QueryError when made.
+    """
+
+    def __init__(self, read: Reader, selection: Selection, form: Form) -> None:
+        self._held = ExitStack()
+        try:
+            connection = self._held.enter_context(read())
+            self.sheet = sheet_of(connection, selection)
+            self.rows, first = self.sheet.extent(connection)
+            self.sheet = replace(self.sheet, first=first)
+            self.name = selection.name
+            self._chunks = form(connection, self.sheet)
+        except BaseException:
+            self._held.close()
+            raise
+
+    def begin(self) -> None:
+        """Do what comes before the first chunk, so that its errors come before a response's status."""
+        first = next(self, b"")
+        self._chunks = chain((first,), self._chunks)
 
 
 def count(connection: sqlite3.Connection, selection: Selection) -> int:

@@ -24,14 +24,14 @@ from integration.errors import QueryError
 from integration.exports import csv
 from integration.exports.columns import FILES
 from integration.exports.selection import Reader, Selection
-from integration.exports.sheet import Column, sheet_of
+from integration.exports.sheet import Chunked, Column, sheet_of
 
 PIECE = 1 << 18
 _PLACE = re.compile(r"(recordings|voicemail)/([0-9]{4}/[0-9]{2}/[0-9]{2}|undated)/[0-9]{1,19}\.mp3")
 """What the archive names its files; nothing else is opened (promise S13)."""
 
 
-class Archive(Iterator[bytes]):
+class Archive(Chunked):
     """The ZIP in chunks. What it holds is settled when it is made, from one view of the mirror that is given
     back before the first file is sent: a slow reader of gigabytes keeps nothing open but two temporary files.
 
@@ -59,19 +59,8 @@ class Archive(Iterator[bytes]):
                     self._manifest.write(chunk)
                 for batch in replace(files, columns=(number, file, missing)).rows(connection):
                     self._listed.writelines(json.dumps(row).encode() + b"\n" for row in batch)
-            self._kept = kept.pop_all()
+            self._held = kept.pop_all()
         self._chunks = self._zipped()
-
-    def __next__(self) -> bytes:
-        try:
-            return next(self._chunks)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Remove the temporary files. Safe to call twice."""
-        self._kept.close()
 
     def _zipped(self) -> Iterator[bytes]:
         self._manifest.seek(0)
