@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,16 @@ def read_object(text: str) -> Document:
         if parsed is not None:
             return Document(text, parsed)
     return _document(text)
+
+
+def as_text(values: Mapping[str, Any]) -> str:
+    """A record's compact text from its values, what was kept unparsed as it came."""
+    parts = (
+        f"{json.dumps(name, ensure_ascii=False)}:"
+        + (value if isinstance(value, Raw) else json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        for name, value in values.items()
+    )
+    return "{" + ",".join(parts) + "}"
 
 
 def column_value(value: Any) -> Any:

@@ -97,9 +97,9 @@ def _place() -> Place | None:
     return (at, int(number)) if tilde and number.isdecimal() and len(number) <= 18 else None
 
 
-def excerpt(text: str | None, find: str) -> tuple[str, str, str]:
+def excerpt(told: object, find: str) -> tuple[str, str, str]:
     """A transcript cut to the place that was searched for: (before it, it, after it)."""
-    text = text or ""
+    text = str(told or "")
     # Not by comparing folded texts: "ß" folds to two letters, and every place behind it is another.
     found = re.search(re.escape(find), text, re.IGNORECASE) if find else None
     if found is None:

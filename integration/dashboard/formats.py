@@ -17,6 +17,7 @@ from flask import Flask
 from integration import clock
 from integration.context import this_house
 from integration.mirror import contacts
+from integration.mirror.calls.reading import number as number_in
 from integration.mirror.numbers import withheld
 
 NOTHING = "—"
@@ -126,11 +127,12 @@ def day_of(stamp: str | None) -> str:
     return NOTHING if moment is None else day_name(moment.date())
 
 
-def duration(seconds: float | None) -> str:
-    """'0:07', '12:31', '1:02:09'."""
-    if seconds is None:
+def duration(seconds: object) -> str:
+    """'0:07', '12:31', '1:02:09'; nothing where the platform told what is no duration."""
+    length = number_in(seconds)
+    if length is None:
         return NOTHING
-    whole = max(0, int(seconds))
+    whole = max(0, int(length))
     hours, rest = divmod(whole, 3600)
     minutes, rest = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -172,15 +174,15 @@ def money(amount: float | None) -> str:
     return NOTHING if amount is None else f"{amount:.2f}"
 
 
-def national(number: str | None) -> str:
+def national(number: object) -> str:
     return this_house().numbers.national(number) if number else ""
 
 
-def international(number: str | None) -> str:
+def international(number: object) -> str:
     return this_house().numbers.display(number)[1] if number else ""
 
 
-def tel(number: str | None) -> str | None:
+def tel(number: object) -> str | None:
     """E.164 for a `tel:` link; None for what can't be dialled."""
     return this_house().numbers.e164(number)
 

@@ -98,7 +98,7 @@ def beside(number: int) -> str:
         contact=contact,
         labels=labels,
         notes=written,
-        known_labels=sorted({*known, *proposed}, key=str.casefold),
+        known_labels=sorted({*known, *map(str, proposed)}, key=str.casefold),
     )
 
 

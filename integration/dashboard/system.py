@@ -17,6 +17,7 @@ from integration.dashboard.jobs import these_jobs
 from integration.mirror import checks, coverage, drift, live, lookups, media, promoted, walks
 from integration.mirror.calls import backlog
 from integration.sync.backlog import NAME as PUT_TOGETHER
+from integration.sync.plan import PLAN
 from integration.sync.progress import under_way
 from integration.upkeep import backup
 
@@ -78,7 +79,12 @@ def index() -> Response:
         checked = checks.archive(connection)
         unlearnt = lookups.unlearnt_calls(connection, clock.unix() - UNLEARNT_DAYS * 86400)
         waiting = backlog.waiting(connection)
-        columns = {one.collection: promoted.ready(connection, resource(one.collection)) for one in departures}
+        aside = drift.aside(connection)
+        columns = {
+            name: promoted.ready(connection, resource(name))
+            for name in {one.collection for one in departures}
+            if name in PLAN
+        }
     report = house.health.report()
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
     quiet = received.last_received_at is None or received.last_received_at < hour_ago
@@ -93,6 +99,7 @@ def index() -> Response:
         archive=archive,
         ledger=ledger,
         departures=departures,
+        aside=aside,
         promoted=columns,
         checked=checked,
         unlearnt=unlearnt,

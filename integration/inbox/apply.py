@@ -16,7 +16,7 @@ from integration.database import Database, Transaction
 from integration.errors import PlatformBroken, StorageError
 from integration.inbox.interpret import Event, RecordingReady, SmsReceived, Unknown, interpret
 from integration.inbox.store import Inbox, Row, Status
-from integration.mirror import live_calls, lookups, messages
+from integration.mirror import drift, live_calls, lookups, messages
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 
@@ -59,6 +59,7 @@ class Applier:
         self._mirror = mirror
         self._calls = calls
         self._on_wish = on_wish
+        self._drift = drift.Told()
         self._stop = threading.Event()
         self._caught_up = False
         self._position = 0
@@ -142,6 +143,10 @@ class Applier:
                 messages.add_event(tx, one.event)
             elif isinstance(one.event, RecordingReady):
                 lookups.want_recording(tx, one.event.leg_id, one.event.monitor_id)
+        events = [one.event for one in read]
+        self._drift.look(
+            tx, [e.doc for e in events if isinstance(e, CallEvent | SmsReceived | RecordingReady)]
+        )
         statuses = [_status(one) for one in read]
         _note(tx, [(one.seq, status) for one, status in zip(read, statuses, strict=True)])
         return statuses

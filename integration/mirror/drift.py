@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from integration import clock
 from integration.catalogue import RESOURCES
+from integration.catalogue.events import EVENTS, NAME_FIELDS
 from integration.catalogue.shapes import Field, Resource, Type
 from integration.database import Database, Hook, Transaction
-from integration.documents import Document
+from integration.documents import Document, Raw, read_object
 from integration.mirror.masking import has_secrets, is_secret
-from integration.mirror.rows import Upserted
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _drift (
@@ -92,6 +93,9 @@ _TYPES: Mapping[Type, tuple[type, ...]] = {
 _WORDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _NUMBER = re.compile(r"[0-9]+")
 
+EVENT = "webhook "
+"""What departures of events have before the event's name."""
+
 AGAIN_SECONDS = 3600.0
 """`last_seen` is brought up to date that often."""
 MOST = 5000
@@ -101,8 +105,9 @@ LONGEST = 80
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """`what`: 'field' – nobody documented `field`; 'type' – it came as `value`, which is not its documented
-    type; 'code' – it has the new code `value` (digits as #). Times are UTC text."""
+    """`collection` by its path, or EVENT and an event's name. `what`: 'field' – nobody documented `field`;
+    'type' – it came as `value`, which is not its documented type; 'code' – it has the new code `value`
+    (digits as #). Times are UTC text."""
 
     collection: str
     field: str
@@ -137,37 +142,80 @@ def _watched(of: Resource) -> bool:
     return of.listed and len(of.fields) > 1
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Records of table `table` that can't be a row, such as those without a usable key: how many are kept as
+    received (`_flagged`), and when the last came (UTC text)."""
+
+    table: str
+    reason: str
+    records: int
+    last_at: str
+
+
+def aside(connection: sqlite3.Connection) -> list[Aside]:
+    rows = connection.execute(
+        "SELECT table_name, reason, count(*), max(at) FROM _flagged GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    return [Aside(*row) for row in rows]
+
+
 def follow(mirror: Database) -> None:
     """From now on, look at every record that is stored new or changed."""
     for of in RESOURCES:
         if _watched(of):
-            mirror.hooks.setdefault(of.table, []).append(_Watch(of).hook())
+            mirror.hooks.setdefault(of.table, []).append(_Watch(of.collection, of.fields).hook())
+
+
+class Told:
+    """What webhooks tell, looked at as records are; their codes are open sets from the start."""
+
+    def __init__(self) -> None:
+        self._watches = {event.name: _Watch(f"{EVENT}{event.name}", event.fields, ()) for event in EVENTS}
+
+    def look(self, tx: Transaction, bodies: Iterable[str]) -> None:
+        """Note how these (JSON objects, as text) depart; in the transaction of their effects."""
+        found = defaultdict[str, list[Document]](list)
+        for body in bodies:
+            document = read_object(body)
+            names = [name for name in map(document.values.get, NAME_FIELDS) if isinstance(name, str)]
+            for name in self._watches.keys() & set(names):
+                found[name].append(document)
+        for name, documents in found.items():
+            self._watches[name].look(tx, documents)
 
 
 class _Watch:
-    """One collection's records, looked at on the writer's thread."""
+    """Records of one kind, looked at on the writer's thread."""
 
-    def __init__(self, of: Resource) -> None:
-        self._of = of
-        self._fields = {field.name: field for field in of.fields}
-        self._coded = [name for name in self._fields if name in CODED]
+    def __init__(self, name: str, fields: Sequence[Field], coded: Collection[str] = CODED) -> None:
+        self._name = name
+        self._fields = {field.name: field for field in fields}
+        self._coded = [name for name in self._fields if name in coded]
         self._shapes: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Found]] = {}
         self._codes: dict[tuple[str, str | int], _Found] = {}
         self._noted: dict[_Found, float] = {}
 
     def hook(self) -> Hook:
-        def hook(tx: Transaction, outcome: Upserted) -> None:
-            found = set(self._departures(outcome.changed))
-            if found:
-                self._note(tx, found)
+        return lambda tx, outcome: self.look(tx, outcome.changed)
 
-        return hook
+    def look(self, tx: Transaction, documents: Sequence[Document]) -> None:
+        found = set(self._departures(documents))
+        if found:
+            self._note(tx, found)
 
     def _departures(self, documents: Iterable[Document]) -> Iterable[_Found]:
         # Most records look alike: looking at each field of each would slow a first walk down.
         records = [document.values for document in documents]
         shapes = {(tuple(values), tuple(map(type, values.values()))): values for values in records}
+        if any(Raw in kinds for _, kinds in shapes):
+            # What was kept unparsed tells by its text alone what it is.
+            for values in records:
+                if Raw in map(type, values.values()):
+                    yield from self._shape(values)
         for shape, values in shapes.items():
+            if Raw in shape[1]:
+                continue
             known = self._shapes.get(shape)
             if known is None:
                 if len(self._shapes) >= MOST:
@@ -194,9 +242,9 @@ class _Watch:
         for name, value in values.items():
             field = self._fields.get(name)
             if field is None:
-                yield name[:LONGEST], "field", _WORDS.get(type(value), "null")
-            elif value is not None and not _fits(field, value):
-                yield name, "type", _WORDS.get(type(value), "odd")
+                yield name[:LONGEST], "field", _WORDS.get(_kind(value), "null")
+            elif value is not None and not _fits(field, _kind(value)):
+                yield name, "type", _WORDS.get(_kind(value), "odd")
 
     def _note(self, tx: Transaction, found: set[_Found]) -> None:
         now = clock.monotonic()
@@ -206,16 +254,14 @@ class _Watch:
         if len(self._noted) + len(due) > MOST:
             self._noted.clear()
         stamp = clock.stamp()
-        walked = tx.execute(
-            "SELECT complete_at FROM _walks WHERE collection = ?", (self._of.collection,)
-        ).fetchone()
+        walked = tx.execute("SELECT complete_at FROM _walks WHERE collection = ?", (self._name,)).fetchone()
         first = walked is None or walked[0] is None
         tx.executemany(
             "INSERT INTO _drift VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "last_seen = excluded.last_seen",
             [
                 (
-                    self._of.collection,
+                    self._name,
                     name,
                     what,
                     value,
@@ -226,18 +272,25 @@ class _Watch:
                 for name, what, value in due
             ],
         )
-        self._noted.update(dict.fromkeys(due, now))
+        tx.after_commit(lambda: self._noted.update(dict.fromkeys(due, now)))
 
     def _expected(self, name: str, what: What, value: str, first: bool) -> bool:
         if what != "code":
             return False
-        known = DOCUMENTED.get((self._of.collection, name))
+        known = DOCUMENTED.get((self._name, name))
         return value in known if known is not None else first
 
 
-def _fits(field: Field, value: object) -> bool:
+def _kind(value: object) -> type:
+    """What JSON it is; of what was kept unparsed its text tells."""
+    if isinstance(value, Raw):
+        return {"{": dict, "[": list}.get(value[:1], int)
+    return type(value)
+
+
+def _fits(field: Field, kind: type) -> bool:
     for told in {field.type, field.real_type}:
         kinds = _TYPES.get(told)
-        if kinds is None or (isinstance(value, kinds) and (told == "boolean" or not isinstance(value, bool))):
+        if kinds is None or (issubclass(kind, kinds) and (told == "boolean" or kind is not bool)):
             return True
     return False

@@ -37,7 +37,7 @@ CREATE INDEX IF NOT EXISTS _lookups_wanted ON _lookups (wanted_at) WHERE kind = 
 Kind = Literal["leg", "monitor"]
 
 GAPS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
-"""Seconds before the first look-up of an ended leg, the second, and so on; the last is a day after the end."""
+"""Seconds before the first look-up of an ended leg, the second, and so on; the last comes after a day."""
 
 COLLECTIONS = ("cdrs", "monitors")
 """What is asked for by the ids of legs."""

@@ -26,9 +26,9 @@ _ANGLED = re.compile(r"<[^<>]*>")
 
 
 @lru_cache(maxsize=10_000)
-def withheld(raw: str | None) -> bool:
+def withheld(raw: object) -> bool:
     """True for a number that was not told."""
-    return raw is None or raw.strip().casefold() in WITHHELD
+    return raw is None or str(raw).strip().casefold() in WITHHELD
 
 
 def is_short(raw: str | None) -> bool:
@@ -71,18 +71,19 @@ class Numbers:
         self._parsed = lru_cache(maxsize=100_000)(self._parse)
         self._e164 = lru_cache(maxsize=100_000)(self._format_e164)
 
-    def e164(self, raw: str | None) -> str | None:
+    def e164(self, raw: object) -> str | None:
         """'+442079460001' for any spelling of it; None for extensions, withheld and unreadable ones."""
-        return self._e164(raw) if raw else None
+        return self._e164(str(raw)) if raw else None
 
-    def national(self, raw: str | None) -> str:
+    def national(self, raw: object) -> str:
         """'020 7946 0001' for numbers of `country`, '+1 202-555-0101' for others; else as received."""
         return self.display(raw)[0]
 
-    def display(self, raw: str | None) -> tuple[str, str]:
+    def display(self, told: object) -> tuple[str, str]:
         """(the form for reading, the international form); both as received where it is not readable."""
-        if not raw:
+        if not told:
             return "", ""
+        raw = str(told)
         number = self._parsed(raw)
         if number is None:
             return raw, raw

@@ -14,7 +14,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.database import Transaction
-from integration.documents import Document, column_value, read_object
+from integration.documents import Document, as_text, column_value, read_object
 from integration.mirror import promoted, shortcuts
 from integration.mirror.rows import Key, Source, Upserted, key_type, quote
 
@@ -146,7 +146,7 @@ def without_secrets(resource: Resource, document: Document) -> Document:
     kept = {name: value for name, value in document.values.items() if not name.startswith("sip_")}
     if len(kept) == len(document.values):
         return document
-    return Document(json.dumps(kept, separators=(",", ":"), ensure_ascii=False), kept)
+    return Document(as_text(kept), kept)
 
 
 def _upsert_chunk(

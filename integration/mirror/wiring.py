@@ -53,5 +53,5 @@ def _legs(outcome: Upserted, fields: Iterable[str]) -> Iterator[int]:
             value = document.values.get(name)
             if isinstance(value, str) and value.isascii() and value.isdigit():
                 value = int(value)
-            if isinstance(value, int) and not isinstance(value, bool) and value:
+            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
                 yield value

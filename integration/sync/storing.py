@@ -33,7 +33,8 @@ class Interrupted(SwitchroomError):
 class Tally:
     """What a run did. `show(done, total)` is told after each commit; `wanted()` asked before each request.
 
-    `changed` holds keys of records that are to be read by their own paths, too.
+    `flagged` counts records without a usable key; `changed` holds keys of records that are to be read by
+    their own paths, too.
     """
 
     show: Callable[[int, int | None], None] = lambda _done, _total: None
@@ -42,11 +43,13 @@ class Tally:
     inserted: int = 0
     updated: int = 0
     missing: int = 0
+    flagged: int = 0
     changed: list[Key] = field(default_factory=list)
 
     def count(self, outcome: Upserted) -> None:
         self.inserted += len(outcome.inserted)
         self.updated += len(outcome.updated)
+        self.flagged += outcome.flagged
 
     def check(self) -> None:
         if not self.wanted():

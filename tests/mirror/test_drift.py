@@ -97,7 +97,7 @@ def test_where_a_code_is_documented_as_a_number_and_observed_as_text_neither_dep
 
 def test_looking_costs_little(mirror):
     """Records of one shape are looked at as one."""
-    watch = drift._Watch(CDRS)
+    watch = drift._Watch("cdrs", CDRS.fields)
     record = {field.name: 1 if field.real_type == "integer" else None for field in CDRS.fields}
     documents = [Document("{}", {**record, "id": number}) for number in range(1000)]
     assert list(watch._departures(documents)) == []
