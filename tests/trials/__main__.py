@@ -14,6 +14,7 @@
             records deleted at the platform are marked, mistakes of its lists are not believed
     order   webhooks in every order, of whole calls: one final state
     late    records that are listed late, by minutes and hours; a call that has none
+    drift   every field of every record and webhook becomes something else: kept, noted, shown
     ghosts  hang-ups are lost, with the platform there and away: no call stays live
     bigload the first load of a big account, or of its files: rate, memory, killed and gone on with
     locked  somebody else holds the write lock of a database, or reads in it for long
@@ -41,6 +42,7 @@ from tests.trials import (
     contract,
     crash,
     deletions,
+    drift,
     duplicates,
     files,
     full,
@@ -70,6 +72,7 @@ TRIALS = {
     "order": order.main,
     "late": late.main,
     "ghosts": ghosts.main,
+    "drift": drift.main,
     "bigload": bigload.main,
     "locked": locked.main,
     "full": full.main,
@@ -116,6 +119,8 @@ SHORT = (
     ("late", ["--seed-bug"]),
     ("ghosts", ["--calls", "18"]),
     ("ghosts", ["--calls", "12", "--seed-bug"]),
+    ("drift", []),
+    ("drift", ["--seed-bug"]),
     ("bigload", ["--cdrs", "12000"]),
     ("bigload", ["--cdrs", "12000", "--seed-bug"]),
     ("bigload", ["--files", "600"]),
