@@ -35,9 +35,12 @@ class Passage:
         self._over = False
         self._wanted = True
         self._error: BaseException | None = None
-        # Not closed by `with`: whoever is done last closes it, the thread or the reader.
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        threading.Thread(target=self._fetch, args=(body, exchange), name="passage", daemon=True).start()
+        with ExitStack() as failed:
+            failed.push(exchange)
+            # Not closed by `with`: whoever is done last closes it, the thread or the reader.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            threading.Thread(target=self._fetch, args=(body, exchange), name="passage", daemon=True).start()
+            failed.pop_all()
         told = None if "Content-Encoding" in body.headers else body.length
         self.size: int = self._whole() if told is None else told
 

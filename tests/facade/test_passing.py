@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from integration.platform_api import line
+from integration.platform_api import line, passage
 from tests.facade.conftest import USER, Room, says
 from tests.harness import wait_for
 
@@ -94,6 +94,16 @@ def test_who_goes_away_ends_it(room: Room, drip: Callable[..., None], rest: thre
     answer.close()
     rest.set()
     wait_for(lambda: room.platform.budget._active == 0, "the end of the request")
+
+
+def test_a_disk_that_is_full_costs_no_request(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(passage.tempfile, "TemporaryFile", full)
+    room.server.routes[room.base + URL] = lambda asked, reply: reply.content(b"sound", "audio/mpeg")
+    assert room.get(URL, MINE).data == b"sound"
+    assert room.platform.budget._active == 0
 
 
 def test_a_local_key_gets_files_and_the_platforms_refusals(room: Room) -> None:
