@@ -16,7 +16,7 @@ from integration.house.alert_rules import Finding, Rule
 from integration.mirror import alarms, live
 from integration.mirror.numbers import withheld
 
-RECENT = timedelta(hours=1)
+RECENT_HOURS = 1
 """How old a call or a message may be that is told as new: what came while nothing ran, and no history."""
 MANY = 500
 
@@ -34,12 +34,13 @@ class Look:
 
     def ago(self, **span: float) -> str:
         """UTC text of so long ago."""
-        return clock.stamp(self.now - timedelta(**span))
+        # Local times are subtracted as clocks show them: an hour too much or too little where clocks change.
+        return clock.stamp(self.now.timestamp() - timedelta(**span).total_seconds())
 
     @property
     def since(self) -> str:
         """From when on calls and messages are new; also from before, what nobody was told of yet."""
-        new = max(clock.stamp(self.now - RECENT), self.rule.created_at)
+        new = max(self.ago(hours=RECENT_HOURS), self.rule.created_at)
         return min([new, *(finding.began_at for finding in self.known if finding.told_at is None)])
 
 

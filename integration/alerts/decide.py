@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from integration import clock
 from integration.alerts.conditions import Found
@@ -35,7 +35,7 @@ def decide(
     here = sorted(present.values(), key=lambda finding: (finding.began_at, finding.key))
     gone = [finding for finding in known if finding.key not in present]
     quiet_until = rule.quiet_until(now)
-    cooled = last_told <= clock.stamp(now - timedelta(minutes=rule.cooldown))
+    cooled = last_told <= clock.stamp(now.timestamp() - 60 * rule.cooldown)
     alert: list[Finding] = []
     if quiet_until is None and cooled:
         alert = [replace(finding, told_at=clock.stamp(now)) for finding in here if finding.told_at is None]

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration import clock
-from integration.alerts.conditions import Found
+from integration.alerts.conditions import Found, Look
 from integration.alerts.decide import decide
 from integration.house.alert_rules import Finding, Rule
 
@@ -46,6 +46,16 @@ def test_what_comes_while_it_cools_down_is_told_together_afterwards():
         cooling, found("a", "b", "c"), soon.here, told, NOON + timedelta(minutes=15), recovers=True
     )
     assert keys(later.alert) == ["b", "c"]
+
+
+@pytest.mark.parametrize("change", ["2026-03-29", "2026-10-25"])
+def test_minutes_are_minutes_where_clocks_change(change):
+    """An hour is skipped or comes twice at 01:00 UTC."""
+    now = datetime.fromisoformat(f"{change} 01:10:00+00:00").astimezone(ZoneInfo("Europe/London"))
+    assert Look(None, rule(), now, [], {}).ago(minutes=20) == f"{change} 00:50:00"  # type: ignore[arg-type]
+    for minutes, told in ((14, []), (15, ["a"])):
+        last = clock.stamp(now.timestamp() - 60 * minutes)
+        assert keys(decide(rule(cooldown=15), found("a"), [], last, now, recovers=True).alert) == told
 
 
 def test_quiet_hours_hold_back_and_what_is_over_by_then_is_never_told():
