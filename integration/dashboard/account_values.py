@@ -18,7 +18,7 @@ from integration.dashboard.account_shelves import RESOURCE
 from integration.documents import Raw
 from integration.mirror import browse
 from integration.mirror.dictionaries import Labels
-from integration.mirror.masking import is_secret
+from integration.mirror.masking import is_secret, masked, without_secrets
 
 Kind = Literal[
     "nothing", "secret", "text", "prose", "number", "yes", "no", "code", "time", "duration", "phone",
@@ -163,7 +163,7 @@ class Reader:
 
     def _plain(self, name: str, value: Any, about: Field | None) -> Shown:
         if isinstance(value, Raw):
-            return Shown("json", str(value))
+            return Shown("json", masked(value.encode("utf-8", "surrogatepass")).decode())
         if isinstance(value, list | dict):
             return self._nested(name, value, 0)
         if isinstance(value, bool):
@@ -190,7 +190,7 @@ class Reader:
 
     def _nested(self, name: str, value: Any, depth: int) -> Shown:
         if depth >= _DEEPEST:
-            return Shown("json", json.dumps(value, ensure_ascii=False))
+            return Shown("json", json.dumps(without_secrets(value), ensure_ascii=False))
         if isinstance(value, list):
             return Shown("list", parts=tuple(("", self._inner(name, item, depth)) for item in value))
         return Shown(

@@ -142,6 +142,14 @@ def test_a_secret_is_told_as_set_and_nothing_more(client, office):
     assert "0001" not in re.sub(r"100000\d|80001", "", page.text)
 
 
+def test_a_secret_deep_within_what_nobody_knows_is_not_shown(client, fill):
+    deep = {"a": [{"b": {"c": [{"d": {"pin": "canary", "kept": "seen"}}]}}]}
+    fill("contacts", {"id": 3, "odd": [{"phone": {"sip_password": "canary"}}], "deep": deep, "e": 2**70})
+    page = client.get("/account/contacts/3")
+    assert "seen" in page.text
+    assert "canary" not in page.text
+
+
 def test_the_raw_record_is_as_received(client, fill):
     record = {"id": 3, "notes": "<b>", "z": 1, "a": [1.5, None], "company": "Zoë's"}
     fill("contacts", record)
