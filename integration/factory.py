@@ -46,6 +46,7 @@ from integration.mirror.numbers import Numbers
 from integration.mirror.schema import epoch, open_mirror
 from integration.platform_api.client import Platform
 from integration.processes import BLOCKING_THREADS
+from integration.processes.bodies import Bodies
 from integration.processes.channel import Handler
 from integration.processes.stop import end_broken
 from integration.secrets import HookSecrets
@@ -219,14 +220,18 @@ def build(settings: Settings) -> Product:
 
 
 def with_receiver(parts: House, site: Flask) -> WSGIApplication:
-    """The product's application: webhooks to the receiver, everything else to `site`."""
+    """The product's application: webhooks to the receiver, everything else to `site`.
+
+    The receiver bounds nothing: it reads no body before it knows the secret.
+    """
     receiver = security.TrustedProxies(
         Receiver(parts.inbox, parts.settings.webhooks, HookSecrets(parts.settings)),
         parts.settings.server.trusted_proxies,
     )
+    others = Bodies(site)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen = receiver if environ["PATH_INFO"].startswith(PREFIX) else site
+        chosen = receiver if environ["PATH_INFO"].startswith(PREFIX) else others
         return chosen(environ, start_response)
 
     return application
