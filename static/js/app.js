@@ -23,5 +23,5 @@ act();
 bell();
 players(document);
 for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) here.scrollIntoView({ block: "nearest" });
-document.querySelector("#talk > :last-child")?.scrollIntoView({ block: "end" });
+if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
 if (document.body.dataset.change) live();

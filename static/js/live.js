@@ -92,6 +92,7 @@ async function refresh(whole) {
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   sync(Number(fresh.body.dataset.now));
   const wanted = whole ? "[data-region], #live, #age" : "[data-region]";
+  const end = document.getElementById("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
   for (const region of document.querySelectorAll(wanted)) {
     const other = fresh.getElementById(region.id);
     if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
@@ -115,6 +116,8 @@ async function refresh(whole) {
     if (other) badge.textContent = other.textContent;
   }
   if (whole) last = fresh.body.dataset.change;
+  // Who reads the newest message goes on seeing it: above the form, not behind it.
+  if (end) scrollTo(0, document.body.scrollHeight);
   tick();
   seen();
   return true;

@@ -166,6 +166,27 @@ def test_a_message_appears_in_its_thread_as_it_comes(browse, site, page):
     expect(page.locator("#talk")).to_contain_text("Anybody there?")
 
 
+def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse, site, page):
+    for number in range(1, 31):
+        site.put(
+            "sms", id=number, created_at=ago(90 - number), type="I", message="Hello?", **{"from": CALLER}
+        )
+    browse(f"/messages?with={CALLER}")
+
+    def hidden() -> float:
+        """How much of the last message is behind the form, in pixels."""
+        return page.evaluate(
+            "document.querySelector('.bubble:last-child').getBoundingClientRect().bottom"
+            " - document.querySelector('.compose').getBoundingClientRect().top"
+        )
+
+    assert hidden() <= 0
+    event = SmsReceived("e", clock.stamp(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    site.mirror.write(lambda tx: messages.add_event(tx, event))
+    expect(page.locator(".bubble")).to_have_count(31)
+    wait_for(lambda: hidden() <= 0, "the new message to be seen")
+
+
 def test_what_happened_between_page_and_stream_is_not_lost(browse, site, page):
     ring(site, 41)
     # The page is made, then a call comes, then the stream is opened: it must catch up from the page's change.
