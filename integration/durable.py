@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def sync(path: Path) -> None:
@@ -14,6 +16,22 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """A file to write to that stands under the name `target` once it is whole, and never if the block fails.
+    Raises OSError."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+        sync(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str, put: Callable[[Path, Path], None] = os.replace) -> None:

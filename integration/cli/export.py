@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import click
 
+from integration import durable
 from integration import settings as settings_module
 from integration.cli import config_option, guarded
 from integration.errors import QueryError, StorageError
@@ -183,15 +184,8 @@ def _sink(out: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(out)
-    part = target.with_name(f".{target.name}.part")
     try:
-        with part.open("wb") as file:
+        with durable.replacing(Path(out)) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
     except OSError as error:
-        raise StorageError(f"{target}: can't be written ({error.strerror})") from error
-    finally:
-        part.unlink(missing_ok=True)
+        raise StorageError(f"{out}: can't be written ({error.strerror})") from error

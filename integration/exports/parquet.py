@@ -6,7 +6,6 @@ a value of another type stands in `_unfit` (JSON text by column) and leaves its 
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typing import IO, Any
 
 import orjson
 
+from integration import durable
 from integration.errors import QueryError, StorageError
 from integration.exports.cells import clock_of, moment_of, with_offset
 from integration.exports.selection import Reader, Selection
@@ -92,19 +92,12 @@ def write_months(read: Reader, selection: Selection, folder: Path) -> dict[str, 
 
 
 def _replaced(target: Path, work: Callable[[IO[bytes]], int]) -> int:
-    part = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            rows = work(file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
+        with durable.replacing(target) as file:
+            return work(file)
     except OSError as error:
         raise StorageError(f"{target}: can't be written ({error.strerror})") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return rows
 
 
 def _arrow() -> Any:
