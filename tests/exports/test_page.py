@@ -7,13 +7,16 @@ import html
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from integration.exports import asking
+from integration.exports.selection import SAID
 from integration.house import column_sets, notes, people
+from integration.mirror.history import CallFilter
 from tests.dashboard.site import Site, running
 from tests.exports.test_call_history import exporting
 
@@ -50,6 +53,11 @@ def test_what_was_asked_for_is_said_in_words_without_what_the_search_found_on_it
     said = ["at the hours asked for", "search: quote", "recorded"]
     assert selection.described() == [("Filter", one) for one in said]
     assert asking.selection(site.parts, "call-history", {}).described() == [("Filter", "none")]
+
+
+def test_whatever_can_narrow_calls_has_its_words() -> None:
+    found_on_the_way = {"noted", "found", "found_all"}
+    assert set(SAID) == {field.name for field in fields(CallFilter)} - found_on_the_way
 
 
 def test_the_other_files_of_the_same_calls_are_one_click_away(site: Site) -> None:
