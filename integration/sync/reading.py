@@ -10,6 +10,7 @@ there are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -78,6 +79,16 @@ def by_key(
         if len(window.documents) >= window.total:
             return
         after = window.last
+
+
+def ahead(windows: Iterator[Window]) -> Iterator[Window]:
+    """The same windows, the next one asked for while its reader works on the last: one, so that no more than
+    two are in memory. A reader that ends early waits for the request under way."""
+    with ThreadPoolExecutor(1, thread_name_prefix="reading ahead") as thread:
+        coming = thread.submit(next, windows, None)
+        while (window := coming.result()) is not None:
+            coming = thread.submit(next, windows, None)
+            yield window
 
 
 def by_pages(

@@ -21,7 +21,7 @@ from integration.mirror.upsert import replace_all, upsert, usable_key
 from integration.sync import deletions, items, windows
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy
-from integration.sync.reading import NotByKey, by_key, by_pages, is_unfit, page_limit
+from integration.sync.reading import NotByKey, ahead, by_key, by_pages, is_unfit, page_limit
 from integration.sync.storing import Tally, store, tries
 
 log = logging.getLogger(__name__)
@@ -130,14 +130,15 @@ def _walk_by_key(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> No
     else:
         after, done = state.walk_key, state.walk_rows
     last, total = after, done
-    for window in by_key(
+    pages = by_key(
         parts.platform,
         policy.resource,
         after=after,
         down=down,
         limit=page_limit(state.failures),
         tries=tries(state.failures),
-    ):
+    )
+    for window in ahead(pages):
         if after is None and done == 0:
             if window.total == 0:
                 _doubt_empty(state)

@@ -125,6 +125,16 @@ def test_a_record_without_a_usable_key_is_flagged_and_kept(mirror, key):
     assert (flagged["table_name"], json.loads(flagged["doc"])["src"]) == ("cdrs", "x")
 
 
+@pytest.mark.parametrize("odd", [2**70, "\ud800", {"a": [1]}])
+def test_one_odd_value_spoils_no_record_beside_it(mirror, odd):
+    texts = [document(id=1, src="a"), document(id=2, src=odd), document(id=3, src="c")]
+    outcome = store(mirror, "cdrs", *texts)
+    assert outcome.inserted == [1, 2, 3]
+    assert [row(mirror, "cdrs", number)["src"] for number in (1, 3)] == ["a", "c"]
+    assert isinstance(row(mirror, "cdrs", 2)["src"], str)
+    assert json.loads(row(mirror, "cdrs", 2)["_doc"])["src"] == odd
+
+
 @pytest.mark.parametrize("key", [7, "7", 7.0])
 def test_one_id_in_any_spelling_is_one_row(mirror, key):
     store(mirror, "cdrs", document(id=7, src="a"))

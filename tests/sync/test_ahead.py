@@ -1,0 +1,48 @@
+"""The next page is asked for while the last is stored: one, and never more."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from integration.errors import PlatformBroken
+from integration.sync.reading import Window, ahead
+from tests.harness import wait_for
+
+
+def window(number: int) -> Window:
+    return Window([], 0, number, "2026-11-20 09:00:00", None)
+
+
+def test_one_page_is_asked_for_ahead_and_no_more():
+    asked: list[int] = []
+
+    def pages():
+        for number in range(4):
+            asked.append(number)
+            yield window(number)
+
+    taken = []
+    for page in ahead(pages()):
+        taken.append(page.last)
+        ready = min(len(taken) + 1, 4)
+        wait_for(lambda ready=ready: len(asked) == ready, "the next page to be asked for", 5)
+    assert taken == asked == [0, 1, 2, 3]
+
+
+def test_what_came_before_a_failure_is_handed_out_first():
+    def pages():
+        yield window(0)
+        raise PlatformBroken("cut short")
+
+    found = ahead(pages())
+    assert next(found).last == 0
+    with pytest.raises(PlatformBroken, match="cut short"):
+        next(found)
+
+
+def test_whoever_ends_early_leaves_no_thread_behind():
+    for _ in ahead(window(number) for number in range(9)):
+        break
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("reading ahead")]
