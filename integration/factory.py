@@ -123,6 +123,7 @@ class Product:
         self.application: WSGIApplication = with_receiver(self.parts, self.site)
         self.commands: Mapping[str, Handler] = {
             **house_commands.handlers(house, mirror.path),
+            **promoted.handlers(house, mirror),
             **sync_commands(self.parts),
             **upkeep_commands.handlers(inbox, self._applier),
         }

@@ -33,10 +33,14 @@ PIPED_WIDTH = 160
 
 
 UNDO = "undo-deletions"
+COLUMNS = {"promote": "is a column of", "demote": "is no longer a column of"}
 
 HELP = f"""Bring the mirror up to date now: all collections, or those named.
 
-`sync {UNDO} RESOURCE` shows records again that were taken to be deleted on the platform."""
+`sync {UNDO} RESOURCE` shows records again that were taken to be deleted on the platform.
+
+`sync promote RESOURCE FIELD` makes a field that nobody documented a column of the collection's table, filled
+for every record there is and will be; `sync demote RESOURCE FIELD` takes the column away."""
 
 
 @click.command("sync", help=HELP)
@@ -58,6 +62,11 @@ def command(
             raise click.UsageError(f"{UNDO} needs the name of a collection")
         _undo(settings, names(resources[1:]))
         return
+    if resources[:1] and resources[0] in COLUMNS:
+        if len(resources) != 3:
+            raise click.UsageError(f"{resources[0]} needs the name of a collection and of a field")
+        _column(settings, *resources)
+        return
     if accept_deletions and not resources:
         raise click.UsageError("--accept-deletions needs the names of the collections it is meant for")
     arguments = {
@@ -77,6 +86,14 @@ def _undo(settings: Settings, collections: list[str]) -> None:
         result = carry_out(settings, UNDO, {"resources": collections}, shown.progress, shown.notice)
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records are shown again")
+
+
+def _column(settings: Settings, deed: str, collection: str, field: str) -> None:
+    (collection,) = names([collection])
+    with _Shown() as shown:
+        arguments = {"collection": collection, "field": field}
+        result = carry_out(settings, deed, arguments, shown.progress, shown.notice)
+    click.echo(f"{field} {COLUMNS[deed]} {result['table']}")
 
 
 class _Rate(ProgressColumn):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from integration import clock
 from integration.catalogue import UnknownResource, resource
@@ -13,6 +14,12 @@ from integration.catalogue.shapes import Resource
 from integration.database import Database, Transaction
 from integration.errors import QueryError
 from integration.mirror import promoted
+
+if TYPE_CHECKING:
+    from integration.processes.channel import Arguments, Handler, Progress, Result
+
+WHO = "command line"
+PROMOTE, DEMOTE = "promote", "demote"
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS promoted_fields (
@@ -61,6 +68,29 @@ def demote(house: Database, mirror: Database, of: Resource, name: str) -> None:
         )
     )
     promoted.demote(mirror, of, name)
+
+
+def handlers(house: Database, mirror: Database) -> Mapping[str, Handler]:
+    """`promote` and `demote` {collection, field}, for the channel."""
+
+    def make(arguments: Arguments, progress: Progress) -> Result:
+        of, name = resource(arguments["collection"]), arguments["field"]
+
+        def told(done: int, total: int) -> None:
+            progress(collection=f"{of.collection}.{name}", done=done, total=total)
+
+        promote(house, mirror, of, name, WHO, told)
+        return {"table": of.table}
+
+    def take_back(arguments: Arguments, _progress: Progress) -> Result:
+        of, name = resource(arguments["collection"]), arguments["field"]
+        with house.read() as connection:
+            if name not in wanted(connection).get(of.collection, ()):
+                raise QueryError(f"/{of.collection}: {name!r} was not made a column")
+        demote(house, mirror, of, name)
+        return {"table": of.table}
+
+    return {PROMOTE: make, DEMOTE: take_back}
 
 
 def settle(house: Database, mirror: Database) -> None:

@@ -109,9 +109,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--long", action="store_true", help="every kind of change")
     parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
     options = parser.parse_args(arguments)
-    report, real = Report("drift"), upsert.column_value
+    report, real, plain = Report("drift"), upsert.column_value, upsert._AS_IT_IS
     if options.seed_bug:
         # Digits are taken for a number.
+        upsert._AS_IT_IS = frozenset()
         upsert.column_value = lambda value: (
             int(value) if isinstance(value, str) and value.lstrip("+").isdigit() else real(value)
         )
@@ -125,7 +126,7 @@ def main(arguments: list[str]) -> int:
             finally:
                 simulator.stop()
     finally:
-        upsert.column_value = real
+        upsert.column_value, upsert._AS_IT_IS = real, plain
     found = bool(report.broken)
     return report.end(about) if not options.seed_bug else int(not found)
 

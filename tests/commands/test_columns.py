@@ -1,0 +1,42 @@
+"""`sync promote` and `sync demote`: an undocumented field as a column, from the command line."""
+
+from __future__ import annotations
+
+import json
+
+from integration.catalogue import resource
+from integration.documents import Document
+from integration.mirror.schema import open_mirror
+from integration.mirror.upsert import upsert
+
+
+def columns(home):
+    mirror = open_mirror(home.data_dir / "mirror.db")
+    try:
+        with mirror.read() as connection:
+            found = [row[0] for row in connection.execute("SELECT name FROM pragma_table_info('cdrs')")]
+            values = connection.execute("SELECT mood FROM cdrs").fetchall() if "mood" in found else []
+    finally:
+        mirror.close()
+    return [row[0] for row in values]
+
+
+def test_a_field_becomes_a_column_and_is_taken_back(home):
+    mirror = open_mirror(home.data_dir / "mirror.db")
+    record = {"id": 1, "mood": "fine"}
+    documents = [Document(json.dumps(record), record)]
+    mirror.write(
+        lambda tx: upsert(tx, resource("cdrs"), documents, source="sync", asked_at="2026-11-02 09:15:00")
+    )
+    mirror.close()
+    (home.data_dir / "account.json").unlink()  # It is the platform's that the command is told of.
+    done = home.run("sync", "promote", "cdrs", "mood")
+    assert (done.returncode, done.stdout) == (0, "mood is a column of cdrs\n"), done.stderr
+    assert columns(home) == ["fine"]
+    done = home.run("sync", "demote", "cdrs", "mood")
+    assert (done.returncode, done.stdout) == (0, "mood is no longer a column of cdrs\n"), done.stderr
+    assert columns(home) == []
+
+
+def test_it_needs_a_collection_and_a_field(home):
+    assert home.run("sync", "promote", "cdrs").returncode == 2
