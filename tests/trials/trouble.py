@@ -15,11 +15,13 @@ import threading
 import time
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 from integration import clock
 from integration.errors import PlatformError
 from integration.mirror import walks
 from integration.platform_api import retry
+from integration.platform_api.circuit import Resting
 from integration.processes.channel import Progress
 from integration.sync import proof, walking
 from integration.sync.plan import PLAN
@@ -170,10 +172,7 @@ def day(arguments: list[str]) -> int:
     with _Time() as moved, _both(options, SWITCHROOM_PLATFORM__TIMEOUT="20") as made:
         clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
         if options.seed_bug:
-            # A rest that never ends.
-            clockwork._attempts.backoff.resting = (  # type: ignore[method-assign]
-                lambda name: name == "cdrs" and moved.passed > 0
-            )
+            _rest_for_ever(made, moved)
         clockwork.start()
         try:
             report.check(until(made.complete, 90), "a first reading of everything")
@@ -216,6 +215,19 @@ def day(arguments: list[str]) -> int:
     )
     found = bool(report.broken)
     return report.end(about) if not options.seed_bug else int(not found)
+
+
+def _rest_for_ever(made: House, moved: _Time) -> None:
+    """From the outage on CDRs are never asked for again, nor is an answer taken that was waited for then."""
+    real = made.platform.page
+
+    def page(collection: str, *arguments: Any, **options: Any) -> Any:
+        found = real(collection, *arguments, **options) if collection != "cdrs" or not moved.passed else None
+        if collection == "cdrs" and moved.passed:
+            raise Resting("it rests")
+        return found
+
+    made.platform.page = page  # type: ignore[method-assign]
 
 
 def _let_jobs_run(clockwork: Clockwork) -> None:
