@@ -10,7 +10,7 @@ from integration import clock
 from integration.errors import PlatformBroken, PlatformRefused, StorageFull
 from integration.mirror import lookups
 from integration.platform_api.circuit import FAILING_SECONDS, FAILURES
-from integration.sync import backoff, inspection, recordings, schedule
+from integration.sync import backoff, inspection, recordings, schedule, walking
 from integration.sync.backoff import Backoff
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.schedule import Clockwork
@@ -59,6 +59,24 @@ def test_a_start_brings_everything_and_its_files(run):
     assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
     assert len(rig.rows("SELECT 1 FROM media")) == sum(len(rig.records(name)) for name in FILES_OF)
     until(lambda: rig.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)])
+
+
+def test_calls_that_wait_since_a_load_that_was_ended_are_put_together_at_the_next_start(
+    make_rig, monkeypatch
+):
+    monkeypatch.setattr(walking, "FRESH", 0)
+    rig = make_rig()
+    walk(rig.parts, PLAN["cdrs"])
+    waits = {row[0] for row in rig.rows("SELECT leg_id FROM _legs_due")}
+    assert waits
+    assert rig.rows("SELECT 1 FROM _legs") == []
+    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    clockwork.start()
+    try:
+        until(lambda: rig.rows("SELECT count(*) FROM _legs_due") == [(0,)])
+        assert waits <= {row[0] for row in rig.rows("SELECT leg_id FROM _legs")}
+    finally:
+        clockwork.stop()
 
 
 def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
