@@ -111,12 +111,15 @@ class Numbers:
         if text.startswith(("+", "00")):
             number = self._read("+" + text.removeprefix("+").removeprefix("00"), None)
             return number if number is not None and phonenumbers.is_possible_number(number) else None
-        readings = [] if text.startswith("0") else [self._read("+" + text, None)]
-        readings.append(self._read(text, self.country) if self.country else None)
-        found = [number for number in readings if number is not None]
-        for number in found:
-            if phonenumbers.is_valid_number(number):
-                return number
+        spellings: list[tuple[str, str | None]] = [] if text.startswith("0") else [("+" + text, None)]
+        spellings += [(text, self.country)] if self.country else []
+        found = []
+        for spelling, country in spellings:
+            number = self._read(spelling, country)
+            if number is not None:
+                if phonenumbers.is_valid_number(number):
+                    return number
+                found.append(number)
         # Neither is in use as far as the library knows; new ranges and those reserved for fiction are not.
         return next((number for number in found if phonenumbers.is_possible_number(number)), None)
 
