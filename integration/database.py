@@ -101,6 +101,18 @@ class Transaction:
         self.changes.append(Change(number, topic, str(key), body))
         return number
 
+    def announce_many(self, topic: str, count: int) -> range:
+        """Note `count` changes that nobody needs to be told one by one, as one whose key is their number.
+        Returns the numbers they would have had; listeners are told the last."""
+        row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = '_changes'").fetchone()
+        last = (row[0] if row is not None else 0) + count
+        self.connection.execute(
+            "INSERT INTO _changes (id, at, topic, key, data) VALUES (?, ?, ?, ?, '{}')",
+            (last, clock.stamp(), topic, str(count)),
+        )
+        self.changes.append(Change(last, topic, str(count), {}))
+        return range(last - count + 1, last + 1)
+
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` on the writer thread once this is durable; once, however many jobs of the group ask.
 

@@ -75,7 +75,10 @@ OWN_TABLES = (
     summary.TABLES,
 )
 
-MIGRATIONS: Mapping[str, Step] = {"walks tell more": walks.add_columns}
+MIGRATIONS: Mapping[str, Step] = {
+    "walks tell more": walks.add_columns,
+    "triggers of calls without conflict clauses": calls.drop_triggers,
+}
 """In order, by name. mirror.db can be rebuilt, so a step may also just empty a derived table."""
 
 BOOKKEEPING = (

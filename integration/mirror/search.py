@@ -35,9 +35,16 @@ _OLD = ", ".join(f"OLD.{name}" for name in _INDEXED)
 _NEW = ", ".join(f"NEW.{name}" for name in _INDEXED)
 
 
+def _due(row: str) -> str:
+    """Without OR IGNORE: a clause of the statement that fires a trigger takes the place of those inside."""
+    return (
+        f"INSERT INTO _calls_search_due SELECT {row}.id"
+        f" WHERE NOT EXISTS (SELECT 1 FROM _calls_search_due WHERE id = {row}.id);"
+    )
+
+
 def _told_by(table: str, legs: tuple[str, ...], texts: tuple[str, ...]) -> str:
-    """Triggers: what was said in a call arrives after the call. They stand inside upserts, whose conflict
-    clause would take the place of an OR IGNORE of theirs."""
+    """Triggers: what was said in a call arrives after the call."""
     due = (
         "INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN"
         f" ({', '.join(f'NEW.{leg}' for leg in legs)}) AND call_id NOT IN (SELECT id FROM _calls_search_due);"
@@ -57,16 +64,12 @@ CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'tr
 -- serves index(): calls whose text changed since
 CREATE TABLE IF NOT EXISTS _calls_search_due (id INTEGER PRIMARY KEY) STRICT;
 
-CREATE TRIGGER IF NOT EXISTS _calls_search_insert AFTER INSERT ON _calls BEGIN
-  INSERT OR IGNORE INTO _calls_search_due VALUES (NEW.id);
-END;
+CREATE TRIGGER IF NOT EXISTS _calls_search_insert AFTER INSERT ON _calls BEGIN {_due("NEW")} END;
 CREATE TRIGGER IF NOT EXISTS _calls_search_update AFTER UPDATE ON _calls WHEN ({_OLD}) IS NOT ({_NEW}) BEGIN
-  INSERT OR IGNORE INTO _calls_search_due VALUES (OLD.id);
-  INSERT OR IGNORE INTO _calls_search_due VALUES (NEW.id);
+  {_due("OLD")}
+  {_due("NEW")}
 END;
-CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN
-  INSERT OR IGNORE INTO _calls_search_due VALUES (OLD.id);
-END;
+CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN {_due("OLD")} END;
 {_told_by("monitors", ("live_id",), ("transcript", "summary"))}
 {_told_by("voicemessages", ("live_id", "parent_live_id"), ("transcript",))}
 """

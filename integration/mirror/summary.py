@@ -1,9 +1,9 @@
 """What Reports reads of long ranges: the sums of each day of the display zone, kept beside the calls.
 
-Triggers note in `_report_due` which hours have calls that changed, in the transaction that changes them, so
-that no writer can forget one. `catch_up` sums the days of these hours anew. Until then, and for today, a
-report reads the calls themselves: kept sums are used for days that nothing touched since, and for no others,
-so that a report equals the direct computation (`reports.direct`) in every snapshot.
+Triggers note in `_report_due` when calls began that changed, in the transaction that changes them, so that
+no writer can forget one. `catch_up` sums those days anew. Until then, and for today, a report reads the calls
+themselves: kept sums are used for days that nothing touched since, and for no others, so that a report equals
+the direct computation (`reports.direct`) in every snapshot.
 
 Sums belong to a zone and to a level of service: with others they begin anew.
 """
@@ -29,6 +29,9 @@ from integration.mirror.reports import FIGURES, KINDS, Figures, Share, Span, Sum
 FORM = 1
 """To be raised when the sums come to mean something else: they begin anew."""
 
+_BEHIND = ";"
+"""Behind an hour this comes after all its minutes, which begin with a colon."""
+
 _COUNTED = (
     "{0}.started_at, {0}.direction, {0}.outcome, {0}.wait_seconds, {0}.talk_seconds, {0}.charge, {0}.user_id,"
     " {0}.our_e164, {0}.our_number, {0}.group_kind, {0}.group_id, {0}.group_name, {0}.party_e164"
@@ -37,9 +40,13 @@ _OTHER = f"({_COUNTED.format('OLD')}) IS NOT ({_COUNTED.format('NEW')})"
 
 
 def _due(row: str) -> str:
+    """Notes the start of a call unless its hour is noted. Without any function, which SQLite believes may
+    fail: it would copy aside every page that the row touches. Without OR IGNORE, since a clause of the
+    statement that fires a trigger takes the place of those inside."""
+    before = f"SELECT hour FROM _report_due WHERE hour <= {row}.started_at ORDER BY hour DESC LIMIT 1"
     return (
-        f"INSERT OR IGNORE INTO _report_due SELECT substr({row}.started_at, 1, 13)"
-        f" WHERE {row}.started_at IS NOT NULL;"
+        f"INSERT INTO _report_due SELECT {row}.started_at WHERE {row}.started_at IS NOT NULL"
+        f" AND NOT EXISTS (SELECT 1 FROM ({before}) WHERE {row}.started_at < hour || '{_BEHIND}');"
     )
 
 
@@ -52,7 +59,7 @@ CREATE TABLE IF NOT EXISTS _report_days (
     {", ".join(f"{name} {'REAL' if name == 'charge' else 'INTEGER'} NOT NULL" for name in FIGURES)},
     PRIMARY KEY (kind, day, key)
 ) STRICT, WITHOUT ROWID;
--- Hours of UTC, 'YYYY-MM-DD HH', whose calls changed after their days were summed
+-- Hours of UTC, 'YYYY-MM-DD HH', or moments within them, whose calls changed after their days were summed
 CREATE TABLE IF NOT EXISTS _report_due (hour TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 -- The zone and level that the sums belong to
 CREATE TABLE IF NOT EXISTS _report_basis (
@@ -72,6 +79,12 @@ MOST_SPANS = 12
 
 _SUM = ", ".join(f"sum({name})" for name in FIGURES)
 _INSERT = f"INSERT INTO _report_days VALUES ({', '.join('?' * (4 + len(FIGURES)))})"
+
+
+def due(tx: Transaction, starts: Iterable[str | None]) -> None:
+    """Calls that begin then (UTC text) are about to change: what the triggers would note, one by one."""
+    hours = sorted({start[:13] for start in starts if start})
+    tx.executemany("INSERT OR IGNORE INTO _report_due VALUES (?)", [(hour,) for hour in hours])
 
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -98,10 +111,7 @@ def read(
 def _unsettled(connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo) -> Iterator[date]:
     """Days, of the range or next to it, whose calls changed since they were summed."""
     span = _span(first, last, zone, 0)
-    rows = connection.execute(
-        "SELECT hour FROM _report_due WHERE hour >= ? AND hour <= ?", (span.since[:13], span.until[:13])
-    )
-    return (day for row in rows for day in _days_of(row[0], zone))
+    return (day for hour in _due_within(connection, span) for day in _days_of(hour, zone))
 
 
 def _add_kept(into: Sums, connection: sqlite3.Connection, first: date, last: date, but: set[date]) -> None:
@@ -181,13 +191,18 @@ def settle(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
         _add_up(tx, month)
     if days:
         span = _span(min(days), max(days), zone, level)
-        hours = tx.execute(
-            "SELECT hour FROM _report_due WHERE hour >= ? AND hour <= ?", (span.since[:13], span.until[:13])
-        ).fetchall()
         tx.executemany(
             "DELETE FROM _report_due WHERE hour = ?",
-            [(row[0],) for row in hours if set(_days_of(row[0], zone)) <= days],
+            [(hour,) for hour in _due_within(tx.connection, span) if set(_days_of(hour, zone)) <= days],
         )
+
+
+def _due_within(connection: sqlite3.Connection, span: Span) -> list[str]:
+    rows = connection.execute(
+        "SELECT hour FROM _report_due WHERE hour >= ? AND hour < ?",
+        (span.since[:13], span.until[:13] + _BEHIND),
+    )
+    return [row[0] for row in rows]
 
 
 def _next(connection: sqlite3.Connection, zone: ZoneInfo, today: date) -> set[date]:
@@ -247,9 +262,9 @@ def _span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
 
 
 def _days_of(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
-    """The day or the two days of the zone that an hour of UTC belongs to."""
+    """The day or the two days of the zone that an hour of UTC, or that of a moment, belongs to."""
     try:
-        begin = datetime.fromisoformat(f"{hour}:00:00").replace(tzinfo=UTC)
+        begin = datetime.fromisoformat(f"{hour[:13]}:00:00").replace(tzinfo=UTC)
         moments = (begin, begin + timedelta(minutes=59, seconds=59))
         return tuple(dict.fromkeys(moment.astimezone(zone).date() for moment in moments))
     except (ValueError, OverflowError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.mirror import audio, search
+from integration.mirror.calls.tables import insert_sql, update_sql
 from integration.mirror.schema import open_mirror
 
 
@@ -35,3 +36,18 @@ def test_counting_unheard_messages_reads_no_heard_ones(tmp_path):
         steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
     mirror.close()
     assert steps[0] == "SCAN v USING INDEX voicemessages_new"
+
+
+@pytest.mark.parametrize("sql", [insert_sql, update_sql])
+def test_a_row_of_calls_is_written_without_copying_its_pages_aside(tmp_path, sql):
+    """SQLite does where a statement with triggers may abort: at a function, or where a constraint says so."""
+    mirror = open_mirror(tmp_path / "mirror.db")
+    with mirror.read() as connection:
+        names = [row["name"] for row in connection.execute("PRAGMA table_info(_calls)")]
+        statement = sql("_calls", names)
+        steps = connection.execute(f"EXPLAIN {statement}", [None] * statement.count("?")).fetchall()
+    mirror.close()
+    found = {(row["opcode"], row["p2"]) for row in steps}
+    assert any(name == "Program" for name, _ in found), "there are triggers"
+    abort = 2
+    assert not [name for name, p2 in found if "Func" in name or (name.startswith("Halt") and p2 == abort)]

@@ -11,6 +11,7 @@ import pytest
 
 from integration import clock
 from integration.mirror import reports, summary
+from integration.mirror.calls.tables import insert_sql
 from integration.mirror.schema import open_mirror
 
 TODAY = date(2026, 4, 6)
@@ -170,3 +171,39 @@ def test_sums_that_are_wrong_are_found_and_made_anew(mirror):
     summary.catch_up(mirror, zone, 20)
     for day in found:
         check(mirror, day, day, zone)
+
+
+def test_triggers_of_an_older_mirror_are_made_anew(tmp_path):
+    """Theirs had conflict clauses, whose place that of our statement takes."""
+    mirror = open_mirror(tmp_path / "mirror.db")
+
+    def older(tx):
+        tx.execute("DROP TRIGGER _calls_report_insert")
+        tx.execute(
+            "CREATE TRIGGER _calls_report_insert AFTER INSERT ON _calls BEGIN"
+            " INSERT OR IGNORE INTO _report_due SELECT substr(NEW.started_at, 1, 13); END"
+        )
+        tx.execute("DELETE FROM _migrations WHERE name LIKE 'triggers of calls%'")
+
+    mirror.write(older)
+    mirror.close()
+    mirror = open_mirror(tmp_path / "mirror.db")
+    rows = [call(random.Random(9), number) for number in (1, 2)]
+    rows[1][COLUMNS.index("started_at")] = rows[0][COLUMNS.index("started_at")]
+    mirror.write(lambda tx: tx.executemany(insert_sql("_calls", COLUMNS), rows))
+    with mirror.read() as connection:
+        assert connection.execute("SELECT count(*) FROM _report_due").fetchone()[0] == 1
+    mirror.close()
+
+
+def test_hours_that_are_noted_in_advance_are_not_noted_call_by_call(mirror):
+    rows = [call(random.Random(7), number) for number in range(50)]
+    mirror.write(
+        lambda tx: (
+            summary.due(tx, [row[COLUMNS.index("started_at")] for row in rows]),
+            tx.executemany(insert_sql("_calls", COLUMNS), rows),
+        )
+    )
+    with mirror.read() as connection:
+        noted = [row[0] for row in connection.execute("SELECT hour FROM _report_due")]
+    assert {len(hour) for hour in noted} == {13}

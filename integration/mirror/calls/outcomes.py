@@ -98,7 +98,7 @@ def evaluate(joined: Joined, legs: Iterable[View], knowledge: Knowledge, now: fl
     else:
         ended_at = _ended_at(views, started)
         state, since = "ended", ended_at
-        ended = _ended(views, talks, direction, started, ended_at, knowledge, now)
+        ended = how_ended(views, talks, direction, started, ended_at, knowledge, now)
         unconfirmed = ended.unsure or any(view.leg.inferred for view in views)
     held, incomplete = hold_seconds(talks)
     talked = max(0, talk_seconds(talks) - (held or 0)) if talks and not open_ else None
@@ -194,7 +194,7 @@ def _outbound_talks(views: Sequence[View], knowledge: Knowledge) -> list[Talk]:
             last[knowledge.numbers.key(view.leg.dst)] = view
     found: list[Talk] = []
     for view in last.values():
-        since = _destination_answered(view.leg, alone=len(views) == 1)
+        since = destination_answered(view.leg, alone=len(views) == 1)
         if since is not None:
             found.append(Talk(view.leg, since))
     if found:
@@ -207,7 +207,7 @@ def _outbound_talks(views: Sequence[View], knowledge: Knowledge) -> list[Talk]:
     return found
 
 
-def _destination_answered(leg: Leg, alone: bool) -> int | None:
+def destination_answered(leg: Leg, alone: bool) -> int | None:
     """When the outside party picked up; None where it did not, or only the agent is known to have."""
     if leg.origins.get("connected") == "cdr":
         if alone and leg.billsec and leg.ended_at is not None:
@@ -277,7 +277,7 @@ def _ended_at(views: Sequence[View], started: int) -> int:
     return max([started, *ends])
 
 
-def _ended(
+def how_ended(
     views: Sequence[View],
     talks: Sequence[Talk],
     direction: str,

@@ -11,6 +11,7 @@ from integration.database import Transaction
 from integration.mirror.calls import reading
 from integration.mirror.calls.joins import Joined, Link
 from integration.mirror.calls.legs import ENDED, build
+from integration.mirror.calls.plain import is_plain, leg_of
 from integration.mirror.calls.rooms import introduce, others
 from integration.mirror.calls.stamps import stamp
 from integration.mirror.calls.tables import insert_sql, update_sql
@@ -52,7 +53,8 @@ class Region:
                 if facts.nothing:
                     self.void.add(id_)
                     continue
-                view = self.views[id_] = View(build(facts), self.knowledge)
+                leg = leg_of(facts) if is_plain(facts) else build(facts)
+                view = self.views[id_] = View(leg, self.knowledge)
                 self.links[id_] = link(view, self.knowledge)
                 fresh.append(self.links[id_])
             found = self._neighbours(pending, fresh)
@@ -113,7 +115,7 @@ class Region:
                     if old is None:
                         new.append(row)
                     else:
-                        changed.append((*row, id_))
+                        changed.append((*row[1:], id_))
                     if self.views[id_].leg.ended and (old is None or old[_STATE] != ENDED):
                         self.just_ended.append(id_)
         self.tx.executemany(_NEW_LEG, new)

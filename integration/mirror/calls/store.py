@@ -14,16 +14,18 @@ from typing import Any, Protocol
 
 from integration import clock
 from integration.database import Database, Transaction
+from integration.mirror import summary
 from integration.mirror.calls import backlog, contacts, reading
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.joins import Joined, join
 from integration.mirror.calls.outcomes import CallRow, evaluate
+from integration.mirror.calls.plain import call_of, is_alone
 from integration.mirror.calls.region import Region
 from integration.mirror.calls.rules import Rules
-from integration.mirror.calls.stamps import seconds
+from integration.mirror.calls.stamps import seconds, stamp
 from integration.mirror.calls.tables import TABLES, insert_sql, update_sql
-from integration.mirror.calls.view import Knowledge
+from integration.mirror.calls.view import Knowledge, View
 from integration.mirror.numbers import Numbers
 
 __all__ = ["TABLES", "CallStore"]
@@ -36,7 +38,11 @@ TICK = 500
 CLOCK_SET_BACK = 300
 """Seconds by which a mark may be later than a newer poll, before the clock must have been set back."""
 
+PAST = 12 * 3600
+"""Seconds after which a call that ended is history: where it was not known before, no page shows it come."""
+
 _DUE = CallRow._fields.index("due_at")
+_STARTED = CallRow._fields.index("started_at")
 _LEG_ID = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 _CALL_COLUMNS = (*CallRow._fields, "change_no")
 _NEW_CALL, _SAME_CALL = insert_sql("_calls", _CALL_COLUMNS), update_sql("_calls", _CALL_COLUMNS)
@@ -131,7 +137,8 @@ class CallStore:
     # --- calls out ---------------------------------------------------------------------------------
 
     def refresh(self, tx: Transaction, leg_ids: Iterable[int], now: float | None = None) -> None:
-        """Rebuild the calls of these legs from their facts; announces each call that changed.
+        """Rebuild the calls of these legs from their facts; announces each call that changed, and as one the
+        new ones that are long over.
 
         To be called, in the same transaction, after CDRs, monitors or voice messages of the legs were
         written (for a voice message, of its `live_id` and `parent_live_id`).
@@ -194,11 +201,11 @@ class CallStore:
         region.grow(ids)
         joined = join(region.links.values())
         knowledge = replace(knowledge, names=contacts.names(tx, region.parties()))
-        rows = [evaluate(call, [region.views[id_] for id_ in call.legs], knowledge, now) for call in joined]
+        rows = [_row(call, [region.views[id_] for id_ in call.legs], knowledge, now) for call in joined]
         region.write_legs(joined)
         if self._on_ended is not None and region.just_ended:
             self._on_ended(tx, sorted(region.just_ended))
-        _write_calls(tx, rows, joined, region)
+        _write_calls(tx, rows, joined, region, now)
         backlog.done(tx, region.views.keys() | region.void)
 
     def _current_directory(self, tx: Transaction) -> Directory:
@@ -244,7 +251,15 @@ def _remember(tx: Transaction, directory: Directory) -> bool:
     return True
 
 
-def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: Region) -> None:
+def _row(call: Joined, views: Sequence[View], knowledge: Knowledge, now: float) -> CallRow:
+    if is_alone(call, views[0]):
+        return call_of(call, views[0], knowledge, now)
+    return evaluate(call, views, knowledge, now)
+
+
+def _write_calls(
+    tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: Region, now: float
+) -> None:
     former = {row[1] for row in region.before.values()}
     ids = {row.id for row in rows}
     old = {
@@ -259,21 +274,31 @@ def _write_calls(tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Join
         tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
         tx.announce("call_gone", id_)
     _lead_on(tx, joined, region, lost)
-    new, changed = [], []
+    past = stamp(now - PAST) or ""
+    new: list[CallRow] = []
+    history: list[CallRow] = []
+    changed: list[CallRow] = []
     for row in rows:
         before = old.get(row.id)
-        if before is not None and before[:_DUE] == row[:_DUE]:
-            if before[_DUE] != row.due_at:
-                tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
-            continue
-        summary = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
-        number = tx.announce("call", row.id, summary)
         if before is None:
-            new.append((*row, number))
-        else:
-            changed.append((*row, number, row.id))
-    tx.executemany(_NEW_CALL, new)
-    tx.executemany(_SAME_CALL, changed)
+            over = row.state == "ended" and (row.ended_at or "") < past
+            (history if over else new).append(row)
+        elif before[:_DUE] != row[:_DUE]:
+            changed.append(row)
+        elif before[_DUE] != row.due_at:
+            tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
+    starts = {row.started_at for row in (*new, *history, *changed)}
+    summary.due(tx, starts | {old[row.id][_STARTED] for row in changed})
+    tx.executemany(_NEW_CALL, [(*row, _tell(tx, row)) for row in new])
+    tx.executemany(_SAME_CALL, [(*row[1:], _tell(tx, row), row.id) for row in changed])
+    if history:
+        numbers = tx.announce_many("history", len(history))
+        tx.executemany(_NEW_CALL, [(*row, number) for row, number in zip(history, numbers, strict=True)])
+
+
+def _tell(tx: Transaction, row: CallRow) -> int:
+    told = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
+    return tx.announce("call", row.id, told)
 
 
 def _lead_on(tx: Transaction, joined: Sequence[Joined], region: Region, lost: Sequence[int]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 
 TABLES = """
@@ -99,14 +100,24 @@ CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent_live_id);
 """
 
-# Neither OR REPLACE, which deletes and rewrites every index, nor an upsert, whose conflict clause would take
-# the place of those inside triggers on these tables.
+# Neither OR REPLACE, which deletes and rewrites every index, nor an upsert. OR FAIL, since for a row of a
+# table with triggers SQLite would else copy aside every page it touches, to be able to take back that row
+# alone: more than half of what a row of `_calls` costs. A job that fails is taken back as a whole
+# (database.py). Such a clause takes the place of those inside the triggers, which must not need one.
 
 
 def insert_sql(table: str, columns: Sequence[str]) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    return f"INSERT OR FAIL INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def update_sql(table: str, columns: Sequence[str]) -> str:
-    """By the first column, which is the last parameter as well."""
-    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {columns[0]} = ?"
+    """Of the row whose first column is the last parameter; the others are the parameters before it."""
+    key, *others = columns
+    return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in others)} WHERE {key} = ?"
+
+
+def drop_triggers(connection: sqlite3.Connection) -> None:
+    """A step for mirrors whose triggers on `_calls` had conflict clauses; they are created anew after it."""
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = '_calls'")
+    for (name,) in rows.fetchall():
+        connection.execute(f'DROP TRIGGER "{name}"')

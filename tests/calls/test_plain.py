@@ -1,0 +1,169 @@
+"""What is spared for a leg that one record tells of changes nothing; all legs at once give what each by
+itself gives."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integration.mirror.calls import store
+from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
+from integration.mirror.calls.joins import join
+from integration.mirror.calls.legs import build
+from integration.mirror.calls.outcomes import evaluate
+from integration.mirror.calls.plain import call_of, is_alone, is_plain, leg_of
+from integration.mirror.calls.view import Knowledge, View, link
+from integration.mirror.numbers import Numbers
+from tests.calls.telling import (
+    ANN,
+    BOB,
+    CALLER,
+    CAT,
+    DDI,
+    EXTENSIONS,
+    GROUP,
+    OTHER,
+    PEOPLE,
+    T0,
+    Office,
+    Phone,
+    cdr,
+    set_now,
+    voicemail,
+)
+
+LEG = 101
+NAMES = st.sampled_from([None, "Ann Example", '"442079460001" <2079460001>', "Support | 442079460001"])
+NUMBERS = st.sampled_from([None, CALLER, DDI, *EXTENSIONS.values(), "601", "anonymous"])
+IDS = st.sampled_from([None, "0", str(ANN), str(GROUP), "10002"])
+FAMILY = st.sampled_from([None, None, LEG, 102, 99])
+DERIVED = ("_legs", "_calls", "_call_ids", "_changes")
+CONTEXTS = (None, "LOCAL_USER", "PSTN_CALL", f"RG-{GROUP}", "Queue", "IVR", "VM", "CONF", "NEW_THING")
+
+CDRS = st.builds(
+    Cdr,
+    id=st.integers(1, 9),
+    live_id=st.just(LEG),
+    parent=FAMILY,
+    root=FAMILY,
+    user_id=st.sampled_from([None, ANN, BOB]),
+    type=st.sampled_from([None, "I", "O", "M", "x"]),
+    calldate=st.none() | st.integers(T0, T0 + 40) | st.just(-1000),
+    clid=st.sampled_from([None, f'"Ann" <{DDI}>']),
+    src_id=IDS,
+    src_name=NAMES,
+    src=NUMBERS,
+    dst_id=IDS,
+    dst=NUMBERS,
+    dst_name=NAMES,
+    duration=st.integers(0, 90),
+    billsec=st.integers(0, 99) | st.just(0),
+    disposition=st.sampled_from([None, "CONNECTED", "connected", "VM", "vm", "NO ANSWER"]),
+    destination=st.sampled_from([None, "in", "out", "Webcall", "odd"]),
+    context=st.sampled_from(CONTEXTS),
+    charge=st.sampled_from([None, 0.0, -0.0, 0.1234567, 2]),
+    t_cause=st.sampled_from([None, "No Answer", "Normal Clearing"]),
+    known=st.none() | st.integers(T0, T0 + 90) | st.just(0),
+)
+RECORDINGS = st.lists(
+    st.builds(Recording, st.integers(1, 9), st.just(LEG), st.sampled_from([None, ANN, CAT])), max_size=3
+)
+MESSAGES = st.lists(
+    st.builds(Voicemail, st.integers(1, 9), st.sampled_from([None, LEG, 99]), st.sampled_from([None, LEG])),
+    max_size=2,
+)
+MARKS = st.none() | st.integers(T0, T0 + 90)
+
+
+@given(CDRS, RECORDINGS, MESSAGES, MARKS, MARKS)
+def test_a_plain_leg_is_what_the_whole_way_makes_of_it(cdr, recordings, messages, missing, gone):
+    facts = LegFacts(LEG, [], None, missing, gone, [cdr], messages, recordings)
+    assert is_plain(facts)
+    assert leg_of(facts) == build(facts)
+    assert repr(leg_of(facts).charge) == repr(build(facts).charge)
+
+
+KNOWLEDGE = (Knowledge(PEOPLE, Numbers("GB"), {f"+{CALLER}": "Contact"}), Knowledge())
+
+
+@given(
+    st.lists(CDRS, min_size=1, max_size=2),
+    RECORDINGS,
+    MESSAGES,
+    st.sampled_from(KNOWLEDGE),
+    st.booleans(),
+    st.sampled_from([T0, T0 + 60, T0 + 300, T0 + 3600]),
+)
+def test_a_call_of_one_leg_is_what_the_whole_way_makes_of_it(
+    cdrs, recordings, messages, knowledge, company, now
+):
+    view = View(build(LegFacts(LEG, [], None, None, None, cdrs, messages, recordings)), knowledge)
+    view.company = company
+    (joined,) = join([link(view, knowledge)])
+    assert is_alone(joined, view)
+    assert call_of(joined, view, knowledge, now) == evaluate(joined, [view], knowledge, now)
+
+
+def stored(office: Office, chance: random.Random) -> list[int]:
+    """Records of a few callers' legs, some joined, some told by webhooks as well; the ids of the legs."""
+    legs = list(range(LEG, LEG + 12))
+    for number, leg in enumerate(legs):
+        when, talked = chance.choice((0, 1, 21, 400)) + number // 4 * 1000, chance.choice((0, 0, 9))
+        more = {
+            "src": chance.choice((CALLER, OTHER, "1001", "")),
+            "dst": chance.choice((DDI, DDI, "1002", OTHER)),
+            "context": chance.choice(CONTEXTS),
+            "destination": chance.choice(("in", "in", "out")),
+            "root_live_id": chance.choice((None, None, leg, leg, leg - 1, 99)),
+            "parent_live_id": chance.choice((None, None, None, leg - 1)),
+            "disposition": chance.choice(("CONNECTED", "VM")) if talked else "NO ANSWER",
+            "user_id": chance.choice((None, ANN, BOB)),
+        }
+        for again in range(chance.choice((1, 1, 1, 1, 2))):
+            office.put("cdrs", cdr(10 * leg + again, leg, when, 20 + talked, talked, **more))
+        if chance.random() < 0.2:
+            office.put("monitors", {"id": leg, "live_id": leg, "user_id": CAT})
+        if chance.random() < 0.1:
+            office.put("voicemessages", voicemail(leg, leg, chance.choice((None, leg + 1))))
+        if chance.random() < 0.2:
+            phone = Phone(leg, chance.choice((ANN, None)), started=when)
+            told = phone.tell(chance.choice(("ringing", "missed")), when + 1)
+            office.mirror.write(lambda tx, told=told: store._keep(tx, told))
+    return legs
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_many_legs_at_once_give_what_each_by_itself_gives(
+    office: Office, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 100 * 3600)
+    chance = random.Random(seed)
+    legs = stored(office, chance)
+    office.mirror.write(lambda tx: office.store.refresh(tx, legs))
+    at_once = office.state()
+    assert len(at_once) > 12
+    office.mirror.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
+    for leg in chance.sample(legs, len(legs)):
+        office.mirror.write(lambda tx, leg=leg: office.store.refresh(tx, [leg]))
+    assert office.state() == at_once
+
+
+def test_new_calls_that_are_long_over_are_announced_as_one_each_with_a_number_of_its_own(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 100 * 3600)
+    for leg, when in ((101, 0), (102, 500), (103, 99 * 3600)):
+        office.put("cdrs", cdr(leg, leg, when, 20, 9))
+    office.mirror.write(lambda tx: office.store.refresh(tx, [101, 102, 103]))
+    assert office.changes() == [("call", "103"), ("history", "2")]
+    numbers = dict(office.calls("id", "change_no"))
+    with office.mirror.read() as connection:
+        assert max(numbers.values()) == connection.execute("SELECT max(id) FROM _changes").fetchone()[0]
+    assert len(set(numbers.values())) == 3
+    office.put("cdrs", cdr(201, 101, 0, 90, 80))
+    office.mirror.write(lambda tx: office.store.refresh(tx, [101, 102]))
+    assert office.changes()[2:] == [("call", "101")], "what somebody may have seen is told by itself"
+    assert dict(office.calls("id", "change_no"))[101] > max(numbers.values())
