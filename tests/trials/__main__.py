@@ -100,6 +100,7 @@ SHORT = (
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),
+    ("token", ["--seed-bug"]),
     ("away", []),
     ("paging", []),
     ("paging", ["--seed-bug"]),
