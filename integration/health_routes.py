@@ -9,6 +9,7 @@ from integration.dashboard.security import from_here
 from integration.house import attempts, keys
 from integration.house.attempts import TooManyAttempts
 from integration.metrics import CONTENT_TYPE, Metrics
+from integration.mirror.calls import backlog
 
 
 def make_blueprint(parts: House) -> Blueprint:
@@ -16,6 +17,11 @@ def make_blueprint(parts: House) -> Blueprint:
     blueprint = Blueprint("health", __name__)
     metrics = Metrics(parts.health)
     metrics.gauge("live_streams", "Open live streams.", lambda: parts.hub.watchers)
+    metrics.gauge(
+        "legs_waiting",
+        "Legs of old calls, stored by a first load, whose calls are not put together yet.",
+        lambda: _waiting(parts),
+    )
     metrics.counts(
         "webhooks", "Webhooks by what their senders were told.", "outcome", lambda: parts.inbox.counts()
     )
@@ -45,6 +51,11 @@ def make_blueprint(parts: House) -> Blueprint:
         return Response(metrics.text(), content_type=CONTENT_TYPE)
 
     return blueprint
+
+
+def _waiting(parts: House) -> int:
+    with parts.mirror.read() as connection:
+        return backlog.left(connection)
 
 
 def _refusal(parts: House) -> Response | None:
