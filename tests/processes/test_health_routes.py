@@ -18,6 +18,8 @@ from integration.health import Health
 from integration.health_routes import make_blueprint
 from integration.house import keys
 from integration.house.database import open_house
+from integration.mirror.calls import backlog
+from integration.mirror.schema import open_mirror
 
 FAR = {"REMOTE_ADDR": "192.0.2.7"}
 
@@ -27,6 +29,7 @@ class Parts:
     """As much of the product as these routes ask."""
 
     house: Database
+    mirror: Database
     health: Health = field(default_factory=Health)
     hub: Any = field(default_factory=lambda: SimpleNamespace(watchers=2))
     inbox: Any = field(default_factory=lambda: SimpleNamespace(counts=lambda: {"stored": 3, "refused": 1}))
@@ -35,7 +38,9 @@ class Parts:
 @pytest.fixture
 def parts(tmp_path: Path) -> Iterator[Parts]:
     house = open_house(tmp_path / "house.db")
-    yield Parts(house)
+    mirror = open_mirror(tmp_path / "mirror.db")
+    yield Parts(house, mirror)
+    mirror.close()
     house.close()
 
 
@@ -91,6 +96,11 @@ def test_metrics_count_webhooks(client: FlaskClient) -> None:
     page = client.get("/metrics").text
     assert 'switchroom_webhooks_total{outcome="stored"} 3.0' in page
     assert 'switchroom_webhooks_total{outcome="refused"} 1.0' in page
+
+
+def test_metrics_tell_how_many_legs_wait_for_their_calls(client: FlaskClient, parts: Parts) -> None:
+    parts.mirror.write(lambda tx: backlog.add(tx, [1, 2, 3]))
+    assert "switchroom_legs_waiting 3.0" in client.get("/metrics").text
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host"])
