@@ -23,7 +23,6 @@ MODULES = {
 }
 ROWS = specification.rows()
 BY_NAME = {row.name: row for row in catalogue.OPERATIONS}
-EACH = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
 
 
 def own(row: specification.Row) -> Operation:
@@ -58,12 +57,6 @@ def test_they_stand_in_the_order_of_the_specification():
     assert [(row.module, row.method, row.path) for row in catalogue.OPERATIONS] == told
 
 
-@EACH
-def test_its_statuses_are_those_listed(row):
-    assert own(row).success == row.success
-    assert own(row).errors == row.errors
-
-
 # Rows whose cell says no more than a status or a noun; the common conventions give their envelope.
 BY_CONVENTION = {
     "POST /calllabels": "item",
@@ -95,11 +88,6 @@ def told_answer(row: specification.Row) -> str:
     return words[0] if words else "unknown"
 
 
-@EACH
-def test_its_answer_is_the_envelope_told(row):
-    assert own(row).answer == told_answer(row)
-
-
 def told_body(row: specification.Row) -> list[tuple[str, str]] | None:
     """Fields of the body a row tells; None for no body, [] for one not shown."""
     text = row.request
@@ -120,20 +108,19 @@ def told_body(row: specification.Row) -> list[tuple[str, str]] | None:
     return None
 
 
-@EACH
-def test_its_body_has_the_fields_told(row):
-    body = own(row).body
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
+def test_it_is_as_its_row_tells(row):
+    """Its statuses, the envelope of its answer, the fields of its body, and whether that is an array."""
+    known = own(row)
+    assert (known.success, known.errors) == (row.success, row.errors)
+    assert known.answer == told_answer(row)
+    assert known.bulk == row.request.startswith("bulk")
     told = told_body(row)
     if told is None:
-        assert body is None
+        assert known.body is None
     else:
-        assert body is not None
-        assert [(field.name, field.type) for field in body if field.documented] == told
-
-
-@EACH
-def test_it_is_bulk_where_the_body_is_an_array(row):
-    assert own(row).bulk == row.request.startswith("bulk")
+        assert known.body is not None
+        assert [(field.name, field.type) for field in known.body if field.documented] == told
 
 
 def test_what_a_body_must_have_is_marked_only_where_it_is_known():
