@@ -1,9 +1,8 @@
-"""Promises P11, P12, P14: the platform fails in every way it may, and the mirror ends equal to it.
+"""Promises P11 and P12: the platform fails in every way it may, and the mirror ends equal to it.
 
     token    P11  the token dies at random requests: equal, one login for each; a wrong password is tried
                   thrice, one that is not enough once
     away     P12  an outage of each kind: at most a request a minute and collection, then all caught up
-    paging   P14  records come and go during complete walks: nothing that stays is missed, nothing doubled
 
 The clockwork runs over real HTTP against the simulator. Time is moved, not waited for.
 """
@@ -11,7 +10,6 @@ The clockwork runs over real HTTP against the simulator. Time is moved, not wait
 from __future__ import annotations
 
 import argparse
-import random
 import tempfile
 import threading
 import time
@@ -32,12 +30,10 @@ from integration.platform_api.client import Platform
 from integration.settings import load
 from integration.simulator import embed
 from integration.simulator.people import Person
-from integration.sync import deletions, schedule, walking
+from integration.sync import schedule
 from integration.sync.parts import Gear
 from integration.sync.plan import PLAN, Policy
-from integration.sync.reconcile import look_back
 from integration.sync.schedule import Clockwork
-from integration.sync.storing import Tally
 from integration.sync.walking import walk
 
 OUTAGES = ("status=503", "html", "status=429/30", "status=500", "malformed=json", "malformed=headers")
@@ -303,70 +299,7 @@ def _minutes_as_seconds() -> Iterator[None]:
         schedule.WALK_CHECK_SECONDS, retry.FIRST_GAP = check, first
 
 
-# --- P14 ---------------------------------------------------------------------------------------------
-
-
-def paging(arguments: list[str]) -> int:
-    options = _options("paging", arguments, cdrs=25_000 if "--long" in arguments else 1500)
-    report, changed = Report("paging"), Counter[str]()
-    limit, settle = walking.page_limit, deletions.settle
-    walking.page_limit = lambda _failures: 1999 if options.long else 211
-    if options.seed_bug:
-        deletions.settle = lambda *_arguments: None
-    try:
-        with _simulated(options) as simulator, tempfile.TemporaryDirectory() as folder, _moved() as later:
-            for about, fault, by_pages in (
-                ("by key", "", False),
-                ("shuffled", "shuffle@*/cdrs", False),
-                ("by page numbers", "", True),
-            ):
-                with _house(Path(folder, about), simulator) as made:
-                    made.faults(fault)
-                    changed += _changing_pages(made, about, by_pages, options.seed, later, report)
-                if options.seed_bug and report.broken:
-                    break
-    finally:
-        walking.page_limit, deletions.settle = limit, settle
-    found = bool(report.broken)
-    about = f"{changed['added']} added and {changed['deleted']} deleted during walks of {options.cdrs}"
-    return report.end(about) if not options.seed_bug else int(not found)
-
-
-def _changing_pages(
-    made: House, about: str, by_pages: bool, seed: int, later: Callable[[float], None], report: Report
-) -> Counter[str]:
-    """Walk from nothing while records come and go, then once more in peace."""
-    cdrs, rng, changed = PLAN["cdrs"], random.Random(f"{about} {seed}"), Counter[str]()
-    records = made.simulator.world.collections["cdrs"].records
-
-    def change(_done: int, _total: int | None) -> None:
-        with made.simulator.world.lock:
-            for number in rng.sample(sorted(records), 3):
-                del records[number]
-        _more(made, 2)
-        changed.update(deleted=3, added=2)
-
-    for _ in range(2):
-        later(5)
-        with suppress(PlatformError):
-            walk(made.parts, cdrs, Tally(show=change), afresh=True, by_pages_only=by_pages)
-        look_back(made.parts, cdrs)
-        gone = made.there("cdrs") - made.here("cdrs")
-        with made.mirror.read() as connection:
-            complete = walks.state_of(connection, "cdrs").complete_at
-        report.check(
-            not (gone and complete), f"{about}: nothing that stays is missed, not {len(gone)} records"
-        )
-    for _ in range(2):
-        # More than the brake lets go: what the first holds is accepted for the second.
-        later(5)
-        walk(made.parts, cdrs, afresh=True, by_pages_only=by_pages)
-        deletions.accepted(made.parts, cdrs)
-    report.check(made.differing_in(["cdrs"]) == [], f"{about}: then the two are the same set")
-    with made.mirror.read() as connection:
-        twice = connection.execute("SELECT count(*) - count(DISTINCT id) FROM cdrs").fetchone()[0]
-    report.check(twice == 0, f"{about}: nothing is here twice")
-    return changed
+# --- time and new calls ---------------------------------------------------------------------------------
 
 
 @contextmanager
