@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from integration import clock
 from integration.mirror.calls import backlog
 from integration.sync import progress
 from integration.sync.parts import Parts
@@ -17,6 +18,9 @@ COLLECTIONS = frozenset({"cdrs", "monitors", "voicemessages"})
 SLICE = 500
 """Legs in one transaction: a webhook waits no longer than that takes."""
 
+COUNT_SECONDS = 2.0
+"""What waits is counted that often: a walk may add to it, and others may take of it."""
+
 
 def work_off(
     parts: Parts, wanted: Callable[[], bool] = lambda: True, also: progress.Show | None = None
@@ -24,15 +28,21 @@ def work_off(
     """Put together what waits, the newest first, until nothing does or it is no longer `wanted`; `also` is
     told legs done and in all. Returns how many legs are left. Any number may work at a time: each takes what
     is newest then. Raises StorageError; what was committed stays."""
-    with parts.mirror.read() as connection:
-        left = backlog.left(connection)
+    left, counted = _left(parts), clock.monotonic()
     if not left:
         return 0
     done = 0
     with progress.following(parts.health, NAME, also) as show:
         show(0, left)
         while left and wanted():
-            before, left = left, parts.mirror.write(lambda tx: parts.calls.catch_up(tx, SLICE))
-            done += max(0, min(SLICE, before))
+            some = parts.mirror.write(lambda tx: parts.calls.catch_up(tx, SLICE))
+            done, left = done + some, left - some
+            if not some or left <= 0 or clock.monotonic() - counted >= COUNT_SECONDS:
+                left, counted = _left(parts), clock.monotonic()
             show(done, done + left)
-    return left
+    return _left(parts)
+
+
+def _left(parts: Parts) -> int:
+    with parts.mirror.read() as connection:
+        return backlog.left(connection)

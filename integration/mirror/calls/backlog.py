@@ -58,7 +58,7 @@ def done(tx: Transaction, leg_ids: Iterable[int]) -> None:
 
 
 def left(connection: sqlite3.Connection | Transaction) -> int:
-    """How many wait: a millisecond or two for a million."""
+    """How many wait: some milliseconds for a million."""
     return int(connection.execute("SELECT count(*) FROM _legs_due").fetchone()[0])
 
 

@@ -149,10 +149,12 @@ class CallStore:
             self._rebuild(tx, chunk, moment)
 
     def catch_up(self, tx: Transaction, limit: int) -> int:
-        """Put together the calls of the newest legs that wait (backlog.py), `limit` legs of them. Returns how
-        many still wait."""
-        self._rebuild(tx, backlog.newest(tx, limit), clock.unix())
-        return backlog.left(tx)
+        """Put together the calls of the newest legs that wait (backlog.py), `limit` legs of them. Returns of
+        how many; 0 where none waits."""
+        legs = backlog.newest(tx, limit)
+        if legs:
+            self._rebuild(tx, legs, clock.unix())
+        return len(legs)
 
     def tick(self, tx: Transaction, now: float) -> int:
         """Evaluate again what time alone may have changed, what fell due last first: a backlog of renamed
