@@ -101,7 +101,7 @@ def test_records_that_come_and_go_meanwhile_lose_nothing(unsorted):
     def change(_done, _total):
         for number in rng.sample(sorted(unsorted.records("cdrs")), 2):
             del unsorted.records("cdrs")[number]
-        unsorted.add_cdrs(2, calldate=clock.stamp(clock.unix() - rng.random() * 86400 * 20))
+        unsorted.add_cdrs(2, calldate=clock.stamp(clock.unix() - rng.random() * 600))
 
     walk(unsorted.parts, CDRS, Tally(show=change))
     look_back(unsorted.parts, CDRS)
