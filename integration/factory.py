@@ -30,7 +30,7 @@ from integration.exports.schedules import EVERY_SECONDS, WAKE, Schedules
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
-from integration.house import callbacks, promoted, setup_links
+from integration.house import callbacks, promoted, sessions, setup_links
 from integration.house import commands as house_commands
 from integration.house.database import open_house
 from integration.inbox.apply import Applier
@@ -99,6 +99,7 @@ class Product:
         self._following_up = Loop(
             "accepted deletions", lambda: followup.follow_up(self.parts), followup.EVERY_SECONDS, self.health
         )
+        self._steady = sessions.Steady(house)
         self._ticking = Loop("call timers", self._tick, 1, self.health)
         self._schedules = Schedules(self.parts)
         self._exporting = Loop("scheduled exports", self._schedules.run, EVERY_SECONDS, self.health)
@@ -212,6 +213,7 @@ class Product:
 
     def _tick(self) -> None:
         now = clock.unix()
+        self._steady.look()
         self.parts.mirror.write(lambda tx: self.parts.calls.tick(tx, now))
 
 

@@ -55,6 +55,10 @@ comes later is announced, or found by the look-back."""
 MONITOR_TRIES = 4
 
 
+_GAP = f"CASE tries {' '.join(f'WHEN {n} THEN {gap}' for n, gap in enumerate(GAPS))} ELSE {GAPS[-1]} END"
+_AHEAD = f"state = 'open' AND next_at > :now + 1 + {_GAP}"
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     kind: Kind
@@ -100,18 +104,15 @@ def due(connection: sqlite3.Connection, now: float, limit: int = 200) -> list[Du
 
 
 def ahead(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether a look-up was wished for in the future: the clock was set back since."""
-    row = connection.execute(
-        "SELECT 1 FROM _lookups WHERE state = 'open' AND wanted_at > ? LIMIT 1", (now,)
-    ).fetchone()
+    """Whether a look-up waits for longer than it ever should: the clock was set back since."""
+    row = connection.execute(f"SELECT 1 FROM _lookups WHERE {_AHEAD} LIMIT 1", {"now": now}).fetchone()
     return row is not None
 
 
 def set_right(tx: Transaction, now: float) -> None:
     """After the clock was set back: look-ups that would wait until it has caught up are due now."""
     tx.execute(
-        "UPDATE _lookups SET wanted_at = ?, next_at = ? WHERE state = 'open' AND wanted_at > ?",
-        (now, now, now),
+        f"UPDATE _lookups SET wanted_at = min(wanted_at, :now), next_at = :now WHERE {_AHEAD}", {"now": now}
     )
 
 

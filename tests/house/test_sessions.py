@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from integration import clock
 from integration.database import Database
 from integration.house import people, sessions
 from tests.house.conftest import Clock
@@ -76,3 +77,19 @@ def test_sessions_can_be_ended_one_by_one_and_all(house: Database, ann: people.P
     assert [sessions.find(house, token) is not None for token in tokens] == [False, True, True, False]
     sessions.revoke_all(house, ann.id)
     assert sessions.of_person(house, ann.id) == []
+
+
+def test_a_session_lives_through_a_clock_that_is_set(
+    house: Database, ann: people.Person, moving: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
+    token, steady = sessions.begin(house, ann.id), sessions.Steady(house)
+    for jump in (30 * 86400.0, -60 * 86400.0):
+        moving.forward(jump)
+        steady.look()
+        assert sessions.find(house, token) is not None
+        settle(house)
+    moving.forward(30.0)
+    steady.look()
+    moving.forward(sessions.IDLE)
+    assert sessions.find(house, token) is None, "what passes, passes"

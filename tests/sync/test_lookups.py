@@ -226,3 +226,12 @@ def test_calls_of_which_no_record_came_are_listed_until_one_does(rig, later):
     later(60)
     reread(rig.parts, CDRS, 2)
     assert unlearnt() == []
+
+
+def test_a_look_up_arranged_while_the_clock_was_fast_is_due_when_it_is_right_again(rig, later):
+    ended(rig, 4_299_000_001)
+    later(86400)
+    assert look_up(rig.parts) == 1
+    later(-86400)
+    assert look_up(rig.parts) == 1
+    assert look_up(rig.parts) == 0

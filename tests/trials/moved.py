@@ -134,6 +134,14 @@ class Office:
             self.moved.pass_(seconds)
         self.settle()
 
+    def jump(self, seconds: float) -> None:
+        """The wall clock is set, and the product has had the time it takes to see that."""
+        with self.moved.gate:
+            self._until(lambda: not self._working(), "jobs to end")
+            self.moved.jump(seconds)
+        threading.Event().wait(2 * schedule.WATCH_SECONDS)
+        self.settle()
+
     def settle(self) -> None:
         """Wait until every webhook is applied and no job is due or under way."""
         self._until(self._idle, "jobs to end")
@@ -166,16 +174,25 @@ class Office:
 
 
 @contextmanager
-def office(simulator: embed.Simulator, folder: Path, moved: Time) -> Iterator[Office]:
-    """The product before `simulator`, which tells it by webhooks."""
+def office_at(base_url: str, user_id: str, api_key: str, folder: Path, moved: Time) -> Iterator[Office]:
+    """The product before a platform, everything read once."""
     logging.disable(logging.CRITICAL)  # What fails on purpose would fill pages.
-    admin = simulator.admin
-    made = Office(folder, moved, simulator.url, str(admin.id), admin.api_key)
+    made = Office(folder, moved, base_url, user_id, api_key)
     try:
-        simulator.machine.sender.url = made.webhooks
         made.read_once()
         yield made
     finally:
-        simulator.machine.sender.url = None
         made.stop()
         logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def office(simulator: embed.Simulator, folder: Path, moved: Time) -> Iterator[Office]:
+    """The product before `simulator`, which tells it by webhooks."""
+    admin = simulator.admin
+    with office_at(simulator.url, str(admin.id), admin.api_key, folder, moved) as made:
+        simulator.machine.sender.url = made.webhooks
+        try:
+            yield made
+        finally:
+            simulator.machine.sender.url = None
