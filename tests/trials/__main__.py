@@ -14,6 +14,7 @@
             records deleted at the platform are marked, mistakes of its lists are not believed
     order   webhooks in every order, of whole calls: one final state
     late    records that are listed late, by minutes and hours; a call that has none
+    clocks  clocks that are wrong, or set; events dated 2999 and 1970
     drift   every field of every record and webhook becomes something else: kept, noted, shown
     ghosts  hang-ups are lost, with the platform there and away: no call stays live
     bigload the first load of a big account, or of its files: rate, memory, killed and gone on with
@@ -39,6 +40,7 @@ import sys
 from tests.trials import (
     bigload,
     canaries,
+    clocks,
     contract,
     crash,
     deletions,
@@ -74,6 +76,7 @@ TRIALS = {
     "late": late.main,
     "ghosts": ghosts.main,
     "drift": drift.main,
+    "clocks": clocks.main,
     "bigload": bigload.main,
     "locked": locked.main,
     "full": full.main,
@@ -123,6 +126,8 @@ SHORT = (
     ("ghosts", ["--calls", "12", "--seed-bug"]),
     ("drift", []),
     ("drift", ["--seed-bug"]),
+    ("clocks", []),
+    ("clocks", ["--seed-bug"]),
     ("bigload", ["--cdrs", "12000"]),
     ("bigload", ["--cdrs", "12000", "--seed-bug"]),
     ("bigload", ["--files", "600"]),
