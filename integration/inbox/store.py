@@ -251,8 +251,10 @@ class Inbox:
         return self.database.write(
             lambda tx: (
                 tx.execute(
+                    # Python counts the rows of what begins with DELETE, and of no WITH.
+                    "DELETE FROM inbox WHERE seq IN ("
                     "WITH oldest AS (SELECT seq, received_at, status FROM inbox ORDER BY seq LIMIT ?)"
-                    " DELETE FROM inbox WHERE seq IN (SELECT seq FROM oldest WHERE seq < coalesce("
+                    " SELECT seq FROM oldest WHERE seq < coalesce("
                     "(SELECT min(seq) FROM oldest WHERE received_at >= ? OR status = 'new'), ?))",
                     (GROUP, before, 2**63 - 1),
                 ).rowcount
