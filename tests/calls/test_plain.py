@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.mirror.calls import store
+from integration.dashboard import live
+from integration.mirror.calls import store, writing
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
 from integration.mirror.calls.joins import join
 from integration.mirror.calls.legs import build
@@ -154,6 +155,7 @@ def test_many_legs_at_once_give_what_each_by_itself_gives(
 def test_new_calls_that_are_long_over_are_announced_as_one_each_with_a_number_of_its_own(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert live.RECENT.total_seconds() <= writing.PAST, "a page that shows a call is told of it"
     set_now(monkeypatch, 100 * 3600)
     for leg, when in ((101, 0), (102, 500), (103, 99 * 3600)):
         office.put("cdrs", cdr(leg, leg, when, 20, 9))

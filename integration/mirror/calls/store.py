@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from integration import clock
 from integration.database import Database, Transaction
-from integration.mirror import summary
 from integration.mirror.calls import backlog, contacts, reading
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
@@ -23,9 +22,10 @@ from integration.mirror.calls.outcomes import CallRow, evaluate
 from integration.mirror.calls.plain import call_of, is_alone
 from integration.mirror.calls.region import Region
 from integration.mirror.calls.rules import Rules
-from integration.mirror.calls.stamps import seconds, stamp
-from integration.mirror.calls.tables import TABLES, insert_sql, update_sql
+from integration.mirror.calls.stamps import seconds
+from integration.mirror.calls.tables import TABLES
 from integration.mirror.calls.view import Knowledge, View
+from integration.mirror.calls.writing import write_calls
 from integration.mirror.numbers import Numbers
 
 __all__ = ["TABLES", "CallStore"]
@@ -38,14 +38,7 @@ TICK = 500
 CLOCK_SET_BACK = 300
 """Seconds by which a mark may be later than a newer poll, before the clock must have been set back."""
 
-PAST = 12 * 3600
-"""Seconds after which a call that ended is history: where it was not known before, no page shows it come."""
-
-_DUE = CallRow._fields.index("due_at")
-_STARTED = CallRow._fields.index("started_at")
 _LEG_ID = reading.EVENT_COLUMNS.split(", ").index("leg_id")
-_CALL_COLUMNS = (*CallRow._fields, "change_no")
-_NEW_CALL, _SAME_CALL = insert_sql("_calls", _CALL_COLUMNS), update_sql("_calls", _CALL_COLUMNS)
 
 
 class LiveDocument(Protocol):
@@ -207,7 +200,7 @@ class CallStore:
         region.write_legs(joined)
         if self._on_ended is not None and region.just_ended:
             self._on_ended(tx, sorted(region.just_ended))
-        _write_calls(tx, rows, joined, region, now)
+        write_calls(tx, rows, joined, region, now)
         backlog.done(tx, region.views.keys() | region.void)
 
     def _current_directory(self, tx: Transaction) -> Directory:
@@ -257,77 +250,6 @@ def _row(call: Joined, views: Sequence[View], knowledge: Knowledge, now: float) 
     if is_alone(call, views[0]):
         return call_of(call, views[0], knowledge, now)
     return evaluate(call, views, knowledge, now)
-
-
-def _write_calls(
-    tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: Region, now: float
-) -> None:
-    former = {row[1] for row in region.before.values()}
-    ids = {row.id for row in rows}
-    old = {
-        row[0]: tuple(row)
-        for row in tx.execute(
-            "SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))",
-            (reading.ids_json(former | ids),),
-        )
-    }
-    lost = sorted(id_ for id_ in former - ids if id_ in old)
-    for id_ in lost:
-        tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
-        tx.announce("call_gone", id_)
-    _lead_on(tx, joined, region, lost)
-    past = stamp(now - PAST) or ""
-    new: list[CallRow] = []
-    history: list[CallRow] = []
-    changed: list[CallRow] = []
-    for row in rows:
-        before = old.get(row.id)
-        if before is None:
-            over = row.state == "ended" and (row.ended_at or "") < past
-            (history if over else new).append(row)
-        elif before[:_DUE] != row[:_DUE]:
-            changed.append(row)
-        elif before[_DUE] != row.due_at:
-            tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
-    starts = {row.started_at for row in (*new, *history, *changed)}
-    summary.due(tx, starts | {old[row.id][_STARTED] for row in changed})
-    tx.executemany(_NEW_CALL, [(*row, _tell(tx, row)) for row in new])
-    tx.executemany(_SAME_CALL, [(*row[1:], _tell(tx, row), row.id) for row in changed])
-    if history:
-        numbers = tx.announce_many("history", len(history))
-        tx.executemany(_NEW_CALL, [(*row, number) for row, number in zip(history, numbers, strict=True)])
-
-
-def _tell(tx: Transaction, row: CallRow) -> int:
-    told = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
-    return tx.announce("call", row.id, told)
-
-
-def _lead_on(tx: Transaction, joined: Sequence[Joined], region: Region, lost: Sequence[int]) -> None:
-    """Every id a call ever had leads to it: its legs' and roots', and those of calls merged into it."""
-    leads: dict[int, int] = {}
-    for call in joined:
-        leads.update(dict.fromkeys(call.roots, call.id))
-    for call in joined:
-        leads.update(dict.fromkeys((*call.legs, call.id), call.id))
-    known = dict(
-        tuple(row)
-        for row in tx.execute(
-            "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (reading.ids_json(leads),),
-        )
-    )
-    tx.executemany(
-        "INSERT OR REPLACE INTO _call_ids VALUES (?, ?)",
-        [(id_, call_id) for id_, call_id in leads.items() if known.get(id_) != call_id],
-    )
-    for id_ in lost:
-        heirs = [leads[leg] for leg, row in region.before.items() if row[1] == id_ and leg in leads]
-        heir = leads.get(id_) or min(heirs, default=None)
-        if heir is None:
-            tx.execute("DELETE FROM _call_ids WHERE call_id = ?", (id_,))
-        else:
-            tx.execute("UPDATE _call_ids SET call_id = ? WHERE call_id = ?", (heir, id_))
 
 
 def _legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
