@@ -113,6 +113,18 @@ def test_kept_sums_equal_the_calls_after_anything(mirror, name):
     check(mirror, FIRST, TODAY, zone)
 
 
+def test_a_call_of_the_hour_in_which_a_day_ends_is_counted(mirror):
+    zone, day = ZoneInfo("Asia/Kathmandu"), TODAY - timedelta(days=3)
+    put(mirror, *(call(random.Random(number), number) for number in range(50)))
+    summary.catch_up(mirror, zone, 20)
+    late = call(random.Random(5), 1000)
+    late[COLUMNS.index("started_at")], late[COLUMNS.index("direction")] = f"{day} 18:05:00", "in"
+    put(mirror, late)
+    check(mirror, day, day, zone)
+    summary.catch_up(mirror, zone, 20)
+    check(mirror, day, day, zone)
+
+
 def kept_days(mirror) -> int:
     with mirror.read() as connection:
         return int(connection.execute("SELECT count(*) FROM _report_days WHERE kind = 'day'").fetchone()[0])
