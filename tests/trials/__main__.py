@@ -27,6 +27,7 @@
             every event comes up to 20 times, across restarts: one event, counted
     canaries
             every secret is looked for in logs, errors, pages, exports, the facade's answers, on disk
+    slow    half headers, half bodies, readers that don't read: nobody else waits
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
 
@@ -58,6 +59,7 @@ from tests.trials import (
     paging,
     platform,
     powercut,
+    slow,
     trouble,
 )
 
@@ -84,6 +86,7 @@ TRIALS = {
     "powercut": powercut.main,
     "duplicates": duplicates.main,
     "canaries": canaries.main,
+    "slow": slow.main,
     "libreoffice": libreoffice.main,
 }
 SHORT = (
@@ -101,6 +104,8 @@ SHORT = (
     ("duplicates", ["--events", "50", "--seed-bug"]),
     ("canaries", ["--pages", "60", "--formats", "csv"]),
     ("canaries", ["--pages", "10", "--formats", "csv", "--seed-bug"]),
+    ("slow", ["--short", "--connections", "200", "--seconds", "2"]),
+    ("slow", ["--short", "--connections", "400", "--seconds", "1", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "60", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),

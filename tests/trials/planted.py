@@ -10,7 +10,7 @@ from typing import Any
 from integration.cli import main
 from integration.database import Database, Transaction
 from integration.errors import StorageError
-from integration.inbox import store
+from integration.inbox import receive, store
 from integration.mirror import masking
 from integration.sync import room
 
@@ -69,13 +69,29 @@ def unmasked() -> None:
     masking.is_secret = lambda _name: False
 
 
+def trusting() -> None:
+    """The receiver reads the body of those whom it refuses, too."""
+    refusal = receive.Receiver._refusal
+
+    def read_first(receiver: receive.Receiver, request: Any) -> Any:
+        refused = refusal(receiver, request)
+        if refused is not None:
+            request.get_data()
+        return refused
+
+    receive.Receiver._refusal = read_first  # type: ignore[method-assign]
+
+
 def small_disk() -> None:
     """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
     room.LEFT_FREE = 24 * 2**20
     room.GUESS = 2**18
 
 
-PLANTS = {plant.__name__: plant for plant in (hopeful, tenacious, careless, forgetful, unmasked, small_disk)}
+PLANTS = {
+    plant.__name__: plant
+    for plant in (hopeful, tenacious, careless, forgetful, unmasked, trusting, small_disk)
+}
 
 if __name__ == "__main__":
     for name in sys.argv.pop(1).split(","):

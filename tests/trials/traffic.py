@@ -66,10 +66,12 @@ class _Threads:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = 90) -> None:
+        """Let each finish what it waits for, but at most so long."""
         self._stop.set()
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(90)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     @property
     def finished(self) -> bool:
