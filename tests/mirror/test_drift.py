@@ -5,7 +5,7 @@ import json
 import pytest
 
 from integration.catalogue import resource
-from integration.documents import Document
+from integration.documents import Document, read_page
 from integration.mirror import drift, walks
 from integration.mirror.schema import open_mirror
 from integration.mirror.upsert import upsert
@@ -102,3 +102,29 @@ def test_looking_costs_little(mirror):
     documents = [Document("{}", {**record, "id": number}) for number in range(1000)]
     assert list(watch._departures(documents)) == []
     assert len(watch._shapes) == 1
+
+
+def test_what_was_kept_unparsed_departs_as_what_it_is(mirror):
+    """A number too big to hold makes its whole page be read the exact way, nested values as text."""
+    body = (
+        b'{"data": [{"id": 1, "src": {"a": 12345678901234567890}, "mood": [1], "duration": {}}], "total": 1}'
+    )
+    documents = read_page(body).documents
+    mirror.write(lambda tx: upsert(tx, CDRS, documents, source="sync", asked_at=AT))
+    assert departures(mirror) == {
+        ("src", "type", "object"),
+        ("mood", "field", "array"),
+        ("duration", "type", "object"),
+    }
+
+
+def test_what_webhooks_tell_departs_too_and_names_of_any_type_harm_nobody(mirror):
+    bodies = [
+        json.dumps({"id": "a", "event_name": "call.hangup", "call_id": 7, "mood": "fine", "duration": "12"}),
+        json.dumps({"id": "b", "event_name": ["call.hangup"], "mood": "fine"}),
+        json.dumps({"id": "c", "event_name": "queue.wrapup", "mood": "fine"}),
+    ]
+    mirror.write(lambda tx: drift.Told().look(tx, bodies))
+    with mirror.read() as connection:
+        found = {(one.collection, one.field, one.what) for one in drift.listed(connection)}
+    assert found == {("webhook call.hangup", "mood", "field"), ("webhook call.hangup", "duration", "type")}

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from integration.documents import Document
 from integration.errors import PlatformError
 from integration.sync import commands, deletions
 from integration.sync.plan import PLAN
@@ -313,3 +317,23 @@ def test_commands_accept_and_undo(walked, later):
     assert missing(rig, "contacts") == gone
     assert do["undo-deletions"]({"resources": ["contacts"]}, Told())["back"] == {"contacts": 30}
     assert missing(rig, "contacts") == []
+
+
+def test_a_record_whose_key_can_not_be_read_is_not_taken_for_deleted(rig, later, monkeypatch):
+    """Its row stays, and what came is kept aside."""
+    policy = PLAN["ivrs"]
+    walk(rig.parts, policy)
+    before, real = rig.ids("ivrs"), rig.platform.page
+
+    def page(*args, **options):
+        found = real(*args, **options)
+        first, *rest = found.documents
+        values = {name: value for name, value in first.values.items() if name != "id"}
+        return replace(found, documents=[Document(json.dumps(values), values), *rest])
+
+    monkeypatch.setattr(rig.platform, "page", page)
+    for _ in range(3):
+        later(5)
+        walk(rig.parts, policy, afresh=True)
+    assert rig.rows("SELECT id FROM ivrs WHERE _missing_since IS NULL ORDER BY id") == [(n,) for n in before]
+    assert rig.rows("SELECT table_name FROM _flagged") == [("ivrs",)]
