@@ -100,7 +100,7 @@ def _walk_by_time(parts: Parts, policy: Policy, tally: Tally, *, afresh: bool) -
     total = windows.count(parts.platform, policy.resource, [], tries=tries(state.failures))
     if total == 0:
         _doubt_empty(state)
-    done, top = state.walk_rows, 0
+    done, top, noted = state.walk_rows, 0, state.walk_rows > 0
     for window in windows.everything(
         parts.platform,
         policy.resource,
@@ -112,12 +112,18 @@ def _walk_by_time(parts: Parts, policy: Policy, tally: Tally, *, afresh: bool) -
         keys = (usable_key(policy.resource, document) for document in window.documents)
         top = max(top, *(key for key in keys if isinstance(key, int)), 0)
         if window.since is not None:
+            if window.documents and not noted:
+                # No later window tells how far look-backs need not come: it may hold what came after this
+                # one was read, beside what came in this one's time and was not.
+                parts.mirror.write(partial(walks.begin_at_top, collection=collection, top=top))
+                noted = True
             since, rows = clock.stamp(window.since), len(window.documents)
             parts.mirror.write(partial(walks.step, collection=collection, key=since, rows=rows, total=total))
         done += len(window.documents)
         tally.show(done, max(total, done))
         tally.check()
-    parts.mirror.write(lambda tx: walks.finish(tx, collection, top or None, max(total, done)))
+    mark = None if noted else top or None
+    parts.mirror.write(lambda tx: walks.finish(tx, collection, mark, max(total, done)))
 
 
 def _walk_by_key(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> None:
