@@ -116,7 +116,8 @@ def people_now(connection: sqlite3.Connection, since: str) -> list[PersonNow]:
     people = []
     for user in connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext, dnd"
-        " FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL ORDER BY name COLLATE NOCASE, id"
+        " FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
+        " ORDER BY name COLLATE NOCASE, id"
     ):
         now = busy.get(user["id"])
         if now is not None:
