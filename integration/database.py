@@ -9,14 +9,13 @@ after COMMIT, and changes are announced only then.
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -25,6 +24,10 @@ from typing import Any, TypeVar
 
 from integration import clock
 from integration.errors import StorageBroken, StorageBusy, StorageError, StorageFull
+from integration.readers import Readers
+from integration.sqlite_errors import translate
+from integration.transaction import Change, Gate, Hook, Transaction
+from integration.write_ahead_log import WriteAheadLog
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
@@ -33,92 +36,8 @@ T = TypeVar("T")
 BUSY_SECONDS = 3.0
 """How long a write waits for a lock that another program holds, before it is answered StorageBusy."""
 
-WAL_LIMIT = 64 * 1024 * 1024
-
 DEAF_SECONDS = 3600.0
 """How long a listener's failure shows."""
-
-CHECKPOINT_COMMITS = 32
-CHECKPOINT_CHANGES = 1000
-"""Commits that changed something, or changed rows, after which the log is copied into the database."""
-
-
-MAPPED = "PRAGMA mmap_size=268435456"
-"""Pages of 5,000 records are read a fifth faster from a mapped file; what was read stays in our memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a commit changed: `number` rises by commit and is never used twice within one `epoch`."""
-
-    number: int
-    topic: str
-    key: str
-    data: dict[str, Any]
-
-
-Hook = Callable[["Transaction", Any], object]
-Gate = Callable[[Any], Any]
-"""What of a record may be stored: all of it, less, or None for nothing."""
-
-
-class Transaction:
-    """What a write job works with: the writer's connection, and a way to announce what it changed.
-
-    `hooks` are what the database was given to run in the same transaction after rows of a table changed,
-    `gates` what stands before a table.
-    """
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        hooks: Mapping[str, Sequence[Hook]],
-        gates: Mapping[str, Gate],
-    ) -> None:
-        self.connection = connection
-        self.hooks = hooks
-        self.gates = gates
-        self.changes: list[Change] = []
-        self._after: dict[Callable[[], None], None] = {}
-
-    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
-        return self.connection.execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:
-        return self.connection.executemany(sql, parameters)
-
-    def announce(self, topic: str, key: object, data: dict[str, Any] | None = None) -> int:
-        """Note a change in `_changes`, to be told to listeners after COMMIT. Returns its number.
-
-        Only for a database that was opened with `keeps_changes`.
-        """
-        body = data or {}
-        cursor = self.connection.execute(
-            "INSERT INTO _changes (at, topic, key, data) VALUES (?, ?, ?, ?)",
-            (clock.stamp(), topic, str(key), json.dumps(body, separators=(",", ":"))),
-        )
-        number = int(cursor.lastrowid or 0)
-        self.changes.append(Change(number, topic, str(key), body))
-        return number
-
-    def announce_many(self, topic: str, count: int) -> range:
-        """Note `count` changes that nobody needs to be told one by one, as one whose key is their number.
-        Returns the numbers they would have had; listeners are told the last."""
-        row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = '_changes'").fetchone()
-        last = (row[0] if row is not None else 0) + count
-        self.connection.execute(
-            "INSERT INTO _changes (id, at, topic, key, data) VALUES (?, ?, ?, ?, '{}')",
-            (last, clock.stamp(), topic, str(count)),
-        )
-        self.changes.append(Change(last, topic, str(count), {}))
-        return range(last - count + 1, last + 1)
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        """Run `action` on the writer thread once this is durable; once, however many jobs of the group ask.
-
-        It must be quick and must not write.
-        """
-        self._after[action] = None
 
 
 @dataclass(slots=True)
@@ -169,15 +88,13 @@ class Database:
         self._functions = functions
         self._group = group
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._readers: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._readers = Readers(path, functions)
         self._closed = threading.Event()
         self._broken: BaseException | None = None
         self._entering = threading.Lock()
         """Held while a job is queued and while the end is: nothing may come to stand behind the end."""
         self._deaf: tuple[float, str] | None = None
         self._writer = self._open_writer(synchronous, prepare)
-        self._uncopied = 0
-        self._copied_at = self._changed_at = self._writer.total_changes
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
 
@@ -238,62 +155,24 @@ class Database:
             self._closed.set()
             self._jobs.put(None)
         self._thread.join()
-        while True:
-            try:
-                self._readers.get_nowait().close()
-            except queue.Empty:
-                break
+        self._readers.close()
         # Last: only a connection that can write leaves no -wal behind.
         self._writer.close()
 
     # --- reading -----------------------------------------------------------------------------------
 
-    @contextmanager
-    def read(self, seconds: float | None = None, *, whole: bool = False) -> Iterator[sqlite3.Connection]:
+    def read(
+        self, seconds: float | None = None, *, whole: bool = False
+    ) -> AbstractContextManager[sqlite3.Connection]:
         """A read-only connection with one consistent view of the database while the block runs.
 
         Rows are `sqlite3.Row`. A statement running longer than `seconds` (since the block began) is cut
         with sqlite3.OperationalError 'interrupted'. `whole`: a whole table will be read, whose pages need not
         stay in our memory.
         """
-        connection = self._reader()
-        try:
-            if whole:
-                connection.execute("PRAGMA mmap_size=0")
-            if seconds is not None:
-                deadline = clock.monotonic() + seconds
-                connection.set_progress_handler(lambda: int(clock.monotonic() > deadline), 10_000)
-            connection.execute("BEGIN")
-            yield connection
-        finally:
-            if seconds is not None:
-                connection.set_progress_handler(None, 0)
-            if connection.in_transaction:
-                connection.rollback()
-            if whole:
-                connection.execute(MAPPED)
-            if self._closed.is_set():
-                connection.close()
-            else:
-                self._readers.put(connection)
+        return self._readers.read(seconds, whole)
 
     # --- inside ------------------------------------------------------------------------------------
-
-    def _reader(self) -> sqlite3.Connection:
-        try:
-            return self._readers.get_nowait()
-        except queue.Empty:
-            pass
-        connection = sqlite3.connect(
-            f"{self.path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False, isolation_level=None
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only=ON")
-        connection.execute("PRAGMA busy_timeout=5000")
-        connection.execute(MAPPED)
-        if self._functions:
-            self._functions(connection)
-        return connection
 
     def _open_writer(
         self, synchronous: str, prepare: Callable[[sqlite3.Connection], None]
@@ -304,17 +183,12 @@ class Database:
             connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={synchronous}")
-            connection.execute(f"PRAGMA journal_size_limit={WAL_LIMIT}")
-            # SQLite's own checkpoints keep quiet about a disk that fails, and hold up a commit's answers.
-            connection.execute("PRAGMA wal_autocheckpoint=0")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
             if self._functions:
                 self._functions(connection)
             prepare(connection)
-            # What a process left whose sync failed may stand in memory only: nothing is built on it before it
-            # was written anew. On a full disk it stays where it is, and can be read.
-            _copy_log(connection, self.path)
+            self._log = WriteAheadLog(connection, self.path)
         except sqlite3.Error as error:
             raise translate(error, self.path) from error
         return connection
@@ -329,7 +203,7 @@ class Database:
             try:
                 self._commit(jobs)
                 if self._broken is None:
-                    self._checkpoint()
+                    self._log.copy_if_grown()
             except BaseException as error:
                 # Nobody knows what of the transaction stands; without this all who wait would for ever.
                 log.exception("%s: the writer failed", self.name)
@@ -385,19 +259,6 @@ class Database:
                 job.future.set_result(result)
             else:
                 job.future.set_exception(problem)
-
-    def _checkpoint(self) -> None:
-        """Copy the log into the database if it has grown, once everybody has their answers. Raises
-        sqlite3.Error for a disk that fails."""
-        changed = self._writer.total_changes
-        if changed == self._changed_at:
-            return
-        self._changed_at = changed
-        self._uncopied += 1
-        if self._uncopied < CHECKPOINT_COMMITS and changed - self._copied_at < CHECKPOINT_CHANGES:
-            return
-        self._uncopied, self._copied_at = 0, changed
-        _copy_log(self._writer, self.path)
 
     def _try_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
         """The only job of its transaction, without a savepoint: for that SQLite keeps the former form of each
@@ -483,31 +344,3 @@ class Database:
             except queue.Empty:
                 return
             jobs = [queued] if queued is not None else []
-
-
-def _copy_log(connection: sqlite3.Connection, path: Path) -> None:
-    """Copy as much of the log as no reader needs where it is. Raises sqlite3.Error for a disk that fails; a
-    full one, or somebody else's lock, only puts it off."""
-    try:
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    except sqlite3.Error as error:
-        if isinstance(translate(error, path), StorageBroken):
-            raise
-        log.warning("%s: the log could not be copied into the database: %s", path.name, error)
-
-
-def translate(error: sqlite3.Error, path: Path) -> StorageError:
-    """SQLite's error as one of ours, with what to do about it."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else None
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StorageBusy(f"{path.name}: another program holds the write lock; try again in a moment")
-    if primary == sqlite3.SQLITE_FULL:
-        return StorageFull(f"{path.name}: the disk is full; make room in {path.parent}")
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return StorageError(f"{path}: can't be opened; does the folder exist, and may this user write there?")
-    if primary == sqlite3.SQLITE_READONLY:
-        return StorageError(f"{path}: can't be written; check its owner and permissions")
-    if primary in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StorageBroken(f"{path.name}: {error}; run `switchroom verify`, restore a backup if it fails")
-    return StorageError(f"{path.name}: {error}")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from integration.database import translate
 from integration.errors import StorageError
+from integration.sqlite_errors import translate
 
 SAFE_SQLITE = (3, 51, 3)
 """The first version whose commits can't lose pages to a checkpoint from another connection."""

@@ -21,7 +21,7 @@ from integration.dashboard import guard, login, pages, security
 from integration.dashboard.jobs import EXTENSION as JOBS
 from integration.dashboard.jobs import Jobs
 from integration.dashboard.live import beat, present
-from integration.database import Change, Database
+from integration.database import Database
 from integration.exports import routes as export_routes
 from integration.exports.preparing import EVERY_SECONDS as LOOK_SECONDS
 from integration.exports.preparing import EXTENSION as PREPARED
@@ -54,6 +54,7 @@ from integration.settings import Settings
 from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
 from integration.sync.schedule import Clockwork
+from integration.transaction import Change
 from integration.upkeep import commands as upkeep_commands
 from integration.upkeep import retention, rotation
 from integration.upkeep.retention import Keeper

@@ -11,12 +11,12 @@ from integration.alerts.conditions import CONDITIONS, Look
 from integration.alerts.decide import Decision, decide
 from integration.alerts.messages import lines
 from integration.context import House
-from integration.database import Transaction
 from integration.errors import SwitchroomError
 from integration.house import alert_log, alert_rules
 from integration.house.alert_log import Line
 from integration.house.alert_rules import Finding, Rule
 from integration.settings import Settings
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from integration.context import this_house
 from integration.dashboard import actions, replies, shell, through, timeline
 from integration.dashboard.guard import audited, current_person, needs
 from integration.dashboard.through import Said
-from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
 from integration.house import audit, callbacks, notes
 from integration.mirror import history, lookups, one_call, phones, reports
 from integration.mirror.media import Kind
+from integration.transaction import Transaction
 
 blueprint = Blueprint("call", __name__)
 

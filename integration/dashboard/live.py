@@ -13,10 +13,10 @@ from integration import clock
 from integration.context import House, this_house
 from integration.dashboard import actions, formats, shell
 from integration.dashboard.roles import only_calls_of
-from integration.database import Change
 from integration.house import callbacks, notes
 from integration.house.people import Person
 from integration.mirror import contacts, history, live, messages, one_call, phones
+from integration.transaction import Change
 
 blueprint = Blueprint("live", __name__)
 

@@ -12,8 +12,8 @@ from integration.dashboard import shell
 from integration.dashboard.calls import COLUMNS
 from integration.dashboard.calls_view import NAMES
 from integration.dashboard.guard import current_person, needs
-from integration.database import Transaction
 from integration.house import audit, notes, views
+from integration.transaction import Transaction
 
 blueprint = Blueprint("views", __name__)
 

@@ -11,12 +11,12 @@ import orjson
 from integration import clock
 from integration.catalogue import resource
 from integration.context import House
-from integration.database import Transaction
 from integration.documents import read_page
 from integration.errors import PlatformError
 from integration.mirror import accepted, records
 from integration.mirror.accepted import Accepted
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

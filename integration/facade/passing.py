@@ -11,7 +11,6 @@ from flask import Response
 
 from integration import clock
 from integration.catalogue.shapes import Resource
-from integration.database import Transaction
 from integration.documents import Document, read_item, read_page
 from integration.errors import PlatformBroken, PlatformError, StorageError
 from integration.facade.answers import JSON, no_answer, whole
@@ -21,6 +20,7 @@ from integration.mirror.upsert import put_item, upsert
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.login import Secret
 from integration.platform_api.transport import Answer
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from integration import clock
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
 from integration.dashboard.security import foreign_origin
-from integration.database import Transaction
 from integration.documents import read_page
 from integration.errors import PlatformError, StorageError
 from integration.facade import passing
@@ -31,6 +30,7 @@ from integration.mirror import accepted, records, walks, written
 from integration.mirror.upsert import delete_rows, upsert, usable_key
 from integration.platform_api.budget import PEOPLE
 from integration.platform_api.transport import Answer
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS alert_log (

@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS alert_rules (

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.errors import SwitchroomError
+from integration.transaction import Transaction
 
 Kind = Literal["password", "key", "setup", "public"]
 """`public`: what is asked of the platform for strangers."""

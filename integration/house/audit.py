@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS audit (

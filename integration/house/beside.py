@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from integration.database import translate
+from integration.sqlite_errors import translate
 
 
 class Readable(Protocol):

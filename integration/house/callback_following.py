@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.callback_items import MISSED, REACHED, WITHHELD, Call, recompute
+from integration.transaction import Transaction
 
 BATCH = 1000
 LOOK_BACK = 7 * 86_400

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 MISSED = ("missed", "voicemail")
 REACHED = "reached"

@@ -11,9 +11,10 @@ from __future__ import annotations
 import sqlite3
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.callback_following import follow
 from integration.house.callback_items import Item, recompute
+from integration.transaction import Transaction
 
 __all__ = [
     "TABLES", "Item", "assign", "close", "count_open", "follow", "item", "items", "look", "note",

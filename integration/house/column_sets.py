@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 # A set that others use outlives whoever made it.
 TABLES = """

@@ -10,8 +10,9 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house import audit
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS export_periods (

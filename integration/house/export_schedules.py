@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house import export_deliveries
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS export_schedules (

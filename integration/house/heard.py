@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from integration import clock
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS heard (

@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS journal (

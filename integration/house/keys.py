@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.beside import Readable
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from integration import clock
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS notes (

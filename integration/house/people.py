@@ -20,10 +20,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house import passwords
 from integration.house.beside import Readable
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 Role = Literal["viewer", "agent", "supervisor", "admin"]
 Right = Literal["export", "recordings"]

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS prepared_exports (

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from integration import clock
 from integration.catalogue import UnknownResource, resource
 from integration.catalogue.shapes import Resource
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.errors import QueryError
 from integration.mirror import promoted
+from integration.transaction import Transaction
 
 if TYPE_CHECKING:
     from integration.processes.channel import Arguments, Handler, Progress, Result

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 Source = Literal["login", "shown"]
 

@@ -12,8 +12,9 @@ import secrets
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house import people
+from integration.transaction import Transaction
 
 IDLE = 12 * 3600.0
 """Seconds; a working day with the page in the background must not end in a login form."""

@@ -12,10 +12,11 @@ import sqlite3
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house import people
 from integration.house.refused import Refused
 from integration.settings import Settings
+from integration.transaction import Transaction
 
 GOOD_FOR = 48 * 3600.0
 """Seconds."""

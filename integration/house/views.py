@@ -7,7 +7,8 @@ import sqlite3
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS views (

@@ -10,8 +10,9 @@ import secrets
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.house.refused import Refused
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS wallboards (

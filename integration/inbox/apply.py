@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.errors import PlatformBroken, StorageError
 from integration.inbox.interpret import Event, RecordingReady, SmsReceived, Unknown, interpret
 from integration.inbox.store import Inbox, Row, Status
 from integration.mirror import drift, live_calls, lookups, messages
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import orjson
 
 from integration import clock, migrations
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.inbox.interpret import read_envelope
 from integration.migrations import run_script
+from integration.transaction import Transaction
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 

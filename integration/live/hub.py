@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from integration.database import Change
+from integration.transaction import Change
 
 PENDING = 512
 """Changes a slow subscriber may be behind before it is told to load its page again."""

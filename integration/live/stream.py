@@ -13,9 +13,9 @@ from typing import Any
 from flask import Blueprint, Flask, Response, current_app, jsonify, request
 
 from integration import clock
-from integration.database import Change
 from integration.errors import error_body
 from integration.live.hub import Closed, Hub, Lost, Subscription
+from integration.transaction import Change
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _accepted (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 
 from integration.catalogue import resource
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _below (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from integration.database import Change, Database, Transaction
+from integration.database import Database
+from integration.transaction import Change, Transaction
 
 KEPT = 20_000
 """A page that missed more is told to load itself again."""

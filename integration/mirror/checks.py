@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration import clock
-from integration.database import Transaction
 from integration.mirror.archive import Kept
 from integration.mirror.media import counts
+from integration.transaction import Transaction
 
 _SEEN = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
 """When a file was last read, by its download or a check."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from integration import clock
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
-from integration.database import Transaction
 from integration.mirror.walks import LIVE, count_rows
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _coverage (

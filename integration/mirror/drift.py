@@ -18,9 +18,10 @@ from integration import clock
 from integration.catalogue import RESOURCES
 from integration.catalogue.events import EVENTS, NAME_FIELDS
 from integration.catalogue.shapes import Field, Resource, Type
-from integration.database import Database, Hook, Transaction
+from integration.database import Database
 from integration.documents import Document, Raw, read_object
 from integration.mirror.masking import has_secrets, is_secret
+from integration.transaction import Hook, Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _drift (

@@ -18,13 +18,14 @@ from pathlib import Path
 from integration import clock
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.documents import Document, read_object
 from integration.mirror import media
 from integration.mirror.calls.store import CallStore
 from integration.mirror.media import Kind
 from integration.mirror.wiring import LEG_FIELDS
 from integration.settings import Retention
+from integration.transaction import Transaction
 
 ROWS = {
     "cdrs": ("cdrs",),

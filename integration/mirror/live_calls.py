@@ -9,11 +9,11 @@ import orjson
 
 from integration import clock
 from integration.catalogue import resource
-from integration.database import Transaction
 from integration.documents import Document
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.legs import ENDED
 from integration.mirror.upsert import delete_rows, upsert
+from integration.transaction import Transaction
 
 COLLECTION = "calls"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration import clock
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _lookups (

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.mirror.rows import Upserted
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS media (

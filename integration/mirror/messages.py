@@ -14,7 +14,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 WINDOW = timedelta(minutes=10)
 """How far `event_time` and `created_at` of one message may lie apart; both are the platform's clock."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from integration import clock
 from integration.catalogue.shapes import Resource
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _deletions (

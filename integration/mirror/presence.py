@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 
 def open_legs(connection: sqlite3.Connection | Transaction, before: str | None = None) -> list[int]:

@@ -13,9 +13,10 @@ import sqlite3
 from collections.abc import Callable, Collection
 
 from integration.catalogue.shapes import Resource
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.documents import column_value, read_object
 from integration.errors import QueryError
+from integration.transaction import Transaction
 
 OWN = frozenset({"_n", "_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"})
 """Bookkeeping columns of every collection's table."""

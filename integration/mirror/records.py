@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.catalogue.shapes import Resource
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 Key = int | str
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from integration import migrations
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
-from integration.database import Change, Database
+from integration.database import Database
 from integration.migrations import Step, run_script
 from integration.mirror import (
     accepted,
@@ -39,6 +39,7 @@ from integration.mirror import (
 from integration.mirror.calls import backlog
 from integration.mirror.calls import tables as calls
 from integration.mirror.rows import key_type, quote
+from integration.transaction import Change
 
 CORE = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;

@@ -15,7 +15,8 @@ import sqlite3
 import unicodedata
 from dataclasses import dataclass
 
-from integration.database import Database, Transaction
+from integration.database import Database
+from integration.transaction import Transaction
 
 _NUMERIC = re.compile(r"^[\d\s+().\-/]+$")
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import orjson
 
-from integration.database import Transaction
 from integration.mirror.query import Query
 from integration.mirror.rows import Key
+from integration.transaction import Transaction
 
 GROWING = ("cdrs", "monitors", "sms", "voicemessages")
 """Collections large enough for it to matter."""

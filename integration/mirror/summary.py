@@ -22,9 +22,10 @@ from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.mirror import reports
 from integration.mirror.reports import FIGURES, KINDS, Figures, Share, Span, Sums
+from integration.transaction import Transaction
 
 FORM = 1
 """To be raised when the sums come to mean something else: they begin anew."""

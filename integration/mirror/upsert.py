@@ -13,10 +13,10 @@ from types import NoneType
 from typing import Any
 
 from integration.catalogue.shapes import Resource
-from integration.database import Transaction
 from integration.documents import Document, as_text, column_value, read_object
 from integration.mirror import promoted, shortcuts
 from integration.mirror.rows import Key, Source, Upserted, key_type, quote
+from integration.transaction import Transaction
 
 CHUNK = 5000
 """Records that are looked up, and written, by one statement."""

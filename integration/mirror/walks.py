@@ -11,7 +11,7 @@ from typing import Any
 from integration import clock
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
-from integration.database import Transaction
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _walks (

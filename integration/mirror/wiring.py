@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from integration.database import Database, Hook, Transaction
+from integration.database import Database
 from integration.mirror import drift, media, messages
 from integration.mirror.calls import backlog
 from integration.mirror.calls.store import CallStore
 from integration.mirror.rows import Upserted
+from integration.transaction import Hook, Transaction
 
 LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
 """Collections whose records are facts about legs, and the fields that name those legs."""

@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 
 from integration.catalogue.shapes import Resource
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.documents import Document
 from integration.mirror import records
 from integration.mirror.upsert import put_item, upsert, usable_key
+from integration.transaction import Transaction
 
 
 def keep(mirror: Database, resource: Resource, record: Document, asked_at: str) -> None:

@@ -12,7 +12,6 @@ import random
 from collections.abc import Sequence
 
 from integration import clock
-from integration.database import Transaction
 from integration.errors import PlatformError, PlatformRefused
 from integration.mirror import missing, walks
 from integration.mirror.rows import Key
@@ -21,6 +20,7 @@ from integration.mirror.wiring import LEG_FIELDS
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy
 from integration.sync.storing import Tally
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from integration import clock
 from integration.catalogue import resource
-from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformError, PlatformRefused
 from integration.mirror import lookups, presence, walks
@@ -12,6 +11,7 @@ from integration.mirror.upsert import delete_rows, upsert, usable_key
 from integration.sync.parts import Parts
 from integration.sync.plan import SETTINGS_SECONDS
 from integration.sync.reading import by_pages
+from integration.transaction import Transaction
 
 SILENCE_SECONDS = 3600.0
 """A call that REST showed within this time and no webhook told means that webhooks are silent."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from integration import clock
 from integration.catalogue import resource
-from integration.database import Transaction
 from integration.errors import PlatformRefused
 from integration.mirror import lookups
 from integration.mirror.lookups import Due
@@ -16,6 +15,7 @@ from integration.platform_api.paging import Condition
 from integration.sync.parts import Parts
 from integration.sync.reading import Window, by_key
 from integration.sync.windows import matching
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.documents import Document
 from integration.health import Health
 from integration.platform_api.client import Platform
 from integration.settings import Settings
+from integration.transaction import Transaction
 
 
 class Calls(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformError, PlatformRefused, SwitchroomError
 from integration.mirror import walks
@@ -14,6 +13,7 @@ from integration.mirror.upsert import put_item, upsert, usable_key
 from integration.sync.parts import Parts
 from integration.sync.plan import Policy
 from integration.sync.reading import Window
+from integration.transaction import Transaction
 
 SLICE = 500
 """Records in one transaction: a webhook waits no longer than that takes."""

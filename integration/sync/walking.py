@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 
 from integration import clock
-from integration.database import Transaction
 from integration.documents import Document
 from integration.errors import PlatformBroken, PlatformRefused
 from integration.mirror import walks
@@ -23,6 +22,7 @@ from integration.sync.parts import Parts
 from integration.sync.plan import Policy
 from integration.sync.reading import NotByKey, ahead, by_key, by_pages, is_unfit, page_limit
 from integration.sync.storing import Tally, store, tries
+from integration.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

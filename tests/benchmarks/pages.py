@@ -18,10 +18,10 @@ from zoneinfo import ZoneInfo
 from flask import Flask, render_template_string
 
 from integration import clock
-from integration.database import Transaction
 from integration.house import wallboards
 from integration.mirror import search, summary, walks
 from integration.mirror.schema import open_mirror
+from integration.transaction import Transaction
 from tests.dashboard.site import Site
 
 ROUNDS = 7

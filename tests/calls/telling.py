@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.documents import Document
 from integration.mirror.calls.directory import Directory, Group, Person
 from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Recording, Voicemail, id_clock
@@ -20,6 +20,7 @@ from integration.mirror.calls.stamps import seconds, stamp
 from integration.mirror.calls.store import CallStore
 from integration.mirror.calls.view import Knowledge, View, link
 from integration.mirror.numbers import Numbers
+from integration.transaction import Transaction
 
 T0 = 1788338755  # 2026-09-02 08:45:55 UTC
 CALLER = "447700900101"

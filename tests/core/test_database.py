@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration import clock, database
-from integration.database import Change, Database, Transaction
+from integration import clock, database, write_ahead_log
+from integration.database import Database
 from integration.errors import StorageBroken, StorageBusy, StorageError
+from integration.transaction import Change, Transaction
 
 CHANGES = "CREATE TABLE IF NOT EXISTS _changes (id INTEGER PRIMARY KEY AUTOINCREMENT, at, topic, key, data)"
 
@@ -171,11 +172,11 @@ def alone(path, folder):
 
 
 def test_the_log_is_copied_into_the_database_as_it_grows(db, tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "CHECKPOINT_COMMITS", 3)
+    monkeypatch.setattr(write_ahead_log, "COMMITS", 3)
     for number in range(4):
         db.write(add(str(number)))
     assert alone(db.path, tmp_path) == ["0", "1", "2"]
-    monkeypatch.setattr(database, "CHECKPOINT_CHANGES", 2)
+    monkeypatch.setattr(write_ahead_log, "CHANGES", 2)
     db.write(lambda tx: tx.executemany("INSERT INTO notes VALUES (?)", [("4",), ("5",)]))
     db.write(lambda tx: None)
     assert alone(db.path, tmp_path) == ["0", "1", "2", "3", "4", "5"]
@@ -198,19 +199,20 @@ def test_what_an_earlier_process_left_in_the_log_is_in_the_database_before_anyth
 def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_does_not(
     tmp_path, monkeypatch, code, goes_on
 ):
-    monkeypatch.setattr(database, "CHECKPOINT_COMMITS", 1)
+    monkeypatch.setattr(write_ahead_log, "COMMITS", 1)
     broken = queue.SimpleQueue()
     db = Database(tmp_path / "test.db", prepare=prepare, on_broken=broken.put)
     db.write(add("before"))
 
     class Failing:
+        total_changes = 1_000_000
+
         def execute(self, sql):
             error = sqlite3.OperationalError("the disk failed")
             error.sqlite_errorcode = code
             raise error
 
-    real = database._copy_log
-    monkeypatch.setattr(database, "_copy_log", lambda _connection, path: real(Failing(), path))
+    monkeypatch.setattr(db._log, "_connection", Failing())
     # Answered before the log is copied: it is durable.
     db.write(add("answered"))
     if goes_on:

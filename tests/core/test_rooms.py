@@ -9,7 +9,14 @@ import integration
 
 ROOT = Path(integration.__file__).parent
 ROOMS = {"mirror", "house", "inbox", "upkeep", "exports"}
-FILES = {"database.py", "database_files.py", "migrations.py"}
+FILES = {
+    "database.py",
+    "database_files.py",
+    "migrations.py",
+    "readers.py",
+    "transaction.py",
+    "write_ahead_log.py",
+}
 SPEAKS = {"execute", "executemany", "executescript"}
 
 

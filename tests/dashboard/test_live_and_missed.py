@@ -10,8 +10,8 @@ import pytest
 
 from integration import clock
 from integration.dashboard.live import present
-from integration.database import Change
 from integration.house import callbacks, people
+from integration.transaction import Change
 from tests.dashboard.reading import call_ids, text
 from tests.dashboard.site import CALLER
 

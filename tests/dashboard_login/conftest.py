@@ -16,12 +16,13 @@ import integration
 from integration.dashboard import guard, security
 from integration.dashboard.guard import current_person, needs
 from integration.dashboard.login import make_login
-from integration.database import Change, Database
+from integration.database import Database
 from integration.house import passwords, people
 from integration.house.database import open_house
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.settings_values import Network
+from integration.transaction import Change
 from tests.house.conftest import moving, quick_hashes
 
 __all__ = ["moving", "quick_hashes"]

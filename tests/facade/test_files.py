@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from integration.database import Transaction
 from integration.errors import PlatformRefused, StorageFull
 from integration.exports import csv as exported
 from integration.exports.broken_off import BROKEN_OFF
@@ -24,6 +23,7 @@ from integration.mirror import media
 from integration.mirror.calls.store import CallStore
 from integration.sync import recordings
 from integration.sync.parts import Gear
+from integration.transaction import Transaction
 from tests.facade.conftest import USER, Room, sample, says
 
 SOUND = bytes(range(256)) * 40

@@ -14,11 +14,11 @@ import pytest
 from werkzeug.serving import make_server
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from integration.database import translate
 from integration.inbox.receive import BODY_LIMIT
 from integration.inbox.receive import Receiver as Application
 from integration.inbox.store import Inbox
 from integration.settings import Webhooks
+from integration.sqlite_errors import translate
 
 SECRET = "s" * 43
 SAMPLES = sorted((Path(__file__).parents[1] / "fixtures" / "platform").glob("webhook-*.json"))

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from integration.database import Change
 from integration.live.hub import Closed, Hub, Lost
+from integration.transaction import Change
 
 
 def changes(*numbers: int) -> list[Change]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from integration import clock
-from integration.database import Transaction
 from integration.health import Health
 from integration.inbox.apply import ENDS
 from integration.inbox.interpret import interpret
@@ -25,6 +24,7 @@ from integration.settings import load
 from integration.simulator import embed
 from integration.sync.parts import Gear
 from integration.sync.plan import PLAN
+from integration.transaction import Transaction
 
 
 class Rig:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import main
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.errors import StorageError
 from integration.inbox import receive, store
 from integration.mirror import masking
 from integration.sync import room
+from integration.transaction import Transaction
 
 
 def hopeful() -> None:

@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from integration.database import Transaction
 from integration.mirror.calls.reading import ids_json
+from integration.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from integration.database import Transaction
 from integration.mirror.calls.reading import ids_json, text
 from integration.mirror.numbers import Numbers
+from integration.transaction import Transaction
 
 CHUNK = 1000
 

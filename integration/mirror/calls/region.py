@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from integration.database import Transaction
 from integration.mirror.calls import reading
 from integration.mirror.calls.joins import Joined, Link
 from integration.mirror.calls.legs import ENDED, build
@@ -16,6 +15,7 @@ from integration.mirror.calls.rooms import introduce, others
 from integration.mirror.calls.stamps import stamp
 from integration.mirror.calls.tables import insert_sql, update_sql
 from integration.mirror.calls.view import Knowledge, View, link
+from integration.transaction import Transaction
 
 LEG_COLUMNS = (
     "leg_id", "call_id", "root_id", "parent_id", "join_key", "started", "ended", "window", "side", "state",

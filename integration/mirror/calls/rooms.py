@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from integration.database import Transaction
 from integration.mirror.calls.view import View
+from integration.transaction import Transaction
 
 ENDLESS = 2**62
 

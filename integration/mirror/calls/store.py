@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from integration import clock
-from integration.database import Database, Transaction
+from integration.database import Database
 from integration.mirror.calls import backlog, contacts, reading
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
@@ -27,6 +27,7 @@ from integration.mirror.calls.tables import TABLES
 from integration.mirror.calls.view import Knowledge, View
 from integration.mirror.calls.writing import write_calls
 from integration.mirror.numbers import Numbers
+from integration.transaction import Transaction
 
 __all__ = ["TABLES", "CallStore"]
 

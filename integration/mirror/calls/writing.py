@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from integration.database import Transaction
 from integration.mirror import summary
 from integration.mirror.calls import reading
 from integration.mirror.calls.joins import Joined
@@ -12,6 +11,7 @@ from integration.mirror.calls.outcomes import CallRow
 from integration.mirror.calls.region import Region
 from integration.mirror.calls.stamps import stamp
 from integration.mirror.calls.tables import insert_sql, update_sql
+from integration.transaction import Transaction
 
 PAST = 12 * 3600
 """Seconds after which a call that ended is history: a page shows no such call come, so that new ones need not
