@@ -45,9 +45,11 @@ hypothesis.settings.register_profile(
 )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("ours")
     sparing.install()
+    if not hasattr(config, "workerinput"):
+        sparing.compile_tests(len(config.getoption("tx", None) or ()))
 
 
 LONG = ("e2e/", "commands/test_whole", "processes/", "sync/test_schedule", "sync/test_reconcile", "browser/")

@@ -37,6 +37,7 @@ A name alone with its own options runs that trial in full: `python -m tests.tria
 from __future__ import annotations
 
 import sys
+import time
 
 from tests.trials import (
     bigload,
@@ -140,12 +141,26 @@ SHORT = (
 )
 
 
+def _all_short() -> int:
+    """Each in turn; then how long each took, longest first, and what failed."""
+    took: list[tuple[float, str]] = []
+    failed = []
+    for name, options in SHORT:
+        begun = time.monotonic()
+        shown = " ".join((name, *options))
+        if TRIALS[name](options):
+            failed.append(shown)
+        took.append((time.monotonic() - begun, shown))
+    print(f"{sum(seconds for seconds, _ in took):6.0f} s in all")
+    for seconds, shown in sorted(took, reverse=True):
+        print(f"{seconds:6.1f} s  {shown}{'  FAILED' if shown in failed else ''}")
+    print(f"trials: {len(SHORT) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
 def main(arguments: list[str]) -> int:
     if arguments == ["--short"]:
-        results = [TRIALS[name](options) for name, options in SHORT]
-        failed = sum(1 for result in results if result)
-        print(f"trials: {len(results) - failed} passed, {failed} failed")
-        return 1 if failed else 0
+        return _all_short()
     if arguments and arguments[0] in TRIALS:
         return TRIALS[arguments[0]](arguments[1:])
     print(__doc__, file=sys.stderr)
