@@ -116,6 +116,8 @@ def whole(tmp_path_factory, certificates):
             dashboard__timezone="Europe/London",
             sync__recent_interval="2",
             sync__live_interval="1",
+            # Look-backs that often would use up what an office needs, and wait for each other.
+            sync__max_requests_per_minute="60000",
         )
         simulator.control("POST", "webhook", {"url": product.url + product.webhook_path})
         added = product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
