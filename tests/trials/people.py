@@ -16,6 +16,7 @@ from typing import Any
 
 import requests
 
+from integration import clock
 from tests.harness import Product, Simulator, wait_for
 from tests.trials.platform import Report
 
@@ -39,8 +40,8 @@ def people(options: argparse.Namespace, report: Report) -> str:
 
 def _seen(simulator: Simulator, product: Product, report: Report) -> str:
     mirror = product.data_dir / "mirror.db"
-    read = "SELECT 1 FROM _walks WHERE collection IN ('cdrs', 'monitors') AND complete_at > ''"
-    wait_for(lambda: len(_rows(mirror, read)) == 2, "the first walk", 120)
+    complete = "SELECT 1 FROM _walks WHERE collection IN ('cdrs', 'monitors') AND complete_at > ''"
+    wait_for(lambda: len(_rows(mirror, complete)) == 2, "the first walk", 120)
     product.command("sync", "monitors")
     recorded = [row[0] for row in _rows(mirror, "SELECT record_id FROM media WHERE state = 'have'")]
     silenced = [row[0] for row in _rows(mirror, "SELECT id FROM monitors ORDER BY id")][-5:-2]
@@ -49,6 +50,9 @@ def _seen(simulator: Simulator, product: Product, report: Report) -> str:
         for key in keys:
             simulator.control("DELETE", f"records/{name}/{key}")
     before = len(_rows(mirror, "SELECT 1 FROM cdrs"))
+    # Stamps have seconds: what was read in the one in which a walk begins counts as seen by it.
+    read = clock.stamp()
+    wait_for(lambda: clock.stamp() > read, "the next second", 5)
 
     walked = product.command("sync", "cdrs", "monitors", "--full", "--no-files")
     said = walked.stdout + walked.stderr
