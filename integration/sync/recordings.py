@@ -141,7 +141,10 @@ def prepare(parts: Parts) -> None:
     """Once at the start: remove what the last run did not live to finish, and want what nobody wanted yet."""
     for folder in set(media.FOLDERS.values()):
         for part in (parts.settings.storage.data_dir / folder).rglob("*.part"):
-            part.unlink(missing_ok=True)
+            with _guard:
+                # Somebody may have asked for a file before this run.
+                if part.with_suffix("") not in _arriving:
+                    part.unlink(missing_ok=True)
     for kind in media.KINDS:
         parts.mirror.write(partial(media.want_missing, kind=kind))
         parts.mirror.write(partial(media.want_resized, kind=kind))
@@ -222,7 +225,7 @@ def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
             arrival=arrival,
         )
     except PlatformRefused as error:
-        if error.status == 404 and _record_is_gone(parts, file):
+        if error.status == 404 and _record_is_gone(parts, file, who):
             parts.mirror.write(lambda tx: media.gone(tx, file))
         else:
             _note(parts, file, error)
@@ -267,10 +270,10 @@ def _note(parts: Parts, file: Wanted, error: Exception) -> None:
     parts.mirror.write(lambda tx: media.failed(tx, file, said))
 
 
-def _record_is_gone(parts: Parts, file: Wanted) -> bool:
+def _record_is_gone(parts: Parts, file: Wanted, who: Who) -> bool:
     """A recording that is not ready answers 404, too; one that is gone has no record either."""
     try:
-        parts.platform.item(media.record_path(file.kind, file.record_id), tries=1)
+        parts.platform.item(media.record_path(file.kind, file.record_id), who=who, tries=1)
     except PlatformRefused as error:
         return error.status == 404
     except PlatformError:

@@ -175,6 +175,19 @@ def test_a_recording_deleted_at_the_platform_is_gone_and_not_asked_for_again(rig
     assert len(rig.simulator.machine.log) == 0
 
 
+def test_who_asks_for_a_recording_that_is_gone_does_not_wait_for_the_schedulers_turn(rig, one):
+    del rig.records("monitors")[one]
+    rig.platform.budget.complain(3600)
+    pool = ThreadPoolExecutor(1)
+    try:
+        with pytest.raises(PlatformRefused):
+            pool.submit(recordings.fetch_file, rig.parts, "recording", one).result(30)
+        assert rows(rig) == [("gone",)]
+    finally:
+        rig.platform.close()
+        pool.shutdown()
+
+
 def test_a_recording_that_is_not_ready_yet_is_waited_for(rig, one, later):
     rig.faults("status=404@/monitors/*.mp3")
     recordings.download_due(rig.parts)
@@ -284,6 +297,14 @@ def test_leftovers_of_a_run_that_was_killed_are_swept_away(rig, one):
     assert not left.exists()
     assert path.exists()
     assert rows(rig) == [("wanted",)]
+
+
+def test_what_somebody_fetches_while_leftovers_are_swept_away_arrives(rig, one):
+    rig.faults("drip=0.3@/monitors/*.mp3")
+    arrival = recordings.open_file(rig.parts, "recording", one)
+    recordings.prepare(rig.parts)
+    assert arrival.wait().is_file()
+    assert rows(rig) == [("have",)]
 
 
 @pytest.fixture
