@@ -83,8 +83,10 @@ class Bodies:
             start_response(*told)
             return body
         if (length := headers.get("content-length", "")).isdecimal() and int(length) <= WHOLE:
-            whole = b"".join(body)
-            _close(body)
+            try:
+                whole = b"".join(body)
+            finally:
+                _close(body)
             start_response(*told)
             # One that ended early is sent bit by bit: then the server cuts the connection, so that it shows.
             return [whole] if len(whole) == int(length) else iter([whole])

@@ -98,6 +98,18 @@ def test_answers_bit_by_bit_are_bounded_and_free_their_place_when_closed():
     assert ask(application)[0] == "200"
 
 
+def test_an_answer_that_fails_is_closed_all_the_same():
+    class Failing(Big):
+        def __iter__(self):
+            yield b"a"
+            raise OSError("the disk failed")
+
+    failing = Failing()
+    with pytest.raises(OSError, match="the disk failed"):
+        ask(answering(failing, ("Content-Length", "2")))
+    assert failing.closed == 1
+
+
 def test_what_is_small_is_handed_over_whole_and_live_streams_pass():
     small = Big()
     assert ask(answering(small, ("Content-Length", "2"))) == ("200", [b"ab"])
