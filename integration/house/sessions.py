@@ -133,7 +133,6 @@ class Steady:
         moved = clock.unix() - clock.monotonic() - self._offset
         if abs(moved) < JUMP_SECONDS:
             return
-        self._offset += moved
         self._house.write(
             lambda tx: (
                 tx.execute(
@@ -142,6 +141,7 @@ class Steady:
                 and None
             )
         )
+        self._offset += moved
 
 
 def end(house: Database, token: str) -> None:

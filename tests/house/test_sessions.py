@@ -4,6 +4,7 @@ import pytest
 
 from integration import clock
 from integration.database import Database
+from integration.errors import StorageFull
 from integration.house import people, sessions
 from tests.house.conftest import Clock
 
@@ -89,6 +90,13 @@ def test_a_session_lives_through_a_clock_that_is_set(
         steady.look()
         assert sessions.find(house, token) is not None
         settle(house)
+    with monkeypatch.context() as full:
+        full.setattr(house, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
+        moving.forward(30 * 86400.0)
+        with pytest.raises(StorageFull):
+            steady.look()
+    steady.look()
+    assert sessions.find(house, token) is not None, "what could not be noted is noted later"
     moving.forward(30.0)
     steady.look()
     moving.forward(sessions.IDLE)
