@@ -60,6 +60,8 @@ def promote(
 
 
 def demote(house: Database, mirror: Database, of: Resource, name: str) -> None:
+    """Take a column away, for good. What is interrupted is as it was at the next start."""
+    promoted.demote(mirror, of, name)
     house.write(
         lambda tx: (
             tx.execute(
@@ -68,7 +70,6 @@ def demote(house: Database, mirror: Database, of: Resource, name: str) -> None:
             and None
         )
     )
-    promoted.demote(mirror, of, name)
 
 
 def handlers(house: Database, mirror: Database) -> Mapping[str, Handler]:

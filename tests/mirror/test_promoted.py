@@ -10,7 +10,7 @@ import pytest
 from integration.catalogue import resource
 from integration.catalogue.shapes import Field
 from integration.documents import Document, read_page
-from integration.errors import QueryError
+from integration.errors import QueryError, StorageFull
 from integration.exports import csv
 from integration.exports.selection import select
 from integration.house import promoted as wishes
@@ -171,6 +171,21 @@ def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
     with house.read() as connection:
         assert wishes.wanted(connection) == {}
     last.close()
+    house.close()
+
+
+def test_what_could_not_be_taken_back_can_be_taken_back_again(tmp_path, mirror, monkeypatch):
+    house = open_house(tmp_path / "house.db")
+    wishes.promote(house, mirror, CDRS, "mood", "someone@example.com")
+    take_back = wishes.handlers(house, mirror)[wishes.DEMOTE]
+    asked = {"collection": "cdrs", "field": "mood"}
+    with monkeypatch.context() as full:
+        full.setattr(mirror, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
+        with pytest.raises(StorageFull):
+            take_back(asked, lambda **_: None)
+    take_back(asked, lambda **_: None)
+    with mirror.read() as connection:
+        assert promoted.columns(connection, CDRS) == []
     house.close()
 
 
