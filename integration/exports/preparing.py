@@ -56,6 +56,7 @@ class Preparer:
         self._folder = parts.settings.storage.data_dir / "prepared"
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
         self._stopping = False
         self._written: dict[int, int] = {}
         self._cancelled: set[int] = set()
@@ -88,7 +89,11 @@ class Preparer:
     # --- asked by the product ----------------------------------------------------------------------
 
     def run(self) -> None:
+        """Raises what ended the work of the last time; the next time it begins again."""
         with self._lock:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
             if self._thread is None and not self._stopping:
                 self._sweep()
                 self._make_room()
@@ -115,11 +120,9 @@ class Preparer:
             while (one := self._take()) is not None:
                 self._prepare(one)
                 self._make_room()
-        except SwitchroomError as error:
-            # House.db; the next look begins again.
-            log.warning("prepared exports: %s", error)
+        except Exception as error:  # noqa: BLE001 – the next look's to tell: nobody waits for this thread
             with self._lock:
-                self._thread = None
+                self._thread, self._failure = None, error
 
     def _take(self) -> Prepared | None:
         """The next one. None ends the thread, and whatever is asked for from then on begins another."""

@@ -217,6 +217,24 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     assert "cut off" in desk.until("failed", second, ann)["error"]
 
 
+def test_what_ends_the_work_shows_at_the_next_look_and_the_one_after_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, make_room, asked = desk.person("ann"), desk.preparer._make_room, iter(range(99))
+
+    def fails_once() -> None:
+        if next(asked) == 1:
+            raise PermissionError("the folder can't be read")
+        make_room()
+
+    monkeypatch.setattr(desk.preparer, "_make_room", fails_once)
+    desk.until("done", desk.ask(ann), ann)
+    wait_for(lambda: desk.preparer._failure, "the work to fail")
+    with pytest.raises(PermissionError):
+        desk.preparer.run()
+    desk.until("done", desk.ask(ann, f"{URL},dst"), ann)
+
+
 def test_a_full_disk_ends_it_with_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, ann = Gate(monkeypatch), desk.person("ann")
     gate.free = 1000
