@@ -27,6 +27,9 @@ from integration.platform_api.budget import PEOPLE
 
 RECHECK_SECONDS = 300.0
 """A credential in use is checked with the platform at most this often."""
+RIGHTS_SECONDS = 900.0
+"""So long after /me told whose it is that is asked again, instead of a ping: who was an administrator may be
+none by now."""
 GOOD_SECONDS = 900.0
 """How long a checked credential is believed without the platform."""
 CHECK_SECONDS = 10.0
@@ -86,6 +89,7 @@ class Gatekeeper:
         self._lock = threading.Lock()
         self._asking: set[bytes] = set()
         self._used: dict[bytes, float] = {}
+        self._told: dict[bytes, float] = {}
         self._rest_until = 0.0
 
     def identify(self, request: Request) -> Caller:
@@ -186,7 +190,7 @@ class Gatekeeper:
         if clock.monotonic() < self._rest_until:
             raise PlatformError("it did not answer a moment ago")
         try:
-            if known.administrator is None:
+            if known.administrator is None or self._told_long_ago(shown):
                 found = self._ask_who(shown)
             else:
                 answer = self._get("/ping", shown)
@@ -205,6 +209,11 @@ class Gatekeeper:
             user_part=found.user_part,
             administrator=found.administrator,
         )
+
+    def _told_long_ago(self, shown: Shown) -> bool:
+        with self._lock:
+            told = self._told.get(_digest(shown.secret), 0.0)
+        return not 0 <= clock.unix() - told <= RIGHTS_SECONDS
 
     def _get(self, path: str, shown: Shown) -> int:
         answer = self._house.platform.get(
@@ -230,13 +239,16 @@ class Gatekeeper:
             return None
         user_id = me.get("id", shown.user if shown.user and "@" not in shown.user else None)
         email = me.get("email", shown.user)
+        administrator = self._customer.administrator(me)
+        with self._lock:
+            self._told[_digest(shown.secret)] = clock.unix()
         return remembered.remember(
             self._house.house,
             shown.secret,
             source="shown",
             user_id=None if user_id is None else str(user_id),
             user_part=email if isinstance(email, str) else None,
-            administrator=self._customer.administrator(me),
+            administrator=administrator,
         )
 
     def _note_use(self, secret: str) -> None:
@@ -247,6 +259,7 @@ class Gatekeeper:
             if len(self._used) >= USED_KEPT:
                 # What was idle for longer stands in its row, and every login brings another token.
                 self._used = {known: at for known, at in self._used.items() if now - at < every}
+                self._told = {known: at for known, at in self._told.items() if now - at < RIGHTS_SECONDS}
             self._used[digest] = now
         # The row may lag behind by `every`: a restart then ends an idle session that much early, at most.
         if now - written >= every:

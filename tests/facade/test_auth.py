@@ -145,6 +145,23 @@ def test_a_credential_in_use_is_checked_every_five_minutes_by_ping(room: Room, l
     assert room.get("/cdrs", headers).status_code == 401
 
 
+def test_who_is_no_administrator_any_more_reads_the_mirror_for_a_quarter_of_an_hour_at_most(
+    room: Room, later: Any
+) -> None:
+    headers = {"X-Auth-Token": ADMIN}
+    room.put("cdrs", CDR)
+    assert room.get("/cdrs", headers).json["total"] == 1
+    now = {"id": 1000009, "customer_id": 100001, "email": "root@example.com", "is_root": False}
+    room.server.routes[f"{room.base}/me"] = says({"data": now, "links": {}})
+    room.server.routes[f"{room.base}/cdrs"] = says({"data": [], "total": 0})
+    totals = []
+    for _ in range(3):
+        later(auth.RECHECK_SECONDS + 1)
+        totals.append(room.get("/cdrs", headers).json["total"])
+    assert totals == [1, 1, 0]
+    assert room.asked("/ping") == 2
+
+
 def test_a_checked_credential_reads_on_while_the_platform_is_away_but_writes_nothing(
     room: Room, later: Any
 ) -> None:
