@@ -55,7 +55,7 @@ class Cursor:
     def read(cls, text: str | None, way: Literal["before", "after"]) -> Cursor | None:
         """The cursor that `str()` wrote; None for anything else."""
         started, dot, number = (text or "").rpartition(".")
-        if not dot or not number.isdigit() or len(number) > 18:
+        if not dot or not number.isdecimal() or len(number) > 18:
             return None
         return cls(started.replace("T", " "), int(number), way)
 

@@ -134,6 +134,7 @@ def test_nonsense_in_the_address_is_left_out(site, client):
         "range=soon&from=2026-99-99&person=x&min=-1&direction=up&outcome=x&before=zz&after=1.x&to=9999-12-31"
     )
     assert call_ids(client.get(f"/calls?{query}")) == [1]
+    assert call_ids(client.get("/calls?before=2026-01-01T00:00:00.²")) == [1]
 
 
 def test_the_three_kinds_of_emptiness_differ(site, client):
