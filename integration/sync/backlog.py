@@ -40,7 +40,7 @@ def work_off(
             if not some or left <= 0 or clock.monotonic() - counted >= COUNT_SECONDS:
                 left, counted = _left(parts), clock.monotonic()
             show(done, done + left)
-    return _left(parts)
+    return _left(parts) if left else 0
 
 
 def _left(parts: Parts) -> int:
