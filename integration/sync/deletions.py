@@ -54,9 +54,7 @@ def settle(parts: Parts, policy: Policy, tally: Tally) -> None:
     if left > state.accepted + max(BRAKE, SHARE * found.present):
         _stop(parts, policy, left, found.present)
         return
-    if state.held is not None or state.accepted:
-        parts.mirror.write(lambda tx: walks.hold(tx, policy.collection, None))
-    parts.health.unwatch(alarm(policy.collection))
+    release(parts, policy, state)
     if not left:
         return
     with parts.mirror.read() as connection:
@@ -69,6 +67,22 @@ def settle(parts: Parts, policy: Policy, tally: Tally) -> None:
     else:
         _mark(parts, policy, [key for key in keys if key in suspected], walked_from, "walk", tally)
         parts.mirror.write(lambda tx: missing.suspect(tx, resource, keys, walked_from))
+
+
+def may_be_empty(parts: Parts, policy: Policy, state: walks.WalkState) -> bool:
+    """Whether an empty list of records without keys may take the place of the last: none of them can be asked
+    for, or brought back. More than BRAKE wait for a person."""
+    if state.rows <= state.accepted + BRAKE:
+        return True
+    _stop(parts, policy, state.rows, state.rows)
+    return False
+
+
+def release(parts: Parts, policy: Policy, state: walks.WalkState) -> None:
+    """Nothing is held: what a walk missed is believed."""
+    if state.held is not None or state.accepted:
+        parts.mirror.write(lambda tx: walks.hold(tx, policy.collection, None))
+    parts.health.unwatch(alarm(policy.collection))
 
 
 def undo(parts: Parts, policy: Policy) -> int:

@@ -8,7 +8,6 @@ the platform lists no longer (deletions.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
 from integration import clock
@@ -195,7 +194,7 @@ def _walk_by_pages(parts: Parts, policy: Policy, tally: Tally) -> None:
                 _doubt_empty(state)
             mark = max((key for key in seen if isinstance(key, int)), default=None) if policy.by_key else None
             tally.read += len(everything)
-            parts.mirror.write(_finishing(policy, everything, asked_at, mark, count, tally))
+            _finish(parts, policy, state, everything, asked_at, mark, count, tally)
             return
     raise PlatformBroken(f"/{collection}: it changed while it was read, {PASSES} times")
 
@@ -208,15 +207,27 @@ def _different(documents: list[Document]) -> int:
     return len(set(ids))
 
 
-def _finishing(
-    policy: Policy, everything: list[Document], asked_at: str, mark: int | None, total: int, tally: Tally
-) -> Callable[[Transaction], None]:
+def _finish(
+    parts: Parts,
+    policy: Policy,
+    state: walks.WalkState,
+    everything: list[Document],
+    asked_at: str,
+    mark: int | None,
+    total: int,
+    tally: Tally,
+) -> None:
+    """`everything` are the records without keys, which are stored only when all of them are here."""
+    stored = policy.resource.key is None and (total > 0 or deletions.may_be_empty(parts, policy, state))
+
     def job(tx: Transaction) -> None:
-        if policy.resource.key is None:
+        if stored:
             tally.count(replace_all(tx, policy.resource, everything, source="sync", asked_at=asked_at))
         walks.finish(tx, policy.collection, mark, total, asked_at)
 
-    return job
+    parts.mirror.write(job)
+    if stored:
+        deletions.release(parts, policy, state)
 
 
 def _read_single(parts: Parts, policy: Policy, tally: Tally) -> None:
@@ -250,15 +261,16 @@ def _read_dictionary(parts: Parts, policy: Policy, tally: Tally) -> None:
         found = [parts.platform.item(f"/{path}", tries=tries(state.failures))]
     if not found:
         _doubt_empty(state)
-    parts.mirror.write(_finishing(policy, found, asked_at, None, len(found), tally))
+    _finish(parts, policy, state, found, asked_at, None, len(found), tally)
     tally.read += len(found)
     tally.show(len(found), len(found))
 
 
 def _doubt_empty(state: walks.WalkState) -> None:
     """An empty answer where records are known is more often a mistake than the truth: believed the third
-    time only."""
-    if state.rows and state.failures < 2:
+    time only, or where a person said that so many are gone."""
+    accepted = state.rows <= state.accepted < walks.EVERYTHING
+    if state.rows and not accepted and state.failures < 2:
         raise PlatformBroken(
             f"/{state.collection}: the platform lists nothing where {state.rows:,} records are known"
         )

@@ -143,6 +143,38 @@ def test_accepting_what_is_held_is_no_leave_for_an_empty_list_after(walked, late
     assert rig.state("cdrs").held == len(gone), "a person is asked again"
 
 
+def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, later, monkeypatch):
+    policy = PLAN["calltracking/ddis"]
+    monkeypatch.setattr(deletions, "BRAKE", 0)
+    rig = walked(policy)
+    known = rig.state(policy.collection).rows
+    assert known > 0
+
+    def walk_thrice():
+        for _ in range(3):
+            later(60)
+            try:
+                walk(rig.parts, policy)
+            except PlatformError as error:
+                note_failure(rig.parts, policy, error)
+
+    def standing():
+        state = rig.state(policy.collection)
+        return state.rows, state.held, deletions.alarm(policy.collection) in rig.health.report()["checks"]
+
+    rig.faults("empty@/calltracking/ddis")
+    walk_thrice()
+    assert standing() == (known, known, True)
+    rig.faults("")
+    walk(rig.parts, policy)
+    assert standing() == (known, None, False)
+    rig.faults("empty@/calltracking/ddis")
+    walk_thrice()
+    deletions.accepted(rig.parts, policy)
+    walk(rig.parts, policy)
+    assert standing() == (0, None, False)
+
+
 def test_the_alarm_is_raised_again_after_a_restart(walked):
     rig = walked(CONTACTS)
     delete(rig, "contacts", *middle(rig, "contacts", 25))
