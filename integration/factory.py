@@ -27,6 +27,7 @@ from integration.exports.preparing import EVERY_SECONDS as LOOK_SECONDS
 from integration.exports.preparing import EXTENSION as PREPARED
 from integration.exports.preparing import Preparer
 from integration.exports.schedules import EVERY_SECONDS, WAKE, Schedules
+from integration.exports.sheet import give_back_stalled
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
@@ -107,6 +108,7 @@ class Product:
         self._preparer = Preparer(self.parts)
         self._preparing = Loop("prepared exports", self._preparer.run, LOOK_SECONDS, self.health)
         self._preparer.wake = self._preparing.wake
+        self._sending = Loop("exports under way", give_back_stalled, LOOK_SECONDS, self.health)
         self._alerting = alert_loops(self.parts)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
@@ -140,7 +142,7 @@ class Product:
         """What runs again and again while the product does."""
         loops = [self._applying, self._following, self._indexing, self._following_up]
         loops += [self._ticking, self._pruning, self._summing, *self._alerting]
-        loops += [self._exporting, self._preparing]
+        loops += [self._exporting, self._preparing, self._sending]
         if self.parts.settings.backup.every_hours:
             loops.append(self._backing_up)
         if self._keeper.wanted:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal
+from weakref import WeakSet
 from zoneinfo import ZoneInfo
 
+from integration import clock
 from integration.catalogue.shapes import Resource
+from integration.errors import SwitchroomError
 from integration.exports.cells import register
 from integration.exports.columns import Extra, is_moment, made
 from integration.exports.presets import Preset
@@ -99,12 +103,22 @@ class Chunked(Iterator[bytes]):
 
     def close(self) -> None:
         """Give it back before. Safe to call twice."""
+        # First what reads: a statement that is not at its end holds its view whatever is rolled back.
+        self._chunks = iter(())
         self._held.close()
+
+
+STALLED_SECONDS = 600.0
+"""A reader who takes nothing for so long loses the view: as long as it is held the write-ahead log grows."""
+
+
+class ReaderStalled(SwitchroomError):
+    """The rest of the file is not to be had any more."""
 
 
 class Stream(Chunked):
     """Written from one view of the mirror: what is counted before the first chunk is what the file holds,
-    whatever changes meanwhile.
+    whatever changes meanwhile. The view is given back to the mirror where nobody takes the chunks.
 
     Raises QueryError when made.
     """
@@ -121,11 +135,47 @@ class Stream(Chunked):
         except BaseException:
             self._held.close()
             raise
+        self._taking = threading.Lock()
+        self._taken_at = clock.monotonic()
+        self._stalled = False
+        with _guard:
+            _under_way.add(self)
+
+    def __next__(self) -> bytes:
+        with self._taking:
+            if self._stalled:
+                raise ReaderStalled(f"nobody took any of {self.name} for {STALLED_SECONDS:.0f} s")
+            try:
+                return super().__next__()
+            finally:
+                self._taken_at = clock.monotonic()
 
     def begin(self) -> None:
         """Do what comes before the first chunk, so that its errors come before a response's status."""
         first = next(self, b"")
         self._chunks = chain((first,), self._chunks)
+
+    def give_back_if_stalled(self) -> None:
+        # Else it is at work.
+        if self._taking.acquire(blocking=False):
+            try:
+                if clock.monotonic() - self._taken_at >= STALLED_SECONDS:
+                    self._stalled = True
+                    self.close()
+            finally:
+                self._taking.release()
+
+
+_under_way: WeakSet[Stream] = WeakSet()
+_guard = threading.Lock()
+
+
+def give_back_stalled() -> None:
+    """Look after every file that is under way in this process."""
+    with _guard:
+        streams = list(_under_way)
+    for stream in streams:
+        stream.give_back_if_stalled()
 
 
 def count(connection: sqlite3.Connection, selection: Selection) -> int:

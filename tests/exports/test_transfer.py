@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv as python_csv
 import http.client
 import io
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from integration import clock
 from integration.catalogue import resource
-from integration.exports import broken_off, csv
+from integration.exports import broken_off, csv, sheet
 from integration.exports.selection import select
 from tests.facade.conftest import Room, room, sample, settings
 from tests.harness import Client, Process, free_port, wait_for
@@ -34,15 +38,43 @@ def test_a_file_holds_one_moment_whatever_changes_meanwhile(room: Room) -> None:
     assert stream.rows == 7
 
 
-def test_whoever_stops_reading_leaves_no_view_open(room: Room) -> None:
+@pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
+def test_whoever_stops_reading_leaves_no_view_open(room: Room, args: dict[str, str]) -> None:
     room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
-    stream = csv.stream(room.mirror.read, select(resource("cdrs"), {}), lines=2)
+    stream = csv.stream(room.mirror.read, select(resource("cdrs"), args), lines=2)
+    next(stream)
     next(stream)
     stream.close()
     stream.close()
     room.mirror.write(lambda tx: tx.execute("DELETE FROM cdrs"))
     with room.mirror.read() as connection:
         assert not connection.execute("SELECT 1 FROM cdrs").fetchone()
+
+
+@pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
+def test_whoever_takes_nothing_for_long_holds_the_log_no_longer(
+    room: Room, args: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = count()
+
+    def held() -> bool:
+        """Whether some of the write-ahead log can't be copied, since somebody reads what was before."""
+        room.put("cdrs", {**CDR, "id": 8, "duration": next(numbers)})
+        with closing(sqlite3.connect(room.mirror.path)) as connection:
+            _, there, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return bool(copied < there)
+
+    room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
+    stream = csv.stream(room.mirror.read, select(resource("cdrs"), args), lines=2)
+    stream.begin()
+    sheet.give_back_stalled()
+    assert held()
+    real = clock.monotonic
+    monkeypatch.setattr(clock, "monotonic", lambda: real() + sheet.STALLED_SECONDS)
+    sheet.give_back_stalled()
+    assert not held()
+    with pytest.raises(sheet.ReaderStalled):
+        next(stream)
 
 
 @pytest.fixture
