@@ -109,6 +109,12 @@ class Product:
         self._preparing = Loop("prepared exports", self._preparer.run, LOOK_SECONDS, self.health)
         self._preparer.wake = self._preparing.wake
         self._sending = Loop("exports under way", give_back_stalled, LOOK_SECONDS, self.health)
+        self._promoting = Loop(
+            "promoted fields",
+            lambda: promoted.settle(house, mirror, lambda: self._stopped),
+            3600,
+            self.health,
+        )
         self._alerting = alert_loops(self.parts)
         self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
         self._rotation = Rotation(settings, self.health)
@@ -142,7 +148,7 @@ class Product:
         """What runs again and again while the product does."""
         loops = [self._applying, self._following, self._indexing, self._following_up]
         loops += [self._ticking, self._pruning, self._summing, *self._alerting]
-        loops += [self._exporting, self._preparing, self._sending]
+        loops += [self._exporting, self._preparing, self._sending, self._promoting]
         if self.parts.settings.backup.every_hours:
             loops.append(self._backing_up)
         if self._keeper.wanted:
@@ -154,7 +160,6 @@ class Product:
         link = setup_links.first_run_link(self.parts.house, setup_links.base_url(self.parts.settings))
         if link is not None:
             print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
-        promoted.settle(self.parts.house, self.parts.mirror)
         for loop in self.loops:
             loop.start()
         self.parts.clockwork.start()

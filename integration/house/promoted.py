@@ -95,8 +95,9 @@ def handlers(house: Database, mirror: Database) -> Mapping[str, Handler]:
     return {PROMOTE: make, DEMOTE: take_back}
 
 
-def settle(house: Database, mirror: Database) -> None:
-    """At the start: a mirror that is new, or of another time, gets the columns that are wanted."""
+def settle(house: Database, mirror: Database, stopping: Callable[[], bool] = lambda: False) -> None:
+    """A mirror that is new, or of another time, gets the columns that are wanted, unless `stopping`; filling
+    those of a big one takes a minute or so."""
     with house.read() as connection:
         fields = wanted(connection)
     for collection, names in fields.items():
@@ -104,7 +105,7 @@ def settle(house: Database, mirror: Database) -> None:
             of = resource(collection)
         except UnknownResource:
             continue
-        promoted.settle(mirror, of, names)
+        promoted.settle(mirror, of, names, stopping)
 
 
 def _note(tx: Transaction, of: Resource, name: str, who: str) -> None:

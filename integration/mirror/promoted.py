@@ -52,10 +52,14 @@ def refusal(connection: sqlite3.Connection | Transaction, of: Resource, name: st
 
 
 def promote(
-    mirror: Database, of: Resource, name: str, told: Callable[[int, int], None] = lambda _done, _total: None
+    mirror: Database,
+    of: Resource,
+    name: str,
+    told: Callable[[int, int], None] = lambda _done, _total: None,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Make the field `name` a column, fill it and index it; `told(done, total)` records. Raises QueryError
-    where it can't be one. What is interrupted is finished by `settle`."""
+    where it can't be one. What is interrupted, or not wanted while `stopping`, is finished by `settle`."""
 
     def begin(tx: Transaction) -> None:
         why = refusal(tx, of, name)
@@ -64,7 +68,7 @@ def promote(
         tx.execute(f'ALTER TABLE "{of.table}" ADD COLUMN "{name}" ANY')
 
     mirror.write(begin)
-    _finish(mirror, of, name, told)
+    _finish(mirror, of, name, told, stopping)
 
 
 def demote(mirror: Database, of: Resource, name: str) -> None:
@@ -78,9 +82,14 @@ def demote(mirror: Database, of: Resource, name: str) -> None:
     mirror.write(job)
 
 
-def settle(mirror: Database, of: Resource, wanted: Collection[str]) -> None:
-    """Bring the columns of a table to those that are wanted, and finish what was interrupted. What can't be
-    a column is left out."""
+def settle(
+    mirror: Database,
+    of: Resource,
+    wanted: Collection[str],
+    stopping: Callable[[], bool] = lambda: False,
+) -> None:
+    """Bring the columns of a table to those that are wanted, and finish what was interrupted, unless
+    `stopping`. What can't be a column is left out."""
     with mirror.read() as connection:
         present = columns(connection, of)
         refused = {name for name in wanted if refusal(connection, of, name) is not None}
@@ -88,9 +97,9 @@ def settle(mirror: Database, of: Resource, wanted: Collection[str]) -> None:
     for name in set(present).difference(wanted):
         demote(mirror, of, name)
     for name in unfinished.intersection(wanted):
-        _finish(mirror, of, name)
+        _finish(mirror, of, name, stopping=stopping)
     for name in sorted(set(wanted) - refused):
-        promote(mirror, of, name)
+        promote(mirror, of, name, stopping=stopping)
 
 
 def document(connection: sqlite3.Connection, of: Resource, name: str) -> None:
@@ -104,7 +113,11 @@ def document(connection: sqlite3.Connection, of: Resource, name: str) -> None:
 
 
 def _finish(
-    mirror: Database, of: Resource, name: str, told: Callable[[int, int], None] = lambda _done, _total: None
+    mirror: Database,
+    of: Resource,
+    name: str,
+    told: Callable[[int, int], None] = lambda _done, _total: None,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> None:
     """Fill the column from the records; its index says that it is done."""
     with mirror.read() as connection:
@@ -123,20 +136,14 @@ def _finish(
         tx.executemany(f'UPDATE "{of.table}" SET "{name}" = ? WHERE rowid = ?', found)
         return len(rows), rows[-1][0] if rows else None
 
-    while True:
+    index = f'CREATE INDEX IF NOT EXISTS "{_index(of, name)}" ON "{of.table}" ("{name}", _missing_since)'
+    while not stopping():
         count, after = mirror.write(fill)
         if not count:
-            break
+            mirror.write(lambda tx: tx.execute(index) and None)
+            return
         done += count
         told(done, total)
-    mirror.write(
-        lambda tx: (
-            tx.execute(
-                f'CREATE INDEX IF NOT EXISTS "{_index(of, name)}" ON "{of.table}" ("{name}", _missing_since)'
-            )
-            and None
-        )
-    )
 
 
 def _value(doc: str, name: str) -> object:

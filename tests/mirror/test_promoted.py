@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 
 import pytest
 
@@ -13,12 +14,15 @@ from integration.documents import Document, read_page
 from integration.errors import QueryError, StorageFull
 from integration.exports import csv
 from integration.exports.selection import select
+from integration.factory import build
 from integration.house import promoted as wishes
 from integration.house.database import open_house
 from integration.mirror import promoted, query, schema
 from integration.mirror.filters import Binder
 from integration.mirror.schema import open_mirror
 from integration.mirror.upsert import replace_all, upsert
+from integration.settings import Settings
+from tests.harness import NOWHERE, wait_for
 
 CDRS, TRACKED = resource("cdrs"), resource("calltracking/cdrs")
 AT = "2026-11-02 09:15:00"
@@ -107,6 +111,35 @@ def test_what_was_interrupted_is_finished_at_the_next_start(mirror, monkeypatch)
         promoted.promote(mirror, CDRS, "mood", stop)
     promoted.settle(mirror, CDRS, {"mood"})
     assert column(mirror) == ["dull"] * 5
+
+
+def test_filling_ends_with_the_product_and_is_finished_later(mirror, monkeypatch):
+    monkeypatch.setattr(promoted, "SLICE", 2)
+    come(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
+    asked = iter([False, True])
+    promoted.settle(mirror, CDRS, {"mood"}, lambda: next(asked))
+    assert column(mirror).count("dull") == 2
+    with mirror.read() as connection:
+        assert promoted.ready(connection, CDRS) == set()
+    promoted.settle(mirror, CDRS, {"mood"})
+    assert column(mirror) == ["dull"] * 5
+
+
+def test_neither_start_nor_stop_wait_for_a_big_table_to_be_filled(tmp_path, monkeypatch):
+    begun = threading.Event()
+
+    def lasts(_house, _mirror, stopping):
+        begun.set()
+        wait_for(stopping, "the product to stop", 60)
+
+    monkeypatch.setattr(wishes, "settle", lasts)
+    platform = {"base_url": NOWHERE, "user_id": "1", "api_key": "k"}
+    product = build(Settings.model_validate({"platform": platform, "storage": {"data_dir": str(tmp_path)}}))
+    try:
+        product.start()
+        assert begun.wait(60)
+    finally:
+        product.stop()
 
 
 def test_filters_sorts_and_exports_take_it_as_any_column_by_its_index(mirror):
