@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from flask import Flask, render_template
+from flask import Flask, g, render_template
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
@@ -145,7 +145,7 @@ def shell(person: Person) -> dict[str, Any]:
         heard_here = heard.ids(connection)
     with house.mirror.read() as connection:
         counts = live.counts(connection, only)
-        change = live.change_number(connection)
+        change = g.get("change") or live.change_number(connection)
         data_age = age(connection, house)
         away = unreachable_since(connection)
         unheard = audio.count_new(connection, only, heard_here)
@@ -180,7 +180,15 @@ def _allowed(context: Context, role_or_right: str) -> bool:
     return isinstance(person, Person) and person.may(role_or_right)
 
 
+def _note_change() -> None:
+    """Before anything of a page is read: what is committed between that and here its stream tells."""
+    if g.get("person") is not None:
+        with this_house().mirror.read() as connection:
+            g.change = live.change_number(connection)
+
+
 def register(app: Flask) -> None:
-    """Templates get `may('agent')`."""
+    """Templates get `may('agent')`. After the guard's `before_request`."""
+    app.before_request(_note_change)
     app.jinja_env.globals["may"] = _allowed
     app.jinja_env.globals["NOTHING"] = formats.NOTHING

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from integration import clock
 from integration.database import Database
+from integration.mirror.rows import Upserted
 from integration.transaction import Transaction
 
 WINDOW = timedelta(minutes=10)
@@ -115,8 +116,14 @@ def match(tx: Transaction) -> int:
 
 
 def follow(mirror: Database) -> None:
-    """From now on, pair events with every record of `/sms` that is stored."""
-    mirror.hooks.setdefault("sms", []).append(lambda tx, _: match(tx))
+    """From now on, pair events with every record of `/sms` that is stored, and announce that some were."""
+    mirror.hooks.setdefault("sms", []).append(_stored)
+
+
+def _stored(tx: Transaction, outcome: Upserted) -> None:
+    match(tx)
+    # No webhook tells of what was sent, nor of what came while none arrived.
+    tx.announce("sms", (outcome.inserted or outcome.updated)[-1])
 
 
 def _match_text(tx: Transaction, text: str) -> int:

@@ -10,7 +10,10 @@ from html import unescape
 import pytest
 
 from integration import clock
-from integration.mirror import messages
+from integration.catalogue import resource
+from integration.documents import read_object
+from integration.mirror import changes, messages
+from integration.mirror.upsert import upsert
 from tests.dashboard.reading import text
 
 SENDER, RECEIVER = "447700900101", "442079460002"
@@ -125,6 +128,29 @@ def test_a_thread_shows_both_ways_oldest_first_and_its_contact(site, client):
     assert "Delivered" in page
     assert "10:05" in page
     assert "<b>" not in answer.text
+
+
+def test_what_comes_while_a_page_is_made_its_stream_tells(site, client, monkeypatch):
+    own_numbers = messages.own_numbers
+
+    def after_the_threads(connection):
+        told(site, Event("late", clock.stamp()))
+        return own_numbers(connection)
+
+    monkeypatch.setattr(messages, "own_numbers", after_the_threads)
+    page = client.get("/messages").text
+    assert "07700 900101" not in page
+    begun = int(re.search(r'data-change="[^"]*-(\d+)"', page)[1])
+    assert [change.topic for change in changes.since(site.mirror, begun)] == ["sms"]
+
+
+def test_open_pages_are_told_of_a_message_that_no_webhook_told(site):
+    sent = read_object(f'{{"id": 1, "from": "{RECEIVER}", "to": "{SENDER}", "message": "Yes", "type": "O"}}')
+    for _ in range(2):
+        site.mirror.write(
+            lambda tx: upsert(tx, resource("sms"), [sent], source="sync", asked_at=clock.stamp())
+        )
+    assert [change.topic for change in changes.since(site.mirror, 0)] == ["sms"], "once: it did not change"
 
 
 def test_threads_page_without_gap_or_double_though_times_are_equal(site, client):
