@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.mirror.calls.rules import Rules
+from integration.transaction import Transaction
 from tests.calls.telling import (
     ANN,
     BOB,
@@ -86,6 +87,23 @@ def test_people_who_become_known_later_change_what_was_answered(
     assert strangers.tick(3600) == 1
     assert strangers.calls("outcome", "user_name") == [("answered", NAMES[ANN])]
     assert strangers.tick(3601) == 0
+
+
+def test_people_who_became_known_in_a_job_that_failed_change_it_all_the_same(
+    strangers: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 3600)
+    strangers.tell(rung(101, ANN, context="NEW_THING", connected=5).tell("hangup", 40))
+    strangers.seed()
+
+    def fails(tx: Transaction) -> None:
+        strangers.store.refresh(tx, [999])
+        raise RuntimeError("something else went wrong")
+
+    with pytest.raises(RuntimeError):
+        strangers.mirror.write(fails)
+    strangers.tick(3600)
+    assert strangers.calls("outcome", "user_name") == [("answered", NAMES[ANN])]
 
 
 def test_a_conference_answers_if_one_of_ours_is_in_it_whoever_came_first(office: Office) -> None:

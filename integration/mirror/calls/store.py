@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -69,6 +70,7 @@ class CallStore:
         self._on_ended = on_ended
         self._directory = Directory()
         self._directory_version: tuple[object, ...] | None = None
+        self._noted_version: tuple[object, ...] | None = None
 
     # --- facts in ----------------------------------------------------------------------------------
 
@@ -207,11 +209,14 @@ class CallStore:
     def _current_directory(self, tx: Transaction) -> Directory:
         version = reading.directory_version(tx.connection)
         if version != self._directory_version:
-            directory = reading.directory(tx.connection, self.numbers)
-            if _remember(tx, directory):
+            self._directory = reading.directory(tx.connection, self.numbers)
+            self._directory_version = version
+        if version != self._noted_version:
+            if _remember(tx, self._directory):
                 # People came to be known, or changed: who answered what may read differently now.
                 tx.execute("UPDATE _calls SET due_at = 0")
-            self._directory, self._directory_version = directory, version
+            # What a job had noted that fails is not.
+            tx.after_commit(partial(setattr, self, "_noted_version", version))
         return self._directory
 
 
