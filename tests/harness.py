@@ -32,6 +32,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def keep_port() -> socket.socket:
+    """A socket that keeps a free port while it is open: the system gives it to nobody who asks for one or
+    connects. Whoever names it and sets SO_REUSEADDR, as servers do, may listen on it."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    return kept
+
+
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Ask again until `condition` gives something true. Raises TimeoutError naming `what`."""
     deadline = time.monotonic() + seconds
@@ -192,7 +201,9 @@ class Product(Process):
         **settings: str,
     ) -> None:
         self.data_dir = data_dir
-        self.port = port or free_port()
+        # Others ask for free ports before this one listens, and whenever it is down.
+        self._kept = keep_port() if port is None else None
+        self.port = self._kept.getsockname()[1] if self._kept else port
         scheme = "https" if "server__tls_cert" in settings else "http"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.client = Client(self.url, context)

