@@ -165,7 +165,7 @@ class Office:
         pools = self.product.parts.clockwork._scheduler._executors.values()
         return any(sum(pool._instances.values()) for pool in pools)
 
-    def _until(self, condition: Any, what: str, seconds: float = 60.0) -> None:
+    def _until(self, condition: Any, what: str, seconds: float = 240.0) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:

@@ -179,8 +179,12 @@ def _tell(
     for begin in range(0, len(bodies), handful):
         _post(product, bodies[begin : begin + handful], SENDERS)
         report.check(until(lambda: unapplied(folder) == 0), "every webhook is applied")
-    wanted = {script.name: _state(folder, script, number) for number, script in plain.items()}
-    until(lambda: not any(_differing(folder, shuffled, wanted)), patience)
+
+    def told_once() -> dict[str, dict[str, Any]]:
+        return {script.name: _state(folder, script, number) for number, script in plain.items()}
+
+    until(lambda: not any(_differing(folder, shuffled, told_once())), patience)
+    wanted = told_once()
     for name, wrong in _differing(folder, shuffled, wanted):
         report.check(False, f"{name}: {wrong}")
     outcomes = {row["outcome"] for state in wanted.values() for row in state["calls"]}
