@@ -32,7 +32,7 @@ from integration.house import keys, passwords, people
 from integration.house.database import open_house
 from integration.mirror import masking
 from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import Report
+from tests.trials.platform import Report, friday_evening
 from tests.trials.traffic import PLANTED
 
 EMAIL = "ann@example.com"
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed-bug", action="store_true", help="mask nothing")
     options = parser.parse_args(arguments)
     report = Report("canaries")
-    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "60")
+    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "60", "--start", str(friday_evening()))
     try:
         with tempfile.TemporaryDirectory(prefix="switchroom-canaries-") as folder:
             places = _try(Path(folder), simulator, options, report)
@@ -113,7 +113,7 @@ def _try(folder: Path, simulator: Simulator, options: argparse.Namespace, report
         smtp__from="switchroom@example.com",
     )
     try:
-        wait_for(lambda: _unread(data_dir / "mirror.db") == 0, "a first walk", 60)
+        wait_for(lambda: _unread(data_dir / "mirror.db") == 0, "a first walk", 240)
         cookie = _log_in(product, places)
         canaries["session token"] = cookie.partition("=")[2]
         page = {"Cookie": cookie, "Accept": "text/html"}

@@ -24,7 +24,7 @@ from integration import clock
 from integration.house import sessions
 from tests.harness import Simulator
 from tests.trials.moved import Office, Time, office_at
-from tests.trials.platform import Report
+from tests.trials.platform import Report, friday_evening
 
 DAY, HOUR = 86_400.0, 3600.0
 SKEWS, JUMPS = (DAY, -DAY), (HOUR, -HOUR, DAY, -DAY)
@@ -62,7 +62,8 @@ def _run(
     skew: float,
     happen: Callable[[Office, Simulator, Report], str],
 ) -> str:
-    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", "60")
+    history = ("--cdrs", "60", "--start", str(friday_evening()))
+    simulator = Simulator("--seed", str(options.seed), "--no-traffic", *history)
     try:
         with Time() as moved, tempfile.TemporaryDirectory(prefix="switchroom-clocks-") as folder:
             moved.jump(skew)

@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
 from tests.harness import Product, Simulator, wait_for
+from tests.trials.platform import friday_evening
 
 SEEDED = """
 from integration.mirror import query
@@ -119,7 +120,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", metavar="NAME", help="one operation, such as 'GET /cdrs'")
     options = parser.parse_args(arguments)
     tally, begun = Tally(), time.monotonic()
-    simulator = Simulator("--seed", "3", "--no-traffic", "--cdrs", "3000")
+    simulator = Simulator("--seed", "3", "--no-traffic", "--cdrs", "3000", "--start", str(friday_evening()))
     try:
         with tempfile.TemporaryDirectory() as folder:
             product = Product(

@@ -34,7 +34,7 @@ from integration.simulator.legs import Wish
 from integration.sync.plan import PLAN
 from tests.harness import ROOT
 from tests.trials.moved import Office, Time, office
-from tests.trials.platform import Report
+from tests.trials.platform import Report, friday_evening
 
 Record = dict[str, Any]
 Change = Callable[[str, Record], Record]
@@ -118,7 +118,7 @@ def main(arguments: list[str]) -> int:
         )
     try:
         with Time() as moved, tempfile.TemporaryDirectory(prefix="switchroom-drift-") as folder:
-            simulator = embed.start(seed=options.seed, cdrs=options.cdrs)
+            simulator = embed.start(seed=options.seed, cdrs=options.cdrs, start_at=friday_evening())
             try:
                 wire = Wire(simulator)
                 with office(simulator, Path(folder), moved) as made:

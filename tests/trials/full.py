@@ -29,7 +29,7 @@ from pathlib import Path
 from tests.harness import Product, Simulator, wait_for
 from tests.trials import shim
 from tests.trials.crash import await_new_worker, unapplied
-from tests.trials.platform import Report, until
+from tests.trials.platform import Report, friday_evening, until
 from tests.trials.traffic import PLANTED, Readers, Senders, ask, damaged, furnish, lost, pages
 
 MEGABYTES = 64
@@ -120,7 +120,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed-bug", action="store_true", help="acknowledge what could not be stored")
     options = parser.parse_args(arguments)
     report = Report("full")
-    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "60")
+    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "60", "--start", str(friday_evening()))
     try:
         with _disk(report) as disk:
             told = _try(disk, simulator, options, report)
@@ -199,7 +199,8 @@ def _nothing_left(
 ) -> str:
     disk.take()
     if options.seed_bug:
-        threading.Event().wait(4)
+        # There is room in the log for what comes at first.
+        until(lambda: lost(disk.folder / "data", senders.acknowledged), 60)
         return ""
     began = time.monotonic()
     report.check(until(lambda: senders.since(began)[503] > 0, 30), "senders are told that the disk is full")

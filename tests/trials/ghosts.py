@@ -23,7 +23,7 @@ from integration.simulator.legs import Step, Wish
 from integration.simulator.traffic import Running
 from integration.sync import live
 from tests.trials.moved import Office, Time, office
-from tests.trials.platform import Report
+from tests.trials.platform import Report, friday_evening
 
 LOST = "webhook-drop@call.hangup,webhook-drop@call.missed,webhook-drop@monitor.audio_ready"
 LIMIT = 300
@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _trial(happen: Callable[..., str], options: argparse.Namespace, report: Report) -> str:
-    simulator = embed.start(seed=options.seed, cdrs=20)
+    simulator = embed.start(seed=options.seed, cdrs=20, start_at=friday_evening())
     try:
         with (
             Time() as moved,

@@ -24,7 +24,7 @@ from integration.simulator import embed
 from integration.simulator.legs import Wish
 from integration.sync import reconcile
 from tests.trials.moved import Office, Time, office
-from tests.trials.platform import Report
+from tests.trials.platform import Report, friday_evening
 
 HOUR = 3600.0
 SOON, LATER = 120.0, 900.0
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         reconcile.reread = lambda parts, policy, days, tally=None: tally
     try:
         with Time() as moved, tempfile.TemporaryDirectory(prefix="switchroom-late-") as folder:
-            simulator = embed.start(seed=options.seed, cdrs=20)
+            simulator = embed.start(seed=options.seed, cdrs=20, start_at=friday_evening())
             try:
                 with office(simulator, Path(folder), moved) as made:
                     about = _trial(made, simulator, options, report)

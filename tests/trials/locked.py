@@ -22,7 +22,7 @@ from pathlib import Path
 from integration.write_ahead_log import LIMIT as WAL_LIMIT
 from tests.harness import Product, Simulator, wait_for
 from tests.trials.crash import unapplied
-from tests.trials.platform import Report, until
+from tests.trials.platform import Report, friday_evening, until
 from tests.trials.traffic import (
     DATABASES,
     PLANTED,
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed-bug", action="store_true", help="acknowledge what could not be stored")
     options = parser.parse_args(arguments)
     report = Report("locked")
-    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "150")
+    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "150", "--start", str(friday_evening()))
     try:
         with tempfile.TemporaryDirectory(prefix="switchroom-locked-") as folder:
             told = _try(Path(folder) / "data", simulator, options, report)

@@ -33,7 +33,7 @@ from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.walking import walk
 from tests.harness import ROOT, Product, Simulator, wait_for
 from tests.trials import files
-from tests.trials.platform import Report, _house, _simulated, until
+from tests.trials.platform import Report, _house, _simulated, friday_evening, until
 
 # --- order ---------------------------------------------------------------------------------------------
 
@@ -170,7 +170,8 @@ def _claimed(data_dir: Path) -> set[tuple[str, str]]:
 
 def kills(options: argparse.Namespace, report: Report) -> str:
     rng, pause, halves = random.Random(options.seed), threading.Event(), 0
-    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", str(options.cdrs))
+    history = ("--cdrs", str(options.cdrs), "--start", str(friday_evening()))
+    simulator = Simulator("--seed", str(options.seed), "--no-traffic", *history)
     try:
         with tempfile.TemporaryDirectory() as folder:
             data_dir, right = Path(folder), _listed(simulator)

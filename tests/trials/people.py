@@ -18,13 +18,14 @@ import requests
 
 from integration import clock
 from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import Report
+from tests.trials.platform import Report, friday_evening
 
 EMAIL, PASSWORD = "owner@example.com", "a long enough password"
 
 
 def people(options: argparse.Namespace, report: Report) -> str:
-    simulator = Simulator("--seed", str(options.seed), "--no-traffic", "--cdrs", str(options.cdrs))
+    history = ("--cdrs", str(options.cdrs), "--start", str(friday_evening()))
+    simulator = Simulator("--seed", str(options.seed), "--no-traffic", *history)
     try:
         with tempfile.TemporaryDirectory() as folder:
             product = Product(
