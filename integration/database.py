@@ -56,6 +56,16 @@ def _one(tx: Transaction, works: list[Callable[[Transaction], Any]]) -> Sequence
     return (work(tx),)
 
 
+def _aside(_: Transaction, works: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
+    """Names what runs outside a transaction (`Database.aside`)."""
+    raise RuntimeError(f"{works} in a transaction")
+
+
+def _runs(jobs: list[_Job]) -> list[list[_Job]]:
+    """Jobs that share a transaction, and those between them that run outside any."""
+    return [list(some) for _, some in groupby(jobs, key=lambda job: job.work is _aside)]
+
+
 class Database:
     """A single-writer SQLite file.
 
@@ -135,6 +145,12 @@ class Database:
             raise RuntimeError("write() called from a write job: use the Transaction you were given")
         return self.submit(work).result(timeout)
 
+    def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on the writer's connection, outside any transaction, after what was queued before: for
+        what SQLite does to a file as a whole. Whoever writes waits meanwhile. Raises StorageError."""
+        result: T = self._queue(_aside, work).result()
+        return result
+
     @property
     def healthy(self) -> bool:
         """False once the writer is gone: what was asked of it can't become durable."""
@@ -201,7 +217,9 @@ class Database:
     def _run(self) -> None:
         while (jobs := self._take()) is not None:
             try:
-                self._commit(jobs)
+                for some in _runs(jobs):
+                    if self._broken is None:
+                        self._do_aside(some) if some[0].work is _aside else self._commit(some)
                 if self._broken is None:
                     self._log.copy_if_grown()
             except BaseException as error:
@@ -228,6 +246,13 @@ class Database:
                 break
             jobs.append(job)
         return jobs
+
+    def _do_aside(self, jobs: list[_Job]) -> None:
+        for job in jobs:
+            try:
+                job.future.set_result(job.item(self._writer))
+            except sqlite3.Error as error:
+                job.future.set_exception(translate(error, self.path))
 
     def _commit(self, jobs: list[_Job]) -> None:
         """Run `jobs` in one transaction and answer each after COMMIT."""

@@ -7,6 +7,7 @@ committed pages before SQLite 3.51.3).
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +21,10 @@ SAFE_SQLITE = (3, 51, 3)
 
 COPY_PAGES = 4096
 """Pages (of 4 KiB, usually) between two reports of progress."""
+
+READ = 1 << 22
+OVERLAP = 256
+"""Bytes read at a time, and read twice where two readings meet."""
 
 Told = Callable[[int, int], None]
 """Called with what is done and the total."""
@@ -65,6 +70,21 @@ def copy(source: Path, target: Path, told: Told = lambda _done, _total: None) ->
                 copied.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
             raise translate(error, target) from error
+
+
+def count(path: Path, pattern: re.Pattern[bytes]) -> int:
+    """How often the pattern stands in the bytes of a file, read as they are on disk; 0 where there is none.
+    Raises OSError."""
+    found, kept = 0, b""
+    if not path.exists():
+        return 0
+    with open(path, "rb") as file:
+        while chunk := file.read(READ):
+            # The end of one piece again before the next: what stands across the two is found once.
+            piece = kept + chunk
+            found += sum(1 for match in pattern.finditer(piece) if match.end() > len(kept))
+            kept = piece[-OVERLAP:]
+    return found
 
 
 def faults(path: Path) -> list[str]:

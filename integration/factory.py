@@ -31,7 +31,7 @@ from integration.exports.sheet import give_back_stalled
 from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.health import Health
-from integration.house import callbacks, promoted, sessions, setup_links
+from integration.house import callbacks, erasures, promoted, sessions, setup_links
 from integration.house import commands as house_commands
 from integration.house.database import open_house
 from integration.inbox.apply import Applier
@@ -42,6 +42,8 @@ from integration.live.stream import make_stream
 from integration.mirror import changes, expiry, live_calls, search, summary, wiring
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
+from integration.mirror.erased import Erased
+from integration.mirror.held import Held
 from integration.mirror.media import Kind
 from integration.mirror.numbers import Numbers
 from integration.mirror.schema import epoch, open_mirror
@@ -50,14 +52,15 @@ from integration.processes import BLOCKING_THREADS
 from integration.processes.bodies import Bodies
 from integration.processes.channel import Handler
 from integration.processes.stop import end_broken
-from integration.secrets import HookSecrets
+from integration.secrets import HookSecrets, erasure_key
 from integration.settings import Settings
 from integration.sync import recordings
 from integration.sync.commands import handlers as sync_commands
 from integration.sync.schedule import Clockwork
 from integration.transaction import Change
 from integration.upkeep import commands as upkeep_commands
-from integration.upkeep import retention, rotation
+from integration.upkeep import erasing, holding, retention, rotation
+from integration.upkeep.erasing import held_now
 from integration.upkeep.retention import Keeper
 from integration.upkeep.rotation import Rotation
 
@@ -92,7 +95,15 @@ class Product:
             settings, self.health, mirror, house, inbox, platform, clockwork, calls, numbers, hub, self._fetch
         )
         wiring.connect(mirror, calls)
-        expiry.guard(mirror, expiry.Limits(settings.retention))
+        held, erased = Held(), Erased(erasure_key(data_dir, make=False))
+        with house.read() as ours, mirror.read() as theirs:
+            held_now(ours, theirs, held)
+            erasures.load(ours, erased)
+        expiry.guard(mirror, expiry.Limits(settings.retention), held, erased)
+        if erased:
+            erased.guard(mirror)
+            inbox.redact = erased.webhook
+        self.health.probe("erasures", partial(_unfinished, house, erased))
         self._applier = Applier(inbox, mirror, calls, clockwork.nudge)
         self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
         self._following = Loop("call-back list", self._follow, 30, self.health)
@@ -125,7 +136,7 @@ class Product:
             self.health,
             again=rotation.LOOK_SECONDS,
         )
-        self._keeper = Keeper(settings, mirror, house, inbox, calls, self.health)
+        self._keeper = Keeper(settings, mirror, house, inbox, calls, self.health, held)
         self._expiring = Loop(retention.NAME, self._keeper.run, retention.EVERY_SECONDS, self.health)
         self._stopping = threading.Lock()
         self._stopped = False
@@ -136,6 +147,8 @@ class Product:
             **promoted.handlers(house, mirror),
             **sync_commands(self.parts),
             **upkeep_commands.handlers(inbox, self._applier),
+            **holding.handlers(house, mirror, held),
+            **erasing.handler(self.parts, erased, held, self._preparer.drop_all),
         }
         self.site.extensions[JOBS] = Jobs(commands=self.commands)
         self.site.extensions[PREPARED] = self._preparer
@@ -283,6 +296,16 @@ def _watch_databases(parts: House) -> None:
     for database in (parts.inbox.database, parts.mirror, parts.house):
         parts.health.probe(database.name, partial(_trouble, database), essential=True)
         parts.health.probe(f"listeners of {database.name}", partial(getattr, database, "deaf"))
+
+
+def _unfinished(house: Database, erased: Erased) -> str | None:
+    with house.read() as connection:
+        broken = [one.id for one in erasures.all_of(connection) if one.done_at is None]
+    if broken:
+        return f"erasure {broken[-1]} was broken off: repeat `switchroom erase NUMBER --yes`"
+    if erased and not erased.has_key:
+        return "data_dir/erasure-key is missing: what comes late of erased numbers is not known; restore it"
+    return None
 
 
 def _trouble(database: Database) -> str | None:

@@ -19,6 +19,7 @@ from integration.settings import Settings
 
 SECRET_FILE = "webhook-secret"
 ACCOUNT_FILE = "account.json"
+ERASURE_FILE = "erasure-key"
 
 
 def webhook_secrets(settings: Settings) -> list[str]:
@@ -84,6 +85,21 @@ class HookSecrets(Sequence[str]):
             # Not there, or not to be had just now: what was read holds on.
             return None
         return found.st_ino, found.st_mtime_ns
+
+
+def erasure_key(data_dir: Path, *, make: bool) -> bytes | None:
+    """The key by whose hashes erased numbers are known. Where there is none, it is made if `make` says so,
+    else None. Raises SwitchroomError where the file can't be read or written."""
+    path = data_dir / ERASURE_FILE
+    if make and _read(path) is None:
+        _create(path, secrets.token_hex(32) + "\n")
+    kept = _read(path)
+    if kept is None:
+        return None
+    try:
+        return bytes.fromhex(kept.strip())
+    except ValueError:
+        raise SwitchroomError(f"{path}: is damaged; put back the one of a backup") from None
 
 
 def rotate_secret(settings: Settings) -> None:

@@ -35,6 +35,8 @@ COMMANDS = {
     "backup": "Copy databases, recordings and voicemail, beside a running serve.",
     "restore": "Put a backup in place.",
     "verify": "Check databases, recordings and voicemail.",
+    "erase": "Show, or erase everywhere, what is known of a telephone number.",
+    "hold": "Keep calls and numbers from retention and erasure (legal hold).",
     "catalogue": "Print the platform's operations with what is done with each.",
     "user": "Manage the people of the dashboard.",
     "key": "Manage the keys of the REST facade.",

@@ -86,6 +86,14 @@ class Preparer:
             return
         self._remove(one)
 
+    def drop_all(self) -> int:
+        """End what is under way and remove every file; returns how many of both."""
+        with self._parts.house.read() as connection:
+            every = prepared_exports.in_states(connection, "waiting", "running", "done")
+        for one in every:
+            self.cancel(one)
+        return len(every)
+
     # --- asked by the product ----------------------------------------------------------------------
 
     def run(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from integration import clock
 from integration.database import Database
 from integration.house.callback_items import MISSED, REACHED, WITHHELD, Call, recompute
+from integration.mirror.spellings import ERASED
 from integration.transaction import Transaction
 
 BATCH = 1000
@@ -89,7 +90,7 @@ def _read(
     parties |= {
         _key(row["party"], row["id"])
         for row in rows
-        if row["outcome"] in MISSED and (row["started_at"] or "") >= since
+        if row["outcome"] in MISSED and (row["started_at"] or "") >= since and row["party"] != ERASED
     }
     others = json.dumps(sorted({row["party"] for row in rows if row["party"]} - parties))
     parties |= {
@@ -139,6 +140,9 @@ def _calls_of(
 ) -> Sequence[Call]:
     """The misses of a caller and the calls that reached them, from the first miss on: the first in
     mirror.db, or the first that we hold where that is earlier."""
+    if party == ERASED:
+        # Nobody can be called back.
+        return ()
     columns = "id, outcome, started_at, our_number, party_name"
     if party.startswith(WITHHELD):
         rows = connection.execute(

@@ -23,9 +23,11 @@ from integration.house import (
     audit,
     callbacks,
     column_sets,
+    erasures,
     export_deliveries,
     export_schedules,
     heard,
+    holds,
     journal,
     keys,
     notes,
@@ -66,6 +68,8 @@ OWNERS: tuple[ModuleType, ...] = (
     heard,
     views,
     promoted,
+    holds,
+    erasures,
 )
 
 MIGRATIONS: dict[str, Step] = {

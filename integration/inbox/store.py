@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -97,6 +98,8 @@ class Inbox:
     ) -> None:
         self.database = Database(path, prepare=_prepare, synchronous="FULL", group=GROUP, on_broken=on_broken)
         self.on_stored = on_stored
+        self.redact: Callable[[bytes], bytes] | None = None
+        """What of a body may be stored (`mirror.erased`); None: all of it."""
         self.received = 0
         """Webhooks taken in since the start, whether durable yet or not."""
         self.refused = 0
@@ -107,6 +110,8 @@ class Inbox:
     def receive(self, body: bytes) -> Future[Acknowledgement]:
         """Queue `body` for the next commit; the future is done once it is durable."""
         self.received += 1
+        if self.redact is not None:
+            body = self.redact(body)
         envelope = read_envelope(body)
         digest = hashlib.sha256(body).digest()
         received_at = clock.stamp()
@@ -212,7 +217,7 @@ class Inbox:
             newest = connection.execute("SELECT received_at FROM inbox ORDER BY seq DESC LIMIT 1").fetchone()
             return Overview(
                 newest["received_at"] if newest else None,
-                # Rows are never deleted from the middle, and counting a million takes longer than a page may.
+                # Few rows go from the middle, and counting a million takes longer than a page may.
                 connection.execute("SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM inbox").fetchone()[0],
                 dict(
                     connection.execute(
@@ -246,24 +251,63 @@ class Inbox:
             )
         )
 
-    def forget(self, before: str) -> int:
+    def due(self, before: str) -> list[tuple[int, object, bytes]]:
+        """Webhooks received before `before` (UTC text): seq, call_id, body."""
+        with self.database.read(whole=True) as connection:
+            rows = connection.execute("SELECT seq, call_id, body, received_at FROM inbox ORDER BY seq")
+            return [(row[0], row[1], row[2]) for row in takewhile(lambda row: row[3] < before, rows)]
+
+    def rewrite(self, seqs: Sequence[int], change: Callable[[bytes], bytes]) -> None:
+        """Put `change(body)` in the place of these bodies. One that becomes like another is that one."""
+
+        def work(tx: Transaction, some: Sequence[int]) -> None:
+            for seq in some:
+                row = tx.execute("SELECT event_id, body FROM inbox WHERE seq = ?", (seq,)).fetchone()
+                if row is None or (body := change(row[1])) == row[1]:
+                    continue
+                digest = hashlib.sha256(body).digest()
+                event_id = f"sha256:{digest.hex()}" if row[0].startswith("sha256:") else row[0]
+                changed = tx.execute(
+                    "UPDATE OR IGNORE inbox SET event_id = ?, body = ?, body_hash = ?, error = NULL"
+                    " WHERE seq = ?",
+                    (event_id, body, digest, seq),
+                )
+                if not changed.rowcount:
+                    tx.execute("DELETE FROM inbox WHERE seq = ?", (seq,))
+
+        for begin in range(0, len(seqs), GROUP):
+            self.database.write(partial(work, some=seqs[begin : begin + GROUP]))
+
+    def forget(self, before: str, spared: Iterable[int] = ()) -> int:
         """Remove webhooks received before `before` (UTC text), up to a number that leaves room for others;
-        returns how many. From the old end only, and none that still waits to be applied."""
+        returns how many. From the old end only, but for the seqs `spared`, and none that still waits to be
+        applied."""
+        kept = orjson.dumps(list(spared)).decode()
         return self.database.write(
             lambda tx: (
                 tx.execute(
                     # Python counts the rows of what begins with DELETE, and of no WITH.
                     "DELETE FROM inbox WHERE seq IN ("
-                    "WITH oldest AS (SELECT seq, received_at, status FROM inbox ORDER BY seq LIMIT ?)"
+                    "WITH oldest AS (SELECT seq, received_at, status FROM inbox"
+                    " WHERE seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?)"
                     " SELECT seq FROM oldest WHERE seq < coalesce("
                     "(SELECT min(seq) FROM oldest WHERE received_at >= ? OR status = 'new'), ?))",
-                    (GROUP, before, 2**63 - 1),
+                    (kept, GROUP, before, 2**63 - 1),
                 ).rowcount
             )
         )
 
     def close(self) -> None:
         self.database.close()
+
+
+def naming(connection: sqlite3.Connection, names: Callable[[str], bool], legs: Set[int]) -> list[int]:
+    """The seqs of webhooks whose body `names` holds of, or that tell of one of these legs."""
+    return [
+        row[0]
+        for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq")
+        if row[1] in legs or names(row[2].decode("utf-8", "replace"))
+    ]
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

@@ -35,7 +35,8 @@ class Kept:
 
 def keep(tx: Transaction, target: str, body: bytes, content_type: str, asked_at: str) -> None:
     """`target` is path and query as asked. An answer asked for earlier never replaces a later one."""
-    if len(body) > LONGEST:
+    gate = tx.gates.get("_answers")
+    if len(body) > LONGEST or (gate is not None and gate(body) is None):
         return
     tx.execute(
         "INSERT INTO _answers VALUES (?, ?, ?, ?) ON CONFLICT (target) DO UPDATE SET body = excluded.body,"

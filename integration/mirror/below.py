@@ -58,6 +58,9 @@ def due(
 
 def put(tx: Transaction, collection: str, key: int, name: str, doc: str | None, read_at: str) -> None:
     """`doc` is a JSON array of what was received; None: the platform gives none of this record."""
+    gate = tx.gates.get("_below")
+    if gate is not None:
+        doc = gate((collection, key, doc))
     tx.execute(
         "INSERT INTO _below VALUES (?, ?, ?, ?, ?) ON CONFLICT (collection, key, name) DO UPDATE SET "
         "doc = excluded.doc, read_at = excluded.read_at",

@@ -22,6 +22,8 @@ from integration.database import Database
 from integration.documents import Document, read_object
 from integration.mirror import media
 from integration.mirror.calls.store import CallStore
+from integration.mirror.erased import Erased
+from integration.mirror.held import Held
 from integration.mirror.media import Kind
 from integration.mirror.wiring import LEG_FIELDS
 from integration.settings import Retention
@@ -57,6 +59,9 @@ FILES: dict[Kind, str] = {
 EXPIRED = "kept no longer by retention"
 """`last_error` in `media` of a file that was removed here."""
 
+ERASED_FILE = "erased"
+"""The same of one that a person wanted erased."""
+
 OLDEST = "1990"
 """What is dated before is a mistake of the platform's."""
 
@@ -88,19 +93,42 @@ class Limits:
         return min(known) if known and len(known) == len(limits) else None
 
 
-def guard(mirror: Database, limits: Limits) -> None:
-    """From now on, let nothing in that is too old to be kept. Once, before the first write."""
+def guard(mirror: Database, limits: Limits, held: Held | None = None, erased: Erased | None = None) -> None:
+    """From now on, let nothing in that is too old to be kept, unless it is under legal hold, and no file of
+    what was erased. Once, before the first write."""
+    held, erased = held or Held(), erased or Erased(None)
+    mirror.gates["media"] = _Files(mirror, limits, held, erased)
+    mirror.gates["deletions"] = held.spared_keys
     for table, resource in _TABLES.items():
         if limits.rows(table) or (table in TEXTS and limits.of("transcripts")):
-            mirror.gates[table] = _Gate(resource, limits)
+            mirror.gates[table] = _Gate(resource, limits, held)
+
+
+class _Files:
+    """Before files: why one may not be here, `last_error` of its row; None where it may."""
+
+    def __init__(self, mirror: Database, limits: Limits, held: Held, erased: Erased) -> None:
+        self._mirror, self._limits, self._held, self._erased = mirror, limits, held, erased
+
+    def __call__(self, file: tuple[Kind, int, str]) -> str | None:
+        kind, record_id, path = file
+        with self._mirror.read() as connection:
+            if self._erased.file(connection, kind, record_id):
+                return ERASED_FILE
+            if not is_over(kind, path, self._limits):
+                return None
+            return None if self._held.row(connection, media.table_of(kind), record_id) else EXPIRED
 
 
 class _Gate:
-    def __init__(self, resource: Resource, limits: Limits) -> None:
+    def __init__(self, resource: Resource, limits: Limits, held: Held) -> None:
         self._table, self._date, self._limits = resource.table, resource.date or "", limits
+        self._held = held
 
     def __call__(self, document: Document) -> Document | None:
         date = document.values.get(self._date)
+        if self._held.document(document):
+            return document
         if _before(date, self._limits.rows(self._table)):
             return None
         if self._table in TEXTS and _before(date, self._limits.of("transcripts")):
@@ -201,15 +229,21 @@ def remove_rows(tx: Transaction, keys: Sequence[int], table: str, store: CallSto
         tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_AMONG}", (json.dumps(keys),))
 
 
-def leftovers(tx: Transaction, table: str, limit: str) -> None:
+def leftovers(tx: Transaction, table: str, limit: str, held: Held) -> None:
     """What is noted beside a table's rows: unusable records, proofs of days, what only webhooks told."""
-    tx.execute("DELETE FROM _flagged WHERE table_name = ? AND at < ?", (table, limit))
+    flagged = tx.execute(
+        "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
+    ).fetchall()
+    due = [row["id"] for row in flagged if not held.text(row["doc"])]
+    tx.execute(f"DELETE FROM _flagged WHERE id {_AMONG}", (json.dumps(due),))
     tx.execute(
         "DELETE FROM _coverage WHERE collection = ? AND day < ? AND day <> '*'",
         (_TABLES[table].collection, limit[:10]),
     )
     if table == "sms":
-        tx.execute("DELETE FROM _sms_events WHERE at < ?", (limit,))
+        told = tx.execute("SELECT rowid AS number, doc FROM _sms_events WHERE at < ?", (limit,)).fetchall()
+        due = [row["number"] for row in told if not held.text(row["doc"])]
+        tx.execute(f"DELETE FROM _sms_events WHERE rowid {_AMONG}", (json.dumps(due),))
 
 
 def _delete(tx: Transaction, table: str, keys: Sequence[int], store: CallStore | None = None) -> None:
@@ -257,7 +291,15 @@ def _end(kind: Kind, limit: str) -> str:
     return f"{media.FOLDERS[kind]}/{limit[:10].replace('-', '/')}"
 
 
-def remove_files(mirror: Database, data_dir: Path, kind: Kind, due: Sequence[tuple[int, str]]) -> None:
+def refusal(mirror: Database, kind: Kind, record_id: int, path: str) -> str | None:
+    """EXPIRED or ERASED_FILE where a file (at `path` below data_dir) may not be here."""
+    gate = mirror.gates.get("media")
+    return None if gate is None else gate((kind, record_id, path))
+
+
+def remove_files(
+    mirror: Database, data_dir: Path, kind: Kind, due: Sequence[tuple[int, str]], why: str = EXPIRED
+) -> None:
     """The file first, then the row: a kill between leaves what the next run does again. Raises OSError."""
     for _, path in due:
         # By its own making a path holds no more than the folder, a date and a number (promise S13).
@@ -267,7 +309,7 @@ def remove_files(mirror: Database, data_dir: Path, kind: Kind, due: Sequence[tup
         lambda tx: tx.executemany(
             "UPDATE media SET state = 'gone', size = NULL, sha256 = NULL, next_try_at = NULL, last_error = ?,"
             " updated_at = ? WHERE kind = ? AND record_id = ?",
-            [(EXPIRED, clock.stamp(), kind, record_id) for record_id, _ in due],
+            [(why, clock.stamp(), kind, record_id) for record_id, _ in due],
         )
     )
 

@@ -154,6 +154,11 @@ def file_path(kind: Kind, record_id: int) -> str:
     return f"{record_path(kind, record_id)}.{_ORIGINS[kind].ending}"
 
 
+def table_of(kind: Kind) -> str:
+    """The collection's table whose record a file belongs to."""
+    return _ORIGINS[kind].table
+
+
 def follow(mirror: Database, kinds: Iterable[Kind]) -> None:
     """From now on, want the file of every record of these kinds that is stored."""
     for kind in kinds:

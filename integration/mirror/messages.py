@@ -16,6 +16,7 @@ from typing import Protocol
 from integration import clock
 from integration.database import Database
 from integration.mirror.rows import Upserted
+from integration.mirror.spellings import ERASED
 from integration.transaction import Transaction
 
 WINDOW = timedelta(minutes=10)
@@ -202,7 +203,8 @@ def threads(
         " CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
         # With max() SQLite takes the bare columns from the row that holds the maximum.
         " SELECT contact, max(at) AS at, count(*) AS messages, text, direction, name FROM told"
-        " WHERE (? = '' OR text LIKE '%' || ? || '%' ESCAPE '\\' OR name LIKE '%' || ? || '%' ESCAPE '\\'"
+        f" WHERE contact <> '{ERASED}'"
+        " AND (? = '' OR text LIKE '%' || ? || '%' ESCAPE '\\' OR name LIKE '%' || ? || '%' ESCAPE '\\'"
         "        OR (? <> '' AND contact LIKE '%' || ltrim(?, '0') || '%')"
         "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
         "                        WHERE name LIKE '%' || ? || '%' ESCAPE '\\'))"

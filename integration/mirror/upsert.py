@@ -59,6 +59,8 @@ def replace_all(
     keys a changed record is one gone and one new.
     """
     table, outcome = quote(resource.table), Upserted()
+    if (gate := tx.gates.get(resource.table)) is not None:
+        documents = [kept for document in documents if (kept := gate(document)) is not None]
     extra = promoted.columns(tx, resource)
     before: dict[str, list[str]] = {}
     order = []

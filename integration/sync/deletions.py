@@ -200,7 +200,10 @@ def _tell(parts: Parts, tx: Transaction, policy: Policy, keys: Sequence[Key]) ->
 
 
 def _delete(parts: Parts, tx: Transaction, policy: Policy, keys: Sequence[Key]) -> None:
-    """sync.on_platform_delete = delete: the rows go, and what was derived from them is derived anew."""
+    """sync.on_platform_delete = delete: the rows go, and what was derived from them is derived anew. What is
+    under legal hold stays, as by `keep`."""
+    gate = tx.gates.get("deletions")
+    keys = keys if gate is None else gate((tx.connection, policy.resource, keys))
     legs = missing.legs(tx, policy.resource, LEG_FIELDS.get(policy.resource.table, ()), keys)
     delete_rows(tx, policy.resource, keys)
     _tell(parts, tx, policy, keys)

@@ -15,7 +15,6 @@ from integration import clock
 from integration.errors import PlatformError, PlatformRefused, StorageError, StorageFull
 from integration.mirror import checks, expiry, media
 from integration.mirror.archive import Kept
-from integration.mirror.expiry import Limits
 from integration.mirror.media import Kind, Wanted
 from integration.platform_api import files, formats
 from integration.platform_api.arriving import Arrival
@@ -87,9 +86,11 @@ def _join(parts: Parts, kind: Kind, record_id: int) -> tuple[Wanted, Arrival, bo
         file = media.find(connection, kind, record_id)
     if file is None:
         raise PlatformRefused(f"no {kind} {record_id} is mirrored", status=404)
-    if expiry.is_over(kind, file.path, Limits(parts.settings.retention)):
-        expiry.remove_files(parts.mirror, parts.settings.storage.data_dir, kind, [(record_id, file.path)])
-        raise PlatformRefused(f"{kind} {record_id} is older than retention keeps it", status=404)
+    if (why := expiry.refusal(parts.mirror, kind, record_id, file.path)) is not None:
+        due = [(record_id, file.path)]
+        expiry.remove_files(parts.mirror, parts.settings.storage.data_dir, kind, due, why)
+        said = "is older than retention keeps it" if why == expiry.EXPIRED else "was erased"
+        raise PlatformRefused(f"{kind} {record_id} {said}", status=404)
     target = parts.settings.storage.data_dir / file.path
     with _guard:
         under_way = _arriving.get(target)

@@ -29,7 +29,7 @@ import integration
 from integration import clock, database_files, durable
 from integration.errors import StorageBroken, StorageFull, SwitchroomError
 from integration.mirror import archive
-from integration.secrets import ACCOUNT_FILE, SECRET_FILE
+from integration.secrets import ACCOUNT_FILE, ERASURE_FILE, SECRET_FILE
 from integration.settings import Settings
 from integration.upkeep import manifest
 from integration.upkeep.manifest import DATABASES, Entry, Manifest
@@ -37,7 +37,7 @@ from integration.upkeep.manifest import DATABASES, Entry, Manifest
 ARCHIVE_FOLDERS = ("recordings", "voicemail")
 """Folders that belong to a backup even when mirror.db names no file in them."""
 
-SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE)
+SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE)
 
 OWNER = "owner"
 """File in a folder that is growing, or being removed: whose it is."""

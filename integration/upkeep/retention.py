@@ -16,10 +16,12 @@ from integration.database import Database
 from integration.health import Health
 from integration.house import alert_log, audit, export_deliveries, journal
 from integration.inbox.store import Inbox
-from integration.mirror import expiry
+from integration.mirror import expiry, media
 from integration.mirror.calls.store import CallStore
 from integration.mirror.expiry import Limits
+from integration.mirror.held import Held
 from integration.settings import Settings
+from integration.upkeep.erasing import held_now
 
 T = TypeVar("T")
 
@@ -38,12 +40,14 @@ class Keeper:
         inbox: Inbox,
         calls: CallStore,
         health: Health,
+        held: Held | None = None,
     ) -> None:
         self._data_dir = settings.storage.data_dir
         self._limits = Limits(settings.retention)
         self._mirror, self._house, self._inbox = mirror, house, inbox
         self._calls = calls
         self._health = health
+        self._held = held or Held()
         self._stopping = threading.Event()
         self.wanted = any(settings.retention.model_dump().values())
 
@@ -61,34 +65,40 @@ class Keeper:
                 audit.record(self._house, NAME, "removed by retention", what, f"{number:,}")
 
     def _remove(self, removed: Counter[str]) -> None:
+        with self._house.read() as house, self._mirror.read() as mirror:
+            held = held_now(house, mirror, self._held)
         for file, holder in expiry.FILES.items():
             if limit := self._limits.of(holder):
                 with self._mirror.read() as connection:
-                    due = expiry.files(connection, file, limit)
+                    found = expiry.files(connection, file, limit)
+                    free = set(held.spared(connection, media.table_of(file), [key for key, _ in found]))
+                due = [one for one in found if one[0] in free]
                 for some in self._slices(due, removed, f"{file} files before {limit}"):
                     expiry.remove_files(self._mirror, self._data_dir, file, some)
         if limit := self._limits.of("transcripts"):
             for table in expiry.TEXTS:
                 with self._mirror.read() as connection:
-                    keys = expiry.old_texts(connection, table, limit)
+                    keys = held.spared(connection, table, expiry.old_texts(connection, table, limit))
                 for those in self._slices(keys, removed, f"texts of {table} before {limit}"):
                     self._mirror.write(partial(expiry.clear_texts, keys=those, table=table))
         if limit := self._limits.of("cdrs"):
             with self._mirror.read() as connection:
-                keys = expiry.old_calls(connection, limit)
+                keys = held.spared_calls(connection, expiry.old_calls(connection, limit))
             for those in self._slices(keys, removed, f"calls before {limit}"):
                 self._mirror.write(partial(expiry.remove_calls, calls=those, store=self._calls))
         for table in expiry.ROWS:
             if limit := self._limits.rows(table):
                 with self._mirror.read() as connection:
-                    keys = expiry.old_rows(connection, table, limit)
+                    keys = held.spared(connection, table, expiry.old_rows(connection, table, limit))
                 for those in self._slices(keys, removed, f"{table} before {limit}"):
                     self._mirror.write(
                         partial(expiry.remove_rows, keys=those, table=table, store=self._calls)
                     )
-                self._mirror.write(partial(expiry.leftovers, table=table, limit=limit))
+                self._mirror.write(partial(expiry.leftovers, table=table, limit=limit, held=held))
         if limit := self._limits.of("inbox"):
-            while not self._stopping.is_set() and (number := self._inbox.forget(limit)):
+            told = self._inbox.due(limit) if held else []
+            spared = [seq for seq, call_id, body in told if held.webhook(call_id, body)]
+            while not self._stopping.is_set() and (number := self._inbox.forget(limit, spared)):
                 removed[f"webhooks before {limit}"] += number
                 self._health.beat(NAME)
         logs = (("audit", audit), ("logs", journal), ("logs", alert_log), ("logs", export_deliveries))

@@ -1,0 +1,244 @@
+"""A data_dir with everything that can be known of two customers, and the commands on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from integration import clock
+from integration.catalogue import resource
+from integration.cli import erase, hold
+from integration.documents import Document
+from integration.factory import Product, build
+from integration.house import audit, callbacks, journal, notes, people, seen
+from integration.house.callback_items import recompute
+from integration.mirror import search
+from integration.mirror.upsert import replace_all, upsert
+from integration.processes.channel import Progress
+from integration.settings import Settings, load
+from integration.upkeep.commands import REPLAY
+from tests.harness import NOWHERE
+
+THEIRS, OTHER, OURS = "447700900123", "447700900456", "442079460002"
+LEG, INNER, OTHER_LEG = 4_300_000_001, 4_300_000_002, 4_300_000_900
+
+
+@cache  # the same for a whole run, also across a second's end
+def stamp(days: float) -> str:
+    return clock.stamp(clock.now() - timedelta(days=days))
+
+
+@dataclass
+class Place:
+    folder: Path
+    days: float = 40.0
+    """How old everything is."""
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {
+            "SWITCHROOM_CONFIG": os.devnull,
+            "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
+            "SWITCHROOM_PLATFORM__USER_ID": "1000001",
+            "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
+            "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
+            "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
+            **{f"SWITCHROOM_{name.upper()}": value for name, value in more.items()},
+        }
+
+    def settings(self, **more: str) -> Settings:
+        return load(None, self.environment(**more))
+
+    @contextmanager
+    def product(self, **more: str) -> Iterator[Product]:
+        """The whole product, with nothing running by itself."""
+        product = build(self.settings(**more))
+        try:
+            yield product
+        finally:
+            product.stop()
+
+    def run(self, command: Any, *arguments: str) -> Result:
+        return CliRunner().invoke(command, arguments, env=self.environment(), catch_exceptions=False)
+
+    def erase(self, *arguments: str) -> Result:
+        return self.run(erase.command, *arguments)
+
+    def hold(self, *arguments: str) -> Result:
+        return self.run(hold.command, *arguments)
+
+    def bytes_with(self, *wanted: str) -> dict[str, list[str]]:
+        """File below data_dir → which of these stand in its bytes."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.data_dir.rglob("*")):
+            if path.is_file():
+                body = path.read_bytes()
+                if there := [text for text in wanted if text.encode() in body]:
+                    found[str(path.relative_to(self.data_dir))] = there
+        return found
+
+    # --- what there is -------------------------------------------------------------------------
+
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """By collection, as the platform lists them; of the number in every spelling."""
+        at = stamp(self.days)
+        call = {"duration": 65, "billsec": 60, "type": "I", "destination": "in", "disposition": "CONNECTED"}
+        call |= {"user_id": 1000002, "context": "PSTN_CALL", "charge": 0.5}
+        return {
+            "users": [{"id": 1000002, "first_name": "Carl", "last_name": "Clerk", "ext": "201"}],
+            "ddis": [{"id": 7, "e164": OURS, "name": "Main", "sms_enabled": True}],
+            "contacts": [
+                {"id": 31, "first_name": "Ann", "last_name": "Example", "mobile": "07700 900123"},
+                {"id": 32, "first_name": "Bob", "last_name": "Other", "mobile": f"+{OTHER}"},
+            ],
+            "cdrs": [
+                {"id": 1, "calldate": at, "live_id": LEG, "src": THEIRS, "src_name": "Ann Example",
+                 "clid": f'"Ann Example" <{THEIRS[2:]}>', "dst": OURS, "info": "Ann", **call},
+                {"id": 2, "calldate": at, "live_id": INNER, "parent_live_id": LEG, "root_live_id": LEG,
+                 "src": "201", "src_name": "Ann Example", "dst": "202", **call},
+                {"id": 3, "calldate": at, "live_id": OTHER_LEG, "src": OTHER, "src_name": "Bob Other",
+                 "dst": OURS, **call},
+            ],
+            "monitors": [
+                {"id": 11, "timestamp": at, "live_id": LEG, "caller": f"+{THEIRS}", "called": OURS,
+                 "duration": 60, "size": 5, "transcript": "This is Ann Example", "summary": "Ann's order"},
+                {"id": 12, "timestamp": at, "live_id": INNER, "caller": "201", "called": "202",
+                 "duration": 60, "size": 5, "transcript": "Ann Example is on the line"},
+                {"id": 13, "timestamp": at, "live_id": OTHER_LEG, "caller": OTHER, "called": OURS,
+                 "duration": 60, "size": 5, "transcript": "Bob Other speaking"},
+            ],
+            "voicemessages": [
+                {"id": 21, "origtime": at, "live_id": 0, "caller": f"00{THEIRS}", "dialled": OURS,
+                 "callerid": f'"Ann Example" <{THEIRS}>', "duration": 5, "transcript": "Ann Example again"},
+            ],
+            "sms": [
+                {"id": 41, "created_at": at, "from": THEIRS, "to": OURS, "type": "I", "user_id": 1000002,
+                 "message": "Ann Example here, mine is 0 7700 900 123", "from_name": "Ann Example"},
+                {"id": 42, "created_at": at, "from": OTHER, "to": OURS, "type": "I", "message": "Bob Other"},
+            ],
+            "faxes": [
+                {"id": 51, "created_at": at, "from": f"+{THEIRS}", "to": OURS, "pages": 1,
+                 "filename": f"fax-to-{OURS}-from-{THEIRS}-at-20260301120000.pdf"},
+            ],
+            "callmeback/visitors": [{"phone": f"+{THEIRS}", "name": "Ann Example"}],
+        }  # fmt: skip
+
+    def webhooks(self) -> list[bytes]:
+        at = stamp(self.days)
+        told = []
+        both = ((LEG, THEIRS, "Ann Example", "a"), (OTHER_LEG, OTHER, "Bob Other", "b"))
+        for leg, number, name, hashed in both:
+            for event in ("call.ringing", "call.connected", "call.hangup"):
+                told.append({
+                    "id": f"srv.{leg}.{event}", "event_name": event, "event_time": at, "call_id": leg,
+                    "src": number, "src_name": f'"{name}" <{number}>', "dst": OURS, "destination": "in",
+                    "src_hash": hashed * 40, "state": "HANGUP",
+                })  # fmt: skip
+        told.append({"id": "srv.inner", "event_name": "call.ringing", "event_time": at, "call_id": INNER,
+                     "root_call_id": LEG, "src": "201", "src_name": "Ann Example", "dst": "202"})  # fmt: skip
+        told.append({"id": "srv.sms", "event_name": "sms.received", "event_time": at, "from_no": THEIRS,
+                     "to_no": OURS, "text": "Ann Example by webhook"})  # fmt: skip
+        # Without an id, and of a kind nobody knows.
+        told.append({"event_name": "new.kind", "event_time": at, "who": {"phone": f"+{THEIRS}"}})
+        return [json.dumps(one).encode() for one in told]
+
+    def sync(self, product: Product) -> None:
+        """As a complete walk does."""
+        for name, records in self.records().items():
+            documents = [Document(json.dumps(one, separators=(",", ":")), one) for one in records]
+            of = resource(name)
+            store = partial(
+                upsert if of.key else replace_all,
+                resource=of,
+                documents=documents,
+                source="sync",
+                asked_at=clock.stamp(),
+            )
+            product.parts.mirror.write(store)
+
+    def receive(self, product: Product) -> None:
+        for answer in [product.parts.inbox.receive(body) for body in self.webhooks()]:
+            answer.result(30)
+        product.parts.inbox.receive(b"not JSON of " + THEIRS.encode()).result(30)
+        product.commands[REPLAY]({}, Progress(lambda _: None, lambda: True))
+        search.catch_up(product.parts.mirror)
+
+    def fill(self) -> Place:
+        with self.product() as product:
+            parts = product.parts
+            self.sync(product)
+            self.receive(product)
+            for path in self.files(product).values():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(b"audio")
+            parts.mirror.write(lambda tx: tx.execute("UPDATE media SET state = 'have', size = 5"))
+            person = people.create(parts.house, "sue@example.com", "admin", password_hash="x")
+            parts.house.write(lambda tx: notes.add_note(tx, LEG, "sue@example.com", "Ann Example is cross"))
+            parts.house.write(lambda tx: notes.add_note(tx, OTHER_LEG, "sue@example.com", "Bob Other is not"))
+            parts.house.write(lambda tx: _missed(tx))
+            callbacks.note(parts.house, 1, "ring Ann Example", "sue@example.com")
+            seen.mark(parts.house, person.id, THEIRS, stamp(1))
+            audit.record(parts.house, "sue@example.com", "export", f"calls of +{THEIRS}")
+            journal.begin(
+                parts.house, who="key", address="", method="POST", path=f"/users/1/sms/{THEIRS}",
+                body=json.dumps({"to": THEIRS, "message": "Dear Ann Example"}).encode(),
+            )  # fmt: skip
+        return self
+
+    def files(self, product: Product) -> dict[tuple[str, int], Path]:
+        with product.parts.mirror.read() as connection:
+            rows = connection.execute("SELECT kind, record_id, path FROM media").fetchall()
+        return {(row[0], row[1]): self.data_dir / row[2] for row in rows}
+
+
+def _missed(tx) -> None:
+    """An item of the call-back list from before the mirror was built anew, so that nothing else knows it."""
+    tx.execute(
+        "INSERT INTO callback_calls VALUES (77, ?, ?, 'missed', ?, 'Ann Example', 1)",
+        (f"+{THEIRS}", stamp(50), OURS),
+    )
+    recompute(tx, f"+{THEIRS}")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory) -> Path:
+    """Filled once: making it takes longer than most tests."""
+    place = Place(tmp_path_factory.mktemp("filled"))
+    place.fill()
+    return place.data_dir
+
+
+@pytest.fixture
+def place(tmp_path, filled) -> Place:
+    """All that is known of THEIRS, and the like of OTHER."""
+    shutil.copytree(filled, tmp_path / "data")
+    return Place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def erased_once(tmp_path_factory, filled) -> Path:
+    place = Place(tmp_path_factory.mktemp("erased"))
+    shutil.copytree(filled, place.data_dir)
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    return place.data_dir
+
+
+@pytest.fixture
+def erased(tmp_path, erased_once) -> Place:
+    """THEIRS is erased."""
+    shutil.copytree(erased_once, tmp_path / "data")
+    return Place(tmp_path)

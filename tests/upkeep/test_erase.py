@@ -1,0 +1,167 @@
+"""`erase NUMBER`: nothing of a person is left, calls stay counted, and nothing comes back (promise S21)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from integration import clock
+from integration.catalogue import resource
+from integration.documents import Document
+from integration.errors import PlatformRefused, StorageBroken
+from integration.factory import Product
+from integration.house import audit, callbacks, erasures, keys
+from integration.mirror import erasing
+from integration.mirror.upsert import upsert
+from integration.sync import recordings
+from tests.upkeep.conftest import OTHER, OURS, THEIRS, Place
+
+TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
+OTHERS = ("Bob Other", OTHER)
+
+
+def ask(product: Product, sql: str) -> list[tuple]:
+    with product.parts.mirror.read() as connection:
+        return [tuple(row) for row in connection.execute(sql)]
+
+
+def items(product: Product) -> list[callbacks.Item]:
+    with product.parts.house.read() as connection:
+        return callbacks.items(connection)
+
+
+def settled(product: Product) -> None:
+    """What was written stands in the databases themselves."""
+    for database in (product.parts.house, product.parts.mirror, product.parts.inbox.database):
+        database.aside(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
+
+
+def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: Place) -> None:
+    before = {path: path.read_bytes() for path in place.data_dir.iterdir() if path.suffix == ".db"}
+    shown = place.erase("07700 900123")
+    assert shown.exit_code == 0
+    told = dict(line.rsplit(None, 1) for line in shown.stdout.splitlines()[1:-1])
+    assert told == {
+        "calls": "1", "CDRs": "2", "recordings": "2", "voicemail messages": "1", "SMS": "1", "faxes": "1",
+        "contacts (removed)": "1", "callmeback_visitors": "1", "files (removed)": "4",
+        "webhooks as received": "7", "what webhooks and polls told": "4", "other rows of mirror.db": "1",
+        "call-back items": "1", "notes": "1", "entries of logs, saved views, settings": "3",
+    }  # fmt: skip
+    assert "Nothing was changed" in shown.stdout
+    assert {path: path.read_bytes() for path in before} == before
+    assert "nothing is known" in place.erase("020 7946 0999").stdout
+
+
+def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
+    calls = "SELECT id, direction, outcome, started_at, talk_seconds, charge, our_e164, user_id FROM _calls"
+    with place.product() as product:
+        before, files = ask(product, calls), place.files(product)
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert (done.exit_code, "erasure 1: done" in done.stdout) == (0, True)
+    assert place.bytes_with(*TRACES) == {}
+    assert {"inbox.db", "mirror.db", "house.db"} <= place.bytes_with(*OTHERS).keys()
+    assert [key for key, path in files.items() if path.exists()] == [("recording", 13)]
+    with place.product() as product:
+        assert sorted(ask(product, calls)) == sorted(before)
+        assert ask(product, "SELECT party, party_e164, party_name FROM _calls ORDER BY id") == [
+            ("erased", None, ""), (f"{OTHER}", f"+{OTHER}", "Bob Other"),
+        ]  # fmt: skip
+        (document,) = ask(product, "SELECT _doc FROM cdrs WHERE id = 1")
+        was, now = place.records()["cdrs"][0], json.loads(document[0])
+        assert list(now) == list(was)
+        assert {name: value for name, value in now.items() if value != was[name]} == {
+            "src": "erased", "src_name": None, "clid": None, "info": None,
+        }  # fmt: skip
+        assert items(product) == []
+        entry = audit.newest(product.parts.house)[0]
+        assert (entry.what, entry.about) == ("number erased", "erasure 1")
+        assert product.health.report()["checks"]["erasures"]["state"] == "ok"
+
+
+def test_nothing_comes_back(erased: Place) -> None:
+    for rebuilt in (False, True):
+        if rebuilt:
+            for path in erased.data_dir.glob("mirror.db*"):
+                path.unlink()
+        with erased.product() as product:
+            erased.sync(product)
+            erased.receive(product)
+            product._follow()
+            for kind, number in (("recording", 11), ("recording", 12), ("voicemail", 21), ("fax", 51)):
+                with pytest.raises(PlatformRefused, match="was erased") as refused:
+                    recordings.fetch_file(product.parts, kind, number)
+                assert refused.value.status == 404
+            assert ask(product, "SELECT count(*) FROM cdrs") == [(3,)]
+            assert items(product) == []
+            assert product.parts.inbox.overview().total == 10
+            settled(product)
+        assert erased.bytes_with(*TRACES) == {}
+
+
+def test_programs_and_pages_do_not_show_it(erased: Place) -> None:
+    with erased.product() as product:
+        key = keys.add(product.parts.house, "test", "read", None, None, taken=frozenset())
+        login = base64.b64encode(f"{key[0]}:{key[1]}".encode()).decode()
+        client = product.site.test_client()
+        for path in ("cdrs", "monitors", "sms", "voicemessages", "faxes", "cdrs/1", "monitors/12"):
+            answer = client.get(f"/v1.2/{path}", headers={"Authorization": f"Basic {login}"})
+            assert answer.status_code == 200, path
+            assert not [trace for trace in TRACES if trace in answer.text], path
+
+
+def test_what_comes_after_the_erasure_is_another_story(erased: Place) -> None:
+    later = clock.stamp(clock.now() + timedelta(hours=1))
+    call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": OURS, "type": "I"}
+    person = {"id": 33, "first_name": "Ann", "last_name": "Example", "mobile": f"+{THEIRS}"}
+    event = {"id": "new", "event_name": "call.ringing", "event_time": later, "call_id": 4_300_000_950}
+    with erased.product() as product:
+        for name, record in (("contacts", person), ("cdrs", call)):
+            documents = [Document(json.dumps(record), record)]
+            of = {"resource": resource(name), "source": "sync", "asked_at": clock.stamp()}
+            product.parts.mirror.write(partial(upsert, documents=documents, **of))
+        body = json.dumps({**event, "src": THEIRS}).encode()
+        product.parts.inbox.receive(body).result(30)
+        assert bytes(product.parts.inbox.after(0, 100)[-1].body) == body
+        assert ask(product, "SELECT party_e164, party_name FROM _calls WHERE id = 4300000950") == [
+            (f"+{THEIRS}", "Ann Example")
+        ]
+
+
+def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monkeypatch) -> None:
+    def killed(*_: object) -> None:
+        raise StorageBroken("killed")
+
+    with monkeypatch.context() as patched:
+        # After the records were stripped of the number, before anything that is found by it alone.
+        patched.setattr(erasing, "remove_files", killed)
+        assert place.erase(f"+{THEIRS}", "--yes").exit_code == 1
+    with place.product() as product:
+        assert "broken off" in product.health.report()["checks"]["erasures"]["error"]
+        place.sync(product)
+        settled(product)
+        assert {path.name for path in (place.data_dir / "recordings").rglob("*.mp3")} == {
+            "11.mp3", "12.mp3", "13.mp3",
+        }  # fmt: skip
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    assert place.bytes_with(*TRACES) == {}
+    assert [path.name for path in (place.data_dir / "recordings").rglob("*.mp3")] == ["13.mp3"]
+    with place.product() as product, product.parts.house.read() as connection:
+        assert [(one.id, one.done_at is None) for one in erasures.all_of(connection)] == [(1, False)]
+
+
+@pytest.mark.parametrize("number", [f"+{OURS}", "201", "nobody"])
+def test_what_is_no_outside_number_is_refused(place: Place, number: str) -> None:
+    refused = place.erase(number, "--yes")
+    assert refused.exit_code in (1, 2)
+    assert "your own" in refused.stderr or "no telephone number" in refused.stderr
+
+
+def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: Place) -> None:
+    (place.data_dir / "backups" / "switchroom-20260301-020000").mkdir(parents=True)
+    done = place.erase(f"+{THEIRS}", "--yes")
+    assert "switchroom-20260301-020000" in done.stderr
+    assert (place.data_dir / "erasure-key").stat().st_mode & 0o077 == 0
