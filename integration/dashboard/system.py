@@ -14,6 +14,7 @@ from integration.catalogue import resource
 from integration.context import this_house
 from integration.dashboard import formats, shell, system_work
 from integration.dashboard.jobs import these_jobs
+from integration.house import erasures, holds
 from integration.mirror import checks, coverage, drift, live, lookups, media, promoted, walks
 from integration.mirror.calls import backlog
 from integration.sync.backlog import NAME as PUT_TOGETHER
@@ -85,6 +86,8 @@ def index() -> Response:
             for name in {one.collection for one in departures}
             if name in PLAN
         }
+    with house.house.read() as connection:
+        kept_from = holds.all_of(connection), erasures.all_of(connection)
     report = house.health.report()
     late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
     quiet = received.last_received_at is None or received.last_received_at < hour_ago
@@ -112,6 +115,8 @@ def index() -> Response:
         report=report,
         public_url=house.settings.server.public_url,
         backups=system_work.backups(house),
+        holds=kept_from[0],
+        erasures=kept_from[1],
         schedule=house.settings.backup,
         destination=backup.destination(house.settings),
         jobs=these_jobs().last,

@@ -182,6 +182,8 @@ class Place:
             parts = product.parts
             self.sync(product)
             self.receive(product)
+            old = stamp(self.days)
+            parts.inbox.database.write(lambda tx: tx.execute("UPDATE inbox SET received_at = ?", (old,)))
             for path in self.files(product).values():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(b"audio")

@@ -1,0 +1,109 @@
+"""`hold`: neither retention nor an erasure touches what is under it (promise S21)."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.factory import Product
+from integration.house import audit, erasures, holds
+from integration.upkeep.retention import Keeper
+from tests.dashboard.site import running
+from tests.upkeep.conftest import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
+
+KINDS = ("cdrs", "recordings", "transcripts", "sms", "voicemail", "faxes", "inbox")
+SHORT = {f"retention__{kind}_days": "30" for kind in KINDS}
+TABLES = ("cdrs", "monitors", "voicemessages", "sms", "faxes")
+
+
+def retained(place: Place) -> dict[str, list[int]]:
+    """What retention leaves, and a walk brings: ids by table, files by number, webhooks by leg."""
+    with place.product(**SHORT) as product:
+        for _ in range(2):
+            keeper_of(product).run()
+            place.sync(product)
+        with product.parts.mirror.read() as connection:
+            left = {
+                table: [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id")]
+                for table in TABLES
+            }
+            texts = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
+            left["texts"] = [row[0] for row in texts]
+            left["calls"] = [row[0] for row in connection.execute("SELECT id FROM _calls ORDER BY id")]
+        left["files"] = sorted(int(path.stem) for path in place.files(product).values() if path.exists())
+        left["webhooks"] = [row.seq for row in product.parts.inbox.after(0, 100)]
+    return left
+
+
+def keeper_of(product: Product) -> Keeper:
+    return product._keeper
+
+
+def test_without_a_hold_all_of_it_goes(place: Place) -> None:
+    assert not any(retained(place).values())
+
+
+@pytest.mark.parametrize("what", [f"+{THEIRS}", "07700 900123"])
+def test_a_number_is_spared_with_its_calls_and_nobody_else(place: Place, what: str) -> None:
+    assert place.hold(what, "--reason", "claim 17").exit_code == 0
+    assert retained(place) == {
+        "cdrs": [1, 2], "monitors": [11, 12], "voicemessages": [21], "sms": [41], "faxes": [51],
+        "texts": [11, 12], "calls": [LEG], "files": [11, 12, 21, 51], "webhooks": [1, 2, 3, 7, 8, 9, 10],
+    }  # fmt: skip
+
+
+def test_a_call_is_spared_alone(place: Place) -> None:
+    assert place.hold(str(OTHER_LEG), "--reason", "claim 18").exit_code == 0
+    left = retained(place)
+    assert {name: found for name, found in left.items() if found} == {
+        "cdrs": [3], "monitors": [13], "texts": [13], "calls": [OTHER_LEG], "files": [13],
+        "webhooks": [4, 5, 6],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("what", [f"+{THEIRS}", str(LEG)])
+def test_erasing_is_refused_until_it_is_released(place: Place, what: str) -> None:
+    place.hold(what, "--reason", "claim 17")
+    before = place.bytes_with(THEIRS, "Ann Example")
+    for arguments in ((), ("--yes",)):
+        refused = place.erase(f"+{THEIRS}", *arguments)
+        assert (refused.exit_code, "under legal hold" in refused.stderr) == (1, True)
+    assert place.bytes_with(THEIRS, "Ann Example") == before
+    assert place.hold(what, "--release").exit_code == 0
+    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
+    assert place.bytes_with(THEIRS, "Ann Example") == {}
+
+
+def test_they_are_listed_and_audited_and_set_once(place: Place) -> None:
+    place.hold(f"+{OTHER}", "--reason", "claim 17")
+    again = place.hold(f"+{OTHER}", "--reason", "claim 17")
+    assert (again.exit_code, "already" in again.stderr) == (1, True)
+    listed = place.hold("--list").stdout.splitlines()
+    assert listed[1].split()[:2] == [f"+{OTHER}", "number"]
+    assert listed[1].endswith("claim 17")
+    place.hold(f"+{OTHER}", "--release")
+    assert len(place.hold("--list").stdout.splitlines()) == 1
+    with place.product() as product:
+        told = [(entry.what, entry.about) for entry in audit.newest(product.parts.house)[:2]]
+    assert told == [
+        ("legal hold released", f"number +{OTHER}"),
+        ("legal hold set", f"number +{OTHER}: claim 17"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [((OURS, "--reason", "no such call"), 1), ((f"+{OTHER}", "--release"), 1), ((f"+{OTHER}",), 2), ((), 2)],
+)
+def test_what_makes_no_sense_is_refused(place: Place, arguments: tuple[str, ...], status: int) -> None:
+    assert place.hold(*arguments).exit_code == status
+
+
+def test_system_shows_them_to_administrators(tmp_path) -> None:
+    with running(tmp_path / "data") as site:
+        holds.add(site.house, "number", f"+{THEIRS}", "claim <17>", "command line")
+        site.house.write(lambda tx: erasures.begin(tx, stamp(1), "command line", [b"x"], [12]))
+        shown = site.client("admin").get("/system").text
+        assert f"+{THEIRS}" in shown
+        assert "claim &lt;17&gt;" in shown
+        assert "but not all of it" in shown
+        assert f"+{THEIRS}" not in site.client("viewer").get("/system").text
