@@ -149,6 +149,7 @@ def test_an_old_sqlite_is_warned_of(doctor, monkeypatch, version, level):
     lines, status = doctor()
     assert status == 0
     assert lines["SQLite"][0] == level
+    assert f"version {sqlite3.sqlite_version}" in lines["SQLite"][1]
 
 
 def test_wrong_settings_are_all_told_with_exit_2(doctor, tmp_path):

@@ -1,0 +1,50 @@
+"""A number is found in any text however it is written, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.mirror.erased import without
+from integration.mirror.spellings import finder, pattern
+
+UK, US = "+447700900123", "+12025550143"
+OURS = finder([UK, US])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "+447700900123", "00447700900123", "447700900123", "07700900123", "7700900123", "+44 7700 900123",
+        "+44 (0) 7700-900-123", "(07700) 900 123", "011447700900123", "12025550143", "(202) 555-0143",
+        "202.555.0143", "tel:+447700900123;ext=1", "442079460002 447700900123", "447700900123-20260301120000",
+        "mine is 0 77 00 90 01 23, ring me",
+    ],
+)  # fmt: skip
+def test_every_spelling_is_found(text: str) -> None:
+    assert [e164 for _, _, e164 in OURS.find(text)] == [US if "0143" in text else UK]
+    assert pattern(UK).search(text.encode()) or pattern(US).search(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["447700900124", "4477009001234", "17700900123", "9447700900123", "447700 and 900123", "", "123",
+     "2026-03-01 12:00:00", "900123"],
+)  # fmt: skip
+def test_nothing_else_is(text: str) -> None:
+    assert not OURS.names(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("ring 07700 900123 or +447700900123!", "ring erased or erased!"),
+        (
+            '{"a":"Ann <7700900123>","b":[447700900123,"x"],"n":1.50}',
+            '{"a":"erased","b":[null,"x"],"n":1.50}',
+        ),
+        ('{"\\u0034\\u0034 7700 900123": {"live_id": 7700900123}}', '{"erased":{"live_id":7700900123}}'),
+        ('{"unfinished": "07700900123', '{"unfinished": "erased'),
+    ],
+)
+def test_it_is_taken_out_and_json_stays_json(text: str, left: str) -> None:
+    assert without(text, OURS) == left
