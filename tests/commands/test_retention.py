@@ -134,7 +134,9 @@ def test_nothing_goes_without_a_limit(keeping):
     assert not keeping().keeper.wanted
 
 
-def test_whole_days_are_kept(keeping):
+def test_whole_days_are_kept(keeping, monkeypatch):
+    present = clock.unix()
+    monkeypatch.setattr(clock, "unix", lambda: present)
     kept = keeping(sms_days=1)
     midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     kept.put("sms", 1, 0, created_at=clock.stamp(midnight - timedelta(days=1)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from datetime import timedelta
 from html import unescape
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
@@ -168,7 +170,7 @@ def test_only_who_supervises_and_may_export_has_schedules(site: Site, client: Cl
 def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) -> None:
     client.post(NEW, **FORM)
     (one,) = schedules(site)
-    day = clock.stamp(clock.unix() - 86400)[:10]
+    day = str(clock.now().astimezone(ZoneInfo("Europe/London")).date() - timedelta(days=1))
     site.house.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
 
     def attempt(state: str, result: str, rows: int | None) -> Attempt:

@@ -49,11 +49,12 @@ def state_of(site, number: int) -> str:
 
 
 def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(site, client):
-    site.event("call.ringing", 41, ago(5), state="RINGING")
+    at = ago(5)
+    site.event("call.ringing", 41, at, state="RINGING")
     page = client.get("/").text
     row = page[page.index('id="call-41"') :]
     assert 'data-group="ringing"' in row[:400]
-    assert f'data-since="{int(clock.parse_stamp(ago(5)).timestamp())}'[:20] in row
+    assert f'data-since="{int(clock.parse_stamp(at).timestamp())}"' in row
     assert "20 40" in row
 
 

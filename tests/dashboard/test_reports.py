@@ -38,6 +38,13 @@ def rows_of(answer) -> int:
     return int(re.sub(r"\D", "", shown[1])) if shown else 0
 
 
+@pytest.fixture(autouse=True)
+def afternoon(monkeypatch):
+    """It stays this moment: in the first minutes of a day there is nothing to report of it."""
+    now = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
+    monkeypatch.setattr(clock, "unix", now.timestamp)
+
+
 @pytest.fixture
 def busy(site):
     """Eight days of calls of every kind, also some of this very day last week."""
@@ -139,10 +146,7 @@ def test_reports_are_for_supervisors(site):
     assert site.client("supervisor").get("/reports").status_code == 200
 
 
-def test_today_is_compared_up_to_the_same_minute(site, monkeypatch):
-    now = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
-    monkeypatch.setattr(clock, "now", lambda: now)
-    monkeypatch.setattr(clock, "unix", now.timestamp)
+def test_today_is_compared_up_to_the_same_minute(site):
     for number, at in enumerate(("2026-11-20 09:00:00", "2026-11-13 14:03:59", "2026-11-13 14:04:00"), 1):
         site.call(number, at)
     client = site.client()

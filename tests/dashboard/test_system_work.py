@@ -50,7 +50,7 @@ def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client)
     def handler(arguments, progress):
         asked.append(arguments)
         progress(done=0, total=3)
-        go_on.wait(10)
+        go_on.wait(30)
         return {"applied": 2, "failed": 1}
 
     site.app.extensions[EXTENSION] = Jobs(commands={REPLAY: handler})
@@ -100,8 +100,14 @@ def test_a_backup_is_made_listed_and_audited(site, client):
     wait_for(lambda: said_by(client, "switchroom-", "3 files"), "the backup")
     (folder,) = (site.settings.storage.data_dir / "backups").iterdir()
     assert folder.name in client.get("/system").text
-    newest = audit.newest(site.house)[0]
-    assert (newest.what, newest.result) == ("backup", "done")
+
+    def newest() -> tuple[str, str]:
+        entry = audit.newest(site.house)[0]
+        return entry.what, entry.result
+
+    # The page tells of it as soon as it is there.
+    wait_for(lambda: newest() != ("backup", "begun"), "the audit of the backup's end")
+    assert newest() == ("backup", "done")
 
 
 def test_a_backup_that_was_damaged_says_so_in_the_list(site, client):
