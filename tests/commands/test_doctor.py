@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from integration.cli.doctor import command
 from integration.processes import lock
-from tests.harness import free_port
+from tests.harness import NOWHERE
 
 Answer = tuple[int, object]
 
@@ -161,7 +161,7 @@ def test_wrong_settings_are_all_told_with_exit_2(doctor, tmp_path):
 
 
 def test_a_platform_that_is_away(doctor):
-    lines, status = doctor(platform__base_url=f"http://127.0.0.1:{free_port()}/v1.2")
+    lines, status = doctor(platform__base_url=NOWHERE)
     assert status == 1
     assert lines["platform"][0] == "fail"
     assert "connection" in lines["platform"][1]
@@ -258,7 +258,7 @@ class TestPublicAddress:
         assert self.line(doctor, server__public_url="")[0] == "warn"
 
     def test_nothing_listens(self, doctor):
-        url = f"https://127.0.0.1:{free_port()}"
+        url = "https://127.0.0.1:9"
         assert self.line(doctor, server__public_url=url) == (
             "fail",
             f"{url}: nothing listens there; check DNS, firewall and proxy",

@@ -13,7 +13,7 @@ def test_a_backup_beside_a_busy_serve_starts_elsewhere_with_every_earlier_acknow
     whole, tmp_path, monkeypatch
 ):
     product, simulator = whole.product, whole.simulator
-    wait_for(lambda: list((product.data_dir / "recordings").rglob("*.mp3")), "a recording", 30)
+    wait_for(lambda: list((product.data_dir / "recordings").rglob("*.mp3")), "a recording")
     acknowledged: list[str] = []
     stop = threading.Event()
 

@@ -59,7 +59,7 @@ class Desk:
             found = self.client.get(where, headers=headers).json
             return found if found["state"] == state else None
 
-        return cast(dict[str, Any], wait_for(told, state, 10))
+        return cast(dict[str, Any], wait_for(told, state))
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ def test_one_that_hangs_blocks_no_other(room: Room, time: Clock, server: Server)
     let_go = threading.Event()
 
     def hang(asked: Any, reply: Any) -> None:
-        let_go.wait(10)
+        let_go.wait(60)
         reply.content(b"", "text/plain", 500)
 
     server.routes["*"] = hang

@@ -41,8 +41,10 @@ class StandIn:
             start("200 OK", [("Content-Type", "text/event-stream")])
             return self.stream()
         if environ["PATH_INFO"] == "/hang":
+            (self.folder / "asked").touch()
             threading.Event().wait(60)
         if environ["PATH_INFO"] == "/slow":
+            (self.folder / "asked").touch()
             self.closing.wait(60)
             threading.Event().wait(0.5)
         start("200 OK", [("Content-Type", "text/plain")])

@@ -80,10 +80,10 @@ def test_idle_and_half_sent_connections_do_not_delay_a_stop(server: Running) -> 
     assert not waited(server)
 
 
-def test_a_request_under_way_gets_its_answer_before_the_end(server: Running) -> None:
+def test_a_request_under_way_gets_its_answer_before_the_end(server: Running, tmp_path: Path) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as slow:
         slow.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        get(server.port)
+        wait_for((tmp_path / "data" / "asked").exists, "the request")
         server.signal(signal.SIGTERM)
         assert b"200 OK" in slow.recv(4096)
     assert server.ended() == 0
@@ -92,7 +92,7 @@ def test_a_request_under_way_gets_its_answer_before_the_end(server: Running) -> 
 def test_it_stops_within_ten_seconds_though_a_request_hangs(server: Running, tmp_path: Path) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as hanging:
         hanging.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        get(server.port)
+        wait_for((tmp_path / "data" / "asked").exists, "the request")
         server.signal(signal.SIGTERM)
         assert server.ended() == 0
     assert waited(server)

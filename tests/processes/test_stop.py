@@ -27,13 +27,13 @@ def test_it_tells_that_it_lives_what_is_asked_and_that_nobody_holds_the_other_en
     monkeypatch.setattr(stop, "TICK_MILLISECONDS", 5)
     alive, asked, orphaned = threading.Event(), threading.Event(), threading.Event()
     thread = stop.watch(pipe[0], asked.set, orphaned.set, alive.set)
-    assert alive.wait(5)
+    assert alive.wait(30)
     assert not asked.is_set()
     os.write(pipe[1], b"x")
-    assert asked.wait(5)
+    assert asked.wait(30)
     alive.clear()
-    assert alive.wait(5), "it watches on while the worker stops"
+    assert alive.wait(30), "it watches on while the worker stops"
     assert not orphaned.is_set()
     os.close(pipe[1])
-    assert orphaned.wait(5)
-    thread.join(5)
+    assert orphaned.wait(30)
+    thread.join(30)
