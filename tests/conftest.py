@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
 import ssl
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +19,9 @@ import trustme
 from hypothesis import HealthCheck
 from playwright.sync_api import expect
 
+from integration.sync.plan import walked
 from tests import sparing
-from tests.harness import Product, Simulator
+from tests.harness import Product, Simulator, wait_for
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 """Debian's: the shell draws the same pages for a third of the time."""
@@ -120,6 +123,8 @@ def whole(tmp_path_factory, certificates):
             sync__max_requests_per_minute="60000",
         )
         simulator.control("POST", "webhook", {"url": product.url + product.webhook_path})
+        mirror = product.data_dir / "mirror.db"
+        wait_for(lambda: _is_filled(mirror), "all that the platform has", 120)
         added = product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
         assert added.returncode == 0, added.stderr
         yield Whole(simulator, product, certificates / "ca.pem")
@@ -127,6 +132,16 @@ def whole(tmp_path_factory, certificates):
         if product is not None:
             product.stop()
         simulator.stop()
+
+
+def _is_filled(mirror: Path) -> bool:
+    """Whether every collection was read, and all calls of history are put together."""
+    with closing(sqlite3.connect(f"{mirror.as_uri()}?mode=ro", uri=True)) as connection:
+        complete = {
+            row[0] for row in connection.execute("SELECT collection FROM _walks WHERE complete_at > ''")
+        }
+        waiting = connection.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone()
+    return waiting is None and complete >= {policy.collection for policy in walked()}
 
 
 @pytest.fixture(scope="session")

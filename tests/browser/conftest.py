@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 from tests.dashboard.site import Site, running
-from tests.harness import NOWHERE
+from tests.harness import NOWHERE, wait_for
 
 
 @pytest.fixture
@@ -41,3 +44,19 @@ def watch(page, problems: list[str]) -> None:
 
 def log_in(site: Site, context, role: str = "admin") -> None:
     context.add_cookies([{"name": "session", "value": site.token(role), "url": site.url}])
+
+
+def go_by_keys(page, key: str, path: str) -> None:
+    """`g` and `key`, which belong together for a second: pressed again where more lay between them."""
+
+    def there() -> bool:
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        try:
+            expect(page).to_have_url(re.compile(f"{path}$"), timeout=5000)
+        except AssertionError:
+            return False
+        return True
+
+    wait_for(there, path)
+    page.wait_for_load_state("load")

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import go_by_keys
 from tests.browser.test_accessible import full
 from tests.harness import wait_for
 
@@ -44,9 +45,7 @@ def test_a_caller_is_taken_noted_and_done_by_keyboard_alone(browse, full, page):
     browse("/")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.keyboard.press("g")
-    page.keyboard.press("m")
-    expect(page).to_have_url(re.compile("/missed$"))
+    go_by_keys(page, "m", "/missed")
     rows = page.locator("tr.row")
     before = rows.count()
     choose_first(page)
@@ -74,6 +73,7 @@ def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page
     expect(page.locator("#drawer h2")).to_be_visible()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/calls/\d+$"))
+    page.wait_for_load_state("load")
     tab_to(page, "New label")
     page.keyboard.type("Order")
     page.keyboard.press("Enter")
