@@ -149,7 +149,7 @@ class Worker:
     def _stop_product(self) -> None:
         with self._finishing:
             if self.leftover is not None:
-                self.leftover.stop()
+                self.leftover.stopping.set()
             if self.channel is not None:
                 self.channel.close(1.0)
             if self.product is not None:
@@ -158,6 +158,9 @@ class Worker:
                     self.product.health.stop()
                 except Exception:
                     log.exception("the product did not stop cleanly")
+            if self.leftover is not None:
+                # Waited for last: a request of it that hangs is cut by the product's end.
+                self.leftover.stop()
 
     def _on_orphaned(self) -> None:
         log.critical("the supervisor is gone; ending")

@@ -100,6 +100,7 @@ def prove_collection(parts: Parts, policy: Policy, progress: Progress, *, every_
             # says, proves more than counting.
             walk(parts, policy, tally)
     except PlatformError as error:
+        tally.check()
         proof.error, proof.off = str(error), is_off(error)
         note_failure(parts, policy, error)
     proof.came = tally.inserted

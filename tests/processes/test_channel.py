@@ -9,7 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -28,6 +29,7 @@ from integration.processes.channel import (
 )
 from integration.processes.commands import carry_out_with
 from integration.processes.leftover import Leftover
+from integration.worker import Worker
 from tests.processes.conftest import Running, wait_for
 from tests.processes.standin import StandIn, settings_for
 
@@ -269,6 +271,28 @@ def test_what_a_serve_can_not_finish_before_its_own_end_is_left_to_the_next(
     (tmp_path / "gate").touch()
     assert serve.finish("count", kept["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
     assert not (tmp_path / leftover.FILE).exists()
+
+
+def test_work_left_that_hangs_is_cut_by_the_products_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftover, "COURTESY_SECONDS", 0)
+    begun, cut = threading.Event(), threading.Event()
+
+    def hangs(_arguments: object, _progress: object) -> dict[str, Any]:
+        begun.set()
+        if cut.wait(10):
+            raise Unfinished({"from": 7})
+        return {}
+
+    leftover.keep(tmp_path, "count", {})
+    worker = Worker(settings_for(tmp_path), "", -1, -1)
+    worker.leftover = Leftover(tmp_path, {"count": hangs}, Health())
+    worker.product = cast(Any, SimpleNamespace(stop=cut.set, health=Health()))
+    worker.leftover.start()
+    assert begun.wait(60)
+    worker._stop_product()
+    assert json.loads((tmp_path / leftover.FILE).read_text())["arguments"] == {"from": 7}
 
 
 def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:

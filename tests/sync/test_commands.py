@@ -43,6 +43,21 @@ def test_a_first_pass_brings_everything_and_its_files(rig, sync):
     assert {"collection": "cdrs", "done": cdrs["rows"], "total": cdrs["rows"]} in told.facts
 
 
+def test_a_request_that_is_cut_since_the_process_ends_is_left_for_its_successor(rig, sync):
+    class Ending(Told):
+        def __call__(self, **facts):
+            super().__call__(**facts)
+            if len(self.facts) == 1:
+                self.ends_after = 1
+                rig.platform.close()
+
+    told = Ending(2)
+    with pytest.raises(Unfinished) as caught:
+        sync(told, resources=["cdrs"], full=True)
+    assert caught.value.arguments["resources"] == ["cdrs"]
+    assert (rig.state("cdrs").failures, rig.state("cdrs").last_error) == (0, None)
+
+
 def test_a_second_pass_reads_only_what_is_new_unless_all_is_asked_for(rig, sync):
     sync(files=False)
     made = rig.play("plain_answered")
