@@ -250,9 +250,16 @@ class Database:
     def _do_aside(self, jobs: list[_Job]) -> None:
         for job in jobs:
             try:
-                job.future.set_result(job.item(self._writer))
+                result = job.item(self._writer)
             except sqlite3.Error as error:
-                job.future.set_exception(translate(error, self.path))
+                failure = translate(error, self.path)
+                if isinstance(failure, StorageBroken):
+                    self._break(error)
+                job.future.set_exception(failure)
+            except BaseException as problem:  # noqa: BLE001 – its own, and no reason to end the writer
+                job.future.set_exception(problem)
+            else:
+                job.future.set_result(result)
 
     def _commit(self, jobs: list[_Job]) -> None:
         """Run `jobs` in one transaction and answer each after COMMIT."""

@@ -270,6 +270,31 @@ def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, monkey
     failing.close()
 
 
+def test_what_runs_aside_and_fails_harms_nobody_else_unless_the_disk_did(tmp_path):
+    heard: list[BaseException] = []
+    db = Database(tmp_path / "test.db", prepare=prepare, on_broken=heard.append)
+
+    def disk_fails(_connection):
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+    try:
+        with pytest.raises(ZeroDivisionError):
+            db.aside(lambda connection: 1 // 0)
+        with pytest.raises(StorageError, match="nowhere"):
+            db.aside(lambda connection: connection.execute("DROP TABLE nowhere"))
+        db.write(add("kept"))
+        assert heard == []
+        with pytest.raises(StorageBroken, match="disk I/O"):
+            db.aside(disk_fails)
+        with pytest.raises(StorageBroken):
+            db.write(add("never again on this handle"))
+        assert len(heard) == 1
+    finally:
+        db.close()
+
+
 def test_a_folder_that_is_not_there_gives_one_clear_line(tmp_path):
     with pytest.raises(StorageError, match="can't be opened"):
         Database(tmp_path / "nowhere" / "x.db", prepare=prepare)
