@@ -48,9 +48,9 @@ MISSED_SCRIPTS = frozenset({"plain_missed", "ring_group_missed", "queue_abandone
 
 def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     """Fill `world` with about `cdrs` CDRs (a little more than fewer) and what belongs to them."""
-    days = max(2, math.ceil(cdrs / _CDRS_PER_DAY)) if cdrs else 0
-    if not days:
+    if not cdrs:
         return
+    days = _days(world, cdrs)
     rng = random.Random(f"history {world.seed}")
     player = Player(world, history=True)
     ends: list[tuple[float, int, Plan]] = []
@@ -80,6 +80,16 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     _messages(world, player, rng, days, round(cdrs / 25))
     _papers_and_chats(world, days)
     notes.seed(world)
+
+
+def _days(world: World, cdrs: int) -> int:
+    """How many days before the last yield so many CDRs: behind a Monday's morning lies a weekend."""
+    days, expected = 0, 0.0
+    while days < max(2, math.ceil(cdrs / _CDRS_PER_DAY)) or expected < cdrs:
+        days += 1
+        weekday = datetime.fromtimestamp(world.start - days * DAY, UTC).weekday()
+        expected += _CDRS_PER_DAY * 7 / sum(_WEEK) * _WEEK[weekday]
+    return days
 
 
 def _starts(world: World, rng: random.Random, days: int) -> list[tuple[float, int, str, Wish]]:
