@@ -26,6 +26,18 @@ from integration.sync.parts import Gear
 from integration.sync.plan import PLAN
 from integration.transaction import Transaction
 
+BEGIN = 1795014000.0
+"""2026-11-18 15:00:00 UTC, a Wednesday."""
+
+
+@pytest.fixture(autouse=True)
+def wednesday(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins at BEGIN: on a Monday morning the simulator has few calls behind it, and no day ends
+    in the middle."""
+    unix = clock.unix
+    ahead = BEGIN - unix()
+    monkeypatch.setattr(clock, "unix", lambda: unix() + ahead)
+
 
 class Rig:
     """A simulator over real HTTP, and a mirror that is kept true to it."""
