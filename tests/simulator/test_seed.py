@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_a_call_back_list_made_from_history_has_some_open_items(full):
     calls: dict[int, list[dict]] = {}
     for record in full.collections["cdrs"].records.values():
         calls.setdefault(record["root_live_id"], []).append(record)
-    since = datetime.fromtimestamp(START - 7 * 86400).strftime("%Y-%m-%d %H:%M:%S")
+    since = datetime.fromtimestamp(START - 7 * 86400, UTC).strftime("%Y-%m-%d %H:%M:%S")
     waiting = set()
     for legs in sorted(calls.values(), key=lambda legs: min(leg["calldate"] for leg in legs)):
         talked = [leg for leg in legs if leg["disposition"] in ("CONNECTED", "ON_HOLD") and leg["user_id"]]
