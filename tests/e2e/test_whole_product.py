@@ -26,10 +26,14 @@ def where(live_id):
 def test_a_call_is_seen_in_the_browser_while_it_happens_and_when_it_is_over(whole, logged_in):
     page = logged_in
     page.goto(whole.product.url + "/live")
-    made = whole.script("plain_answered", talk_seconds=3, ring_seconds=1)
+    # It talks until it has been seen, however long a page takes.
+    made = whole.script("plain_answered", talk_seconds=600, ring_seconds=1, hold=False)
     root = made["root_call_id"]
     row = page.locator(f"[data-call='{root}']")
     expect(row).to_contain_text("Talking", timeout=30_000)
+    token = {"X-Auth-Token": whole.simulator.api_key}
+    hung_up = whole.simulator.client.ask("DELETE", f"{whole.simulator.base}/calls/{root}", headers=token)
+    assert hung_up[0] == 204
     wait_for(
         lambda: rows(
             whole.product.data_dir / "mirror.db",
