@@ -114,7 +114,7 @@ def _note(
         if status == 202:
             house.mirror.write(lambda tx: accepted.note(tx, target.collection, keys, asked_at))
         else:
-            house.mirror.write(lambda tx: records.mark_missing(tx, target, keys, asked_at))
+            house.mirror.write(lambda tx: records.mark_missing(tx, target, keys, clock.stamp()))
     elif isinstance(body, list):
         for entry in body:
             again = house.platform.item(f"/{target.collection}/{entry['id']}", who=PEOPLE)

@@ -66,9 +66,9 @@ def _note(house: House, entry: Accepted, left: list[int]) -> None:
     def work(tx: Transaction) -> None:
         if entry.keys is not None:
             gone = [key for key in entry.keys if key not in left]
-            records.mark_missing(tx, target, gone, entry.asked_at)
+            records.mark_missing(tx, target, gone, clock.stamp())
         elif not left:
-            records.mark_all_missing(tx, target, entry.asked_at)
+            records.mark_all_missing(tx, target, clock.stamp())
         if left:
             accepted.later(tx, entry, None if entry.keys is None else left)
         else:

@@ -246,11 +246,11 @@ def _note_deleted(asked: Asked, target: Resource, said: Answer, asked_at: str) -
         if said.status == 202:
             accepted.note(tx, target.collection, keys, asked_at)
         elif keys is None:
-            records.mark_all_missing(tx, target, asked_at)
+            records.mark_all_missing(tx, target, clock.stamp())
         elif target.table == "calls":
             delete_rows(tx, target, keys)
         else:
-            records.mark_missing(tx, target, keys, asked_at)
+            records.mark_missing(tx, target, keys, clock.stamp())
 
     asked.house.mirror.write(work)
     if said.status == 202:

@@ -23,12 +23,11 @@ GAPS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """`keys` None: the whole collection. `asked_at` UTC text."""
+    """`keys` None: the whole collection."""
 
     id: int
     collection: str
     keys: list[int] | None
-    asked_at: str
     tries: int
 
 
@@ -41,9 +40,9 @@ def note(tx: Transaction, collection: str, keys: Sequence[int] | None, asked_at:
 
 def due(connection: sqlite3.Connection, now: float) -> list[Accepted]:
     rows = connection.execute(
-        "SELECT id, collection, keys, asked_at, tries FROM _accepted WHERE due_at <= ? ORDER BY id", (now,)
+        "SELECT id, collection, keys, tries FROM _accepted WHERE due_at <= ? ORDER BY id", (now,)
     )
-    return [Accepted(row[0], row[1], json.loads(row[2]) if row[2] else None, row[3], row[4]) for row in rows]
+    return [Accepted(row[0], row[1], json.loads(row[2]) if row[2] else None, row[3]) for row in rows]
 
 
 def done(tx: Transaction, entry: Accepted) -> None:

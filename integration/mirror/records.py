@@ -85,7 +85,8 @@ def newest(connection: sqlite3.Connection, resource: Resource) -> dict[str, Any]
 
 
 def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], at: str) -> None:
-    """What the platform deleted at our request: hidden from the facade, kept in the table."""
+    """What the platform had deleted at our request by `at` (UTC text): hidden from the facade, kept in the
+    table. A page that was asked for by then may list it still, and does not bring it back."""
     tx.execute(
         f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL'
         f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',

@@ -1,7 +1,8 @@
 """The one door for rows of collection tables, whatever their source.
 
-Older loses: a record asked for before the row was last seen changes nothing. What else depends on a row
-(calls on CDRs, threads on SMS) is brought up to date by the database's hooks, in the same transaction.
+Older loses: a record asked for before the row was last seen, or by the second in which it was found gone,
+changes nothing. What else depends on a row (calls on CDRs, threads on SMS) is brought up to date by the
+database's hooks, in the same transaction.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def _upsert_chunk(
     same: list[Key] = []
     for key, document in keyed.items():
         before = stored.get(key)
-        if before is not None and before[1] > asked_at:
+        if before is not None and (before[1] > asked_at or (before[2] or "") >= asked_at):
             outcome.outdated += 1
         elif before is not None and before[0] == document.text and before[2] is None:
             same.append(key)

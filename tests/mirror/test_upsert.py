@@ -11,6 +11,7 @@ import pytest
 from integration.catalogue import RESOURCES, resource
 from integration.documents import Document, read_item, read_page
 from integration.errors import NewerDatabase
+from integration.mirror import records
 from integration.mirror.schema import open_mirror
 from integration.mirror.upsert import delete_rows, put_item, replace_all, upsert
 
@@ -114,6 +115,16 @@ def test_a_record_seen_again_is_no_longer_missing(mirror):
     mirror.write(lambda tx: tx.execute("UPDATE contacts SET _missing_since = ?", (EARLY,)))
     store(mirror, "contacts", document(id=1), asked_at=LATE)
     assert row(mirror, "contacts", 1)["_missing_since"] is None
+
+
+@pytest.mark.parametrize("asked_at", [EARLY, LATE])
+def test_a_page_that_was_on_its_way_does_not_bring_back_what_was_deleted_meanwhile(mirror, asked_at):
+    """Stamps have whole seconds: a page of the same second may have been asked for before."""
+    store(mirror, "contacts", document(id=1, first_name="a"))
+    mirror.write(lambda tx: records.mark_missing(tx, resource("contacts"), [1], LATE))
+    for name in ("a", "changed"):
+        assert store(mirror, "contacts", document(id=1, first_name=name), asked_at=asked_at).outdated == 1
+    assert row(mirror, "contacts", 1)["_missing_since"] == LATE
 
 
 @pytest.mark.parametrize("key", [None, "", "abc", 1.5, True, [1], {"a": 1}, "007", 2**63, -(2**70)])
