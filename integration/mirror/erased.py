@@ -14,6 +14,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from integration import clock, documents
@@ -174,7 +175,9 @@ class Erased:
         since = self._since | {digest: max(at, self._since.get(digest, "")) for digest in digests}
         self._since, self._lengths = since, self._lengths.union(lengths)
         if self._key is not None:
-            self._finder = Finder(self._lengths, lambda digits: since.get(self.digest(digits)))
+            # The numbers of an office repeat.
+            look_up = lru_cache(maxsize=50_000)(lambda digits: since.get(self.digest(digits)))
+            self._finder = Finder(self._lengths, look_up)
 
     def _names(self, text: str) -> bool:
         return self._finder.names(text)

@@ -15,9 +15,13 @@ T = TypeVar("T")
 ERASED = "erased"
 """What stands in the place of a number that was erased."""
 
-_BETWEEN = r"[\s().\-/\\]{0,3}"
-"""What may stand between two digits; a backslash, since JSON writes `\\/`."""
-_RUN = re.compile(rf"\+?[0-9](?:{_BETWEEN}[0-9]){{6,}}")
+_APART = 3
+"""Characters between two digits of one number, at most."""
+_BETWEEN = rf"[\s().\-/\\]{{0,{_APART}}}"
+"""What may stand there; a backslash, since JSON writes `\\/`."""
+_RUN = re.compile(r"[0-9][0-9\s().\-/\\]{5,}[0-9]")
+_PASSED_OVER = bytes({*b" \t\n\r\v\f().-/\\", *range(0x1C, 0x20), *range(0x80, 0x100)})
+"""Those in UTF-8, and more."""
 _GROUP = re.compile(r"[0-9]+")
 _SHORTEST = 7
 """Digits: fewer are an extension, a date, a part of an id."""
@@ -44,15 +48,24 @@ def pattern(e164: str) -> re.Pattern[bytes]:
 
 
 class Finder(Generic[T]):
-    """Finds numbers of which `look_up(digits)` knows something; `lengths` are those of their spellings."""
+    """Finds numbers of which `look_up(digits)` knows something; `lengths` are those of their spellings.
+    `hints`, where given, are digits of which each of them has some: most texts have none, and are done with
+    soon."""
 
-    def __init__(self, lengths: Collection[int], look_up: Callable[[str], T | None]) -> None:
+    def __init__(
+        self, lengths: Collection[int], look_up: Callable[[str], T | None], hints: Collection[str] = ()
+    ) -> None:
+        self._hints = [hint.encode() for hint in hints]
         self._lengths = frozenset(lengths)
         self._longest = max(lengths, default=0)
         self._look_up = look_up
 
     def find(self, text: str) -> Iterator[tuple[int, int, T]]:
         """Where each stands, from and to, and what is known of it."""
+        if self._hints:
+            bare = text.encode("utf-8", "surrogatepass").translate(None, _PASSED_OVER)
+            if not any(hint in bare for hint in self._hints):
+                return
         for run in _RUN.finditer(text):
             # What looks like one number may be two side by side: every row of groups may be a number.
             groups = [group.span() for group in _GROUP.finditer(text, *run.span())]
@@ -60,11 +73,12 @@ class Finder(Generic[T]):
             for first, (begin, _) in enumerate(groups):
                 if begin < after:
                     continue
-                digits = ""
+                digits, last = "", begin
                 for start, end in groups[first:]:
                     digits += text[start:end]
-                    if len(digits) > self._longest:
+                    if len(digits) > self._longest or start - last > _APART:
                         break
+                    last = end
                     if len(digits) in self._lengths and (known := self._look_up(digits)) is not None:
                         yield begin - (begin > 0 and text[begin - 1] == "+"), end, known
                         after = end
@@ -86,4 +100,5 @@ class Finder(Generic[T]):
 def finder(e164s: Collection[str]) -> Finder[str]:
     """Finds these numbers; what is known of each is its E.164 form."""
     known = {digits: e164 for e164 in e164s for digits in spellings(e164)}
-    return Finder({len(digits) for digits in known}, known.get)
+    hints = {one for one in known if not any(other != one and other in one for other in known)}
+    return Finder({len(digits) for digits in known}, known.get, hints)

@@ -115,7 +115,8 @@ class Place:
             ],
             "monitors": [
                 {"id": 11, "timestamp": at, "live_id": LEG, "caller": f"+{THEIRS}", "called": OURS,
-                 "duration": 60, "size": 5, "transcript": "This is Ann Example", "summary": "Ann's order"},
+                 "duration": 60, "size": 5, "summary": "Ann's order",
+                 "transcript": "This is Ann Example " * 2000},
                 {"id": 12, "timestamp": at, "live_id": INNER, "caller": "201", "called": "202",
                  "duration": 60, "size": 5, "transcript": "Ann Example is on the line"},
                 {"id": 13, "timestamp": at, "live_id": OTHER_LEG, "caller": OTHER, "called": OURS,

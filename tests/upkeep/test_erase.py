@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 
@@ -14,10 +16,12 @@ from integration.catalogue import resource
 from integration.documents import Document
 from integration.errors import PlatformRefused, StorageBroken
 from integration.factory import Product
-from integration.house import audit, callbacks, erasures, keys
-from integration.mirror import erasing
+from integration.house import audit, callbacks, erasures, keys, prepared_exports
+from integration.mirror import answers, below, erasing, messages
 from integration.mirror.upsert import upsert
+from integration.processes.channel import Progress
 from integration.sync import recordings
+from integration.upkeep.commands import REPLAY
 from tests.upkeep.conftest import OTHER, OURS, THEIRS, Place
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
@@ -65,7 +69,13 @@ def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
     assert place.bytes_with(*TRACES) == {}
     assert {"inbox.db", "mirror.db", "house.db"} <= place.bytes_with(*OTHERS).keys()
     assert [key for key, path in files.items() if path.exists()] == [("recording", 13)]
+    for name in ("house", "mirror", "inbox"):
+        # SQLite may be built to overwrite what it deletes; where it isn't, free pages hold it.
+        with closing(sqlite3.connect(place.data_dir / f"{name}.db")) as connection:
+            assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     with place.product() as product:
+        # Of what was taken out of an index, trigrams stay until its segments are merged.
+        assert ask(product, "SELECT count(DISTINCT segid) FROM _calls_search_idx") == [(1,)]
         assert sorted(ask(product, calls)) == sorted(before)
         assert ask(product, "SELECT party, party_e164, party_name FROM _calls ORDER BY id") == [
             ("erased", None, ""), (f"{OTHER}", f"+{OTHER}", "Bob Other"),
@@ -91,6 +101,14 @@ def test_nothing_comes_back(erased: Place) -> None:
             erased.sync(product)
             erased.receive(product)
             product._follow()
+            notes = f'[{{"text":"Ann Example, {THEIRS}"}}]'
+            for key in (1, 3):
+                product.parts.mirror.write(
+                    lambda tx, key=key, notes=notes: below.put(tx, "cdrs", key, "notes", notes, clock.stamp())
+                )
+            product.parts.mirror.write(
+                lambda tx, notes=notes: answers.keep(tx, "/x", notes.encode(), "", clock.stamp())
+            )
             for kind, number in (("recording", 11), ("recording", 12), ("voicemail", 21), ("fax", 51)):
                 with pytest.raises(PlatformRefused, match="was erased") as refused:
                     recordings.fetch_file(product.parts, kind, number)
@@ -111,6 +129,8 @@ def test_programs_and_pages_do_not_show_it(erased: Place) -> None:
             answer = client.get(f"/v1.2/{path}", headers={"Authorization": f"Basic {login}"})
             assert answer.status_code == 200, path
             assert not [trace for trace in TRACES if trace in answer.text], path
+        with product.parts.mirror.read() as connection:
+            assert [row["contact"] for row in messages.threads(connection)] == [OTHER]
 
 
 def test_what_comes_after_the_erasure_is_another_story(erased: Place) -> None:
@@ -151,6 +171,37 @@ def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monk
     assert [path.name for path in (place.data_dir / "recordings").rglob("*.mp3")] == ["13.mp3"]
     with place.product() as product, product.parts.house.read() as connection:
         assert [(one.id, one.done_at is None) for one in erasures.all_of(connection)] == [(1, False)]
+
+
+def test_prepared_exports_go(place: Place) -> None:
+    with place.product() as product:
+        made = prepared_exports.add(
+            product.parts.house, owner="person 1", who="sue@example.com", person_id=1, export="calls",
+            form="csv", args={}, only_user=None, total=3,
+        )  # fmt: skip
+        prepared_exports.begin(product.parts.house, made.id)
+        prepared_exports.done(product.parts.house, made.id, 3, 20)
+    file = place.data_dir / "prepared" / f"{made.id}.csv"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"party\n+{THEIRS}\n")
+    assert "prepared exports (removed)" in place.erase(f"+{THEIRS}", "--yes").stdout
+    assert not file.exists()
+
+
+def test_nobody_is_erased_while_on_the_line(place: Place) -> None:
+    with place.product() as product:
+        event = {
+            "id": "now",
+            "event_name": "call.ringing",
+            "event_time": clock.stamp(),
+            "call_id": 4_300_000_970,
+        }
+        told = {**event, "src": THEIRS, "dst": OURS, "destination": "in", "state": "RINGING"}
+        product.parts.inbox.receive(json.dumps(told).encode()).result(30)
+        product.commands[REPLAY]({}, Progress(lambda _: None, lambda: True))
+    refused = place.erase(f"+{THEIRS}", "--yes")
+    assert (refused.exit_code, "is going on" in refused.stderr) == (1, True)
+    assert "mirror.db" in place.bytes_with("Ann Example")
 
 
 @pytest.mark.parametrize("number", [f"+{OURS}", "201", "nobody"])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from integration.errors import PlatformRefused
 from integration.factory import Product
 from integration.house import audit, erasures, holds
+from integration.sync import deletions, recordings
+from integration.sync.plan import PLAN
 from integration.upkeep.retention import Keeper
 from tests.dashboard.site import running
 from tests.upkeep.conftest import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
@@ -28,6 +31,7 @@ def retained(place: Place) -> dict[str, list[int]]:
             }
             texts = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
             left["texts"] = [row[0] for row in texts]
+            left["told"] = [1 for _ in connection.execute("SELECT 1 FROM _sms_events")]
             left["calls"] = [row[0] for row in connection.execute("SELECT id FROM _calls ORDER BY id")]
         left["files"] = sorted(int(path.stem) for path in place.files(product).values() if path.exists())
         left["webhooks"] = [row.seq for row in product.parts.inbox.after(0, 100)]
@@ -47,7 +51,7 @@ def test_a_number_is_spared_with_its_calls_and_nobody_else(place: Place, what: s
     assert place.hold(what, "--reason", "claim 17").exit_code == 0
     assert retained(place) == {
         "cdrs": [1, 2], "monitors": [11, 12], "voicemessages": [21], "sms": [41], "faxes": [51],
-        "texts": [11, 12], "calls": [LEG], "files": [11, 12, 21, 51], "webhooks": [1, 2, 3, 7, 8, 9, 10],
+        "texts": [11, 12], "told": [1], "calls": [LEG], "files": [11, 12, 21, 51], "webhooks": [1, 2, 3, 7, 8, 9, 10],
     }  # fmt: skip
 
 
@@ -58,6 +62,17 @@ def test_a_call_is_spared_alone(place: Place) -> None:
         "cdrs": [3], "monitors": [13], "texts": [13], "calls": [OTHER_LEG], "files": [13],
         "webhooks": [4, 5, 6],
     }  # fmt: skip
+
+
+def test_what_is_held_plays_and_outlives_its_deletion_on_the_platform(place: Place) -> None:
+    place.hold(f"+{THEIRS}", "--reason", "claim 17")
+    with place.product(**SHORT) as product:
+        assert recordings.fetch_file(product.parts, "recording", 11).name == "11.mp3"
+        with pytest.raises(PlatformRefused, match="older than retention"):
+            recordings.fetch_file(product.parts, "recording", 13)
+        product.parts.mirror.write(lambda tx: deletions._delete(product.parts, tx, PLAN["sms"], [41, 42]))
+        with product.parts.mirror.read() as connection:
+            assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
 
 
 @pytest.mark.parametrize("what", [f"+{THEIRS}", str(LEG)])
