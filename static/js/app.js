@@ -7,6 +7,7 @@ import { start as act } from "./act.js";
 import { start as bell } from "./bell.js";
 
 document.addEventListener("click", async (event) => {
+  for (const box of document.querySelectorAll(".filters[open]")) if (!box.contains(event.target)) box.open = false;
   const button = event.target.closest("[data-copy], [data-action='theme']");
   if (!button) return;
   if (button.dataset.action) return window.switchTheme();

@@ -6,8 +6,21 @@ let current = null, came = null;
 
 export const shown = () => current;
 
+// What fresh content takes from whoever works by keyboard, to be given back: the focus, and the chosen row.
+export function keep(region) {
+  const at = region.contains(document.activeElement) && document.activeElement;
+  const home = at && (at.closest("tr[id]") || region).id;
+  const all = () => [...(document.getElementById(home)?.querySelectorAll("a, button, summary") || [])];
+  const nth = all().indexOf(at), chosen = region.querySelector("[aria-selected]")?.id;
+  return () => {
+    document.getElementById(chosen)?.setAttribute("aria-selected", "true");
+    if (at) (all()[nth] || region).focus({ preventScroll: true });
+  };
+}
+
+// The focus goes along, so that Tab leads to what can be done there; `unasked` is a change of what is shown.
 export async function open(id, unasked) {
-  if (!id || !drawer) return;
+  if (!id) return;
   if (!current) came = document.activeElement;
   current = String(id);
   let answer;
@@ -16,17 +29,19 @@ export async function open(id, unasked) {
   if (!answer.ok || answer.redirected) return location.assign(`/calls/${id}`);
   const html = await answer.text();
   if (unasked && busy()) return;
+  const back = keep(drawer);
   drawer.innerHTML = html;
   drawer.hidden = false;
   mark(id);
   tick();
+  if (unasked) back(); else drawer.focus({ preventScroll: true });
 }
 
 export function close() {
   current = null;
   drawer.hidden = true;
   drawer.replaceChildren();
-  if (came?.isConnected) came.focus({ preventScroll: true });
+  (document.querySelector("tr[aria-selected] [data-open]") || came)?.focus({ preventScroll: true });
 }
 
 // What somebody is about to say or confirm is not taken from under their hands.

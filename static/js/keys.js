@@ -29,9 +29,12 @@ const typing = (target) => target.closest("input:not([type=checkbox],[type=range
 function press(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "Escape") {
-    if (shown()) { close(); event.preventDefault(); }
-    else if (typing(event.target)) event.target.blur();
-    return;
+    const box = document.querySelector(":is(.filters, .noting, .sure)[open]");
+    if (box) { box.open = false; box.firstElementChild.focus(); }
+    else if (typing(event.target)) return event.target.blur();
+    else if (shown()) close();
+    else return;
+    return event.preventDefault();
   }
   if (typing(event.target) || off()) return;
   const second = Date.now() - waiting < 1200;

@@ -1,16 +1,16 @@
 // Rows as they change. One stream for all tabs of a browser: the tab that holds the lock reads it and tells the
 // others. Where streams fail (a proxy that buffers, too many open), the page asks again every few seconds.
-import { again } from "./drawer.js";
+import { again, keep } from "./drawer.js";
 import { seen } from "./act.js";
 import { ring } from "./bell.js";
-import { sync, tick } from "./timers.js";
+import { lost, sync, tick } from "./timers.js";
 
 const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload", "beat"];
 const POLL = 10_000, KEPT = 8, SILENT = 40_000;
 const list = document.getElementById("live");
 const page = document.body.dataset.page;
-const title = document.title;
-const channel = "BroadcastChannel" in window ? new BroadcastChannel("switchroom") : null;
+const title = document.title.replace(/^\(\d+\) /, "");
+const channel = new BroadcastChannel("switchroom");
 let last = document.body.dataset.change;
 let said = 0, polling = null, newer = 0, refreshing = null, reading = false;
 
@@ -71,24 +71,13 @@ function tidy() {
   tick();
 }
 
-// What a refresh takes from whoever works by keyboard, to be given back: the focus, and the chosen row.
-function keep(region) {
-  const at = region.contains(document.activeElement) && document.activeElement;
-  const home = at && (at.closest("tr[id]") || region).id;
-  const all = () => [...(document.getElementById(home)?.querySelectorAll("a, button, summary") || [])];
-  const nth = all().indexOf(at), chosen = region.querySelector("[aria-selected]")?.id;
-  return () => {
-    document.getElementById(chosen)?.setAttribute("aria-selected", "true");
-    all()[nth]?.focus({ preventScroll: true });
-  };
-}
-
 // The regions of this page, asked for again: what no single row tells (people, queues, figures, work list).
 async function refresh(whole) {
   let answer;
-  try { answer = await fetch(location.href, { headers: { Accept: "text/html" } }); } catch { return false; }
+  try { answer = await fetch(location.href, { headers: { Accept: "text/html" } }); } catch { return lost(true); }
   if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
-  if (!answer.ok) return false;
+  lost(answer.status > 501);
+  if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   sync(Number(fresh.body.dataset.now));
   const wanted = whole ? "[data-region], #live, #age" : "[data-region]";
@@ -115,12 +104,11 @@ async function refresh(whole) {
     const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
     if (other) badge.textContent = other.textContent;
   }
-  if (whole) last = fresh.body.dataset.change;
+  if (whole) { last = fresh.body.dataset.change; document.title = fresh.title; }
   // Who reads the newest message goes on seeing it: above the form, not behind it.
   if (end) scrollTo(0, document.body.scrollHeight);
   tick();
   seen();
-  return true;
 }
 
 const soon = () => { refreshing ||= setTimeout(() => { refreshing = null; refresh(false); }, 800); };
@@ -158,9 +146,11 @@ function more() {
   chip.onclick = () => location.reload();
 }
 
+const ask = () => { if (!document.hidden) refresh(true); };
+
 function poll(on) {
-  if (on && !polling) polling = setInterval(() => { if (!document.hidden) refresh(true); }, POLL);
-  if (!on && polling) { clearInterval(polling); polling = null; }
+  if (on && !polling) { ask(); polling = setInterval(ask, POLL); }
+  if (!on) { clearInterval(polling); polling = null; lost(false); }
 }
 
 // Reads the stream as long as this tab lives. A stream that broke is opened again by us, not by EventSource: with
@@ -192,10 +182,10 @@ function read() {
   setInterval(() => { if (Date.now() - heard > SILENT) { heard = Date.now(); source.onerror(); } }, 5000);
 }
 
-const tell = (message) => channel?.postMessage(message);
+const tell = (message) => channel.postMessage(message);
 
 export function start() {
-  if (channel) channel.onmessage = ({ data: { name, data, id } }) => {
+  channel.onmessage = ({ data: { name, data, id } }) => {
     if (name === "open") poll(false);
     else if (name === "poll") poll(true);
     else if (name === "hello") { if (reading) tell({ name: "at", id: last }); }
@@ -205,7 +195,7 @@ export function start() {
   // What the reader told after this page was made and before it listened is not heard again.
   tell({ name: "hello" });
   // Locks exist only on HTTPS and localhost; elsewhere each tab reads for itself.
-  if (channel && navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
+  if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
   else read();
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }

@@ -34,6 +34,16 @@ export function tick() {
   }
 }
 
+// Says how long nobody has answered: what stands on the page is from before.
+let silent = null;
+export function lost(yes) {
+  const box = document.getElementById("lost");
+  silent = yes ? silent ?? serverSeconds() : null;
+  box.hidden = !yes;
+  if (yes) box.firstElementChild.dataset.since = silent;
+  tick();
+}
+
 export function start() {
   tick();
   // On the server's whole second, so that all timers of all rows turn together.

@@ -1,8 +1,5 @@
 // Asks for itself again every few seconds, for ever; says so while nobody answers.
-import { start, sync, tick } from "./timers.js";
-
-const lost = document.getElementById("lost");
-let since = null;
+import { lost, start, sync } from "./timers.js";
 
 async function again() {
   try {
@@ -11,13 +8,8 @@ async function again() {
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     sync(Number(fresh.body.dataset.now));
     document.getElementById("wall").replaceChildren(...fresh.getElementById("wall").childNodes);
-    since = null;
-    tick();
-  } catch {
-    since ||= new Date().toTimeString().slice(0, 5);
-    lost.lastElementChild?.replaceChildren(since);
-  }
-  lost.hidden = !since;
+    lost(false);
+  } catch { lost(true); }
   setTimeout(again, 5000);
 }
 

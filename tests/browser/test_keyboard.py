@@ -80,6 +80,17 @@ def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page
     expect(page.get_by_role("button", name=re.compile("Order"))).to_be_visible()
 
 
+def test_a_change_of_the_call_leaves_the_focus_on_the_button_beside_the_list(browse, full, site, page):
+    browse("/")
+    page.locator("#call-42 a.name").press("Enter")
+    expect(page.locator("#drawer h2")).to_be_visible()
+    tab_to(page, "Open the call")
+    page.evaluate("document.querySelector('#drawer h2').before_change = true")
+    site.mirror.write(lambda tx: tx.announce("call", 42))
+    wait_for(lambda: not page.evaluate("document.querySelector('#drawer h2').before_change"), "fresh content")
+    assert page.evaluate("document.activeElement.innerText.trim()") == "Open the call"
+
+
 def test_a_refresh_leaves_focus_and_chosen_row_where_they_are(browse, full, site, page):
     browse("/missed")
     choose_first(page)

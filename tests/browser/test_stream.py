@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from integration import clock
 from integration.live import stream
 from tests.browser.conftest import watch
-from tests.harness import Product
+from tests.harness import Product, wait_for
 
 PASSWORD = "a long enough password"  # of an installation of minutes
 
@@ -56,6 +56,31 @@ def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, site, page, mo
     sql = "UPDATE _walks SET last_success_at = ?"
     site.mirror.write(lambda tx: tx.execute(sql, (clock.stamp(),)))
     expect(age).to_contain_text(re.compile(r"data from \d+ s ago"))
+
+
+def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, page, problems):
+    page.clock.install()
+    ring(site, 41)
+    browse("/")
+    expect(page).to_have_title(re.compile(r"^\(1\) Live"))  # before any event
+    expect(page.locator("#lost")).to_be_hidden()
+    page.route("**/live**", lambda route: route.abort())
+    page.route(site.url + "/", lambda route: route.abort())
+    for subscription in list(site.hub._subscriptions):
+        subscription._close()
+
+    def told() -> bool:
+        page.clock.run_for(3000)
+        return page.locator("#lost").is_visible()
+
+    wait_for(told, "the page to say that it has no connection")
+    expect(page.locator("#lost time")).to_have_text(re.compile(r"^\d:\d\d$"))
+    page.unroute("**/live**")
+    page.unroute(site.url + "/")
+    page.clock.run_for(60_000)
+    expect(page.locator("#lost")).to_be_hidden()
+    assert all("ERR_FAILED" in one for one in problems)
+    problems.clear()
 
 
 @pytest.mark.exhaustive

@@ -33,14 +33,14 @@ def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(site, page
 
     page.route("**/wall/**", lambda route: route.abort())
     page.clock.run_for(6000)
-    expect(page.get_by_text("No connection since")).to_be_visible()
+    expect(page.get_by_text("No connection for")).to_be_visible()
     expect(page.locator("#wall")).to_contain_text("Talking")  # the last figures stay
 
     page.unroute("**/wall/**")
     site.call(2, clock.stamp(), state="talking", outcome=None)
     page.clock.run_for(6000)
     expect(page.locator("dt:has-text('Talking') + dd")).to_have_text("2")
-    expect(page.get_by_text("No connection since")).to_be_hidden()
+    expect(page.get_by_text("No connection for")).to_be_hidden()
 
 
 def test_none_of_these_pages_is_wider_than_a_phone(browse, site, page):
