@@ -69,9 +69,12 @@ def index() -> str:
         else:
             total, whole = history.count_some(connection, asked)
             total = max(total, len(page.rows))
-        elsewhere = 0
-        if not total and (asked.since or asked.until):
-            elsewhere = history.count(connection, asked.without_range())
+        elsewhere = hides = 0
+        if not total:
+            unnarrowed = CallFilter(since=asked.since, until=asked.until, only_user=asked.only_user)
+            if asked.since or asked.until:
+                elsewhere = history.count(connection, asked.without_range())
+            hides = history.count(connection, unnarrowed)
         anything = total or history.count(connection, CallFilter(only_user=asked.only_user), 1)
         people, numbers = history.people(connection), history.numbers(connection)
         legs = one_call.calls_of_legs(connection, [call["id"] for call in page.rows])
@@ -102,6 +105,7 @@ def index() -> str:
         waiting=waiting if waiting is not None and waiting.within(asked.since) else None,
         more_than=None if whole else total,
         elsewhere=elsewhere,
+        hides=hides,
         anything=anything,
         people=people,
         numbers=numbers,

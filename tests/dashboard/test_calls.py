@@ -143,7 +143,9 @@ def test_the_three_kinds_of_emptiness_differ(site, client):
     page = client.get("/calls")
     assert "The range hides 1 call." in text(page)
     assert "Search everywhere" in text(page)
-    assert "No call matches the search" in text(client.get("/calls?q=nobody&range=all"))
+    nobody = text(client.get("/calls?q=nobody&range=all"))
+    assert "No call matches the search" in nobody
+    assert "It hides 1 call of this one." in nobody
 
 
 def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(site, client):
