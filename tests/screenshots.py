@@ -66,6 +66,8 @@ FOUND = {
 }
 """Pages of one record: where the first link that the selector finds leads, and what is added to it."""
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+BETWEEN = (1200, 960, 820)
+"""Widths that are measured too, without a picture."""
 BUSY = 5
 """Calls going on before a picture of the live page is worth taking."""
 READY = "tbody a.name"
@@ -148,9 +150,12 @@ def take(
                 page.goto(url + path)
                 page.wait_for_load_state("load")
                 page.screenshot(path=to / f"{name}-{scheme}-{size}.png", animations="disabled")
-                wide = page.evaluate("document.documentElement.scrollWidth")
-                if wide > width:
-                    heard.append(f"is {wide} wide")
+                for window in (width, *(BETWEEN if size == "wide" and scheme == "light" else ())):
+                    page.set_viewport_size({"width": window, "height": height})
+                    wide = page.evaluate("document.documentElement.scrollWidth")
+                    if wide > window:
+                        heard.append(f"is {wide} wide at {window}")
+                page.set_viewport_size({"width": width, "height": height})
                 complaints += [f"{name} {scheme} {size}: {what}" for what in heard]
                 heard.clear()
             context.close()

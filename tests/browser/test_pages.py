@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from integration import clock
 from integration.factory import ROOT
+from integration.house import callbacks
 from integration.inbox.interpret import SmsReceived
 from integration.mirror import messages
 from tests.browser.conftest import go_by_keys, log_in, watch
@@ -46,6 +47,12 @@ PAGES = (
 @pytest.fixture
 def some(site):
     """A little of everything."""
+    site.house.write(
+        lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
+    )
+    site.call(39, ago(600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
+    while callbacks.follow(site.house, site.mirror):
+        pass
     for number in range(1, 31):
         site.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))
     site.call(40, ago(30), state="talking", outcome=None, user_name="Ann Example", user_id=1)
@@ -55,12 +62,17 @@ def some(site):
     site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
 
 
-def test_every_page_loads_without_a_complaint_and_is_no_wider_than_a_phone(browse, some, page):
-    page.set_viewport_size({"width": 390, "height": 844})
+def test_every_page_loads_without_a_complaint_and_is_no_wider_than_its_window(browse, some, page):
     for path in PAGES:
         browse(path)
         expect(page.locator("main")).to_be_visible()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        for width in (1200, 820, 390):
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            beyond = page.locator(".cards").evaluate_all(
+                "(tables) => tables.filter((one) => one.scrollWidth > one.parentElement.clientWidth).length"
+            )
+            assert not beyond, (path, width)
         expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
 
 
@@ -246,11 +258,15 @@ def test_the_keyboard_reaches_everything(browse, some, page):
     page.keyboard.press("k")
     expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
-    expect(page.locator("#drawer h2")).to_be_visible()
+    expect(page.locator("#drawer")).to_be_focused()  # Tab leads to what can be done there
     page.keyboard.press("j")
     expect(page.locator("#drawer h2")).to_have_text("Caller 1")
     page.keyboard.press("Escape")
     expect(page.locator("#drawer")).to_be_hidden()
+    expect(page.locator("#call-1 a.name")).to_be_focused()
+    page.locator("summary", has_text="Filter").press("Enter")
+    page.keyboard.press("Escape")
+    expect(page.locator(".filters[open]")).to_have_count(0)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
