@@ -88,7 +88,7 @@ def test_click_to_call_rings_the_phone_that_was_chosen(whole, logged_in):
 def test_a_message_is_sent_from_its_thread_without_leaving_it(whole, logged_in):
     page = logged_in
     page.goto(whole.product.url + "/messages?with=447700900178")
-    page.get_by_label("Prepared message").select_option(index=1)
+    page.get_by_label("Canned response").select_option(index=1)
     expect(page.get_by_label("Message", exact=True)).not_to_have_value("")
     page.get_by_label("Message", exact=True).fill("Your keys are here.")
     page.get_by_role("button", name="Send").click()

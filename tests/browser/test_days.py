@@ -89,7 +89,7 @@ def test_an_agents_day(whole, someone):
     thread.click()
     expect(page.locator("#talk")).to_contain_text("Is my bike ready?")
     page.wait_for_load_state("load")
-    page.get_by_label("Prepared message").select_option(index=1)
+    page.get_by_label("Canned response").select_option(index=1)
     prepared = page.get_by_label("Message", exact=True).input_value()
     assert prepared
     page.get_by_role("button", name="Send").click()
