@@ -51,8 +51,19 @@ def test_a_number_is_spared_with_its_calls_and_nobody_else(place: Place, what: s
     assert place.hold(what, "--reason", "claim 17").exit_code == 0
     assert retained(place) == {
         "cdrs": [1, 2], "monitors": [11, 12], "voicemessages": [21], "sms": [41], "faxes": [51],
-        "texts": [11, 12], "told": [1], "calls": [LEG], "files": [11, 12, 21, 51], "webhooks": [1, 2, 3, 7, 8, 9, 10],
+        "texts": [11, 12], "told": [1], "calls": [LEG], "files": [11, 12, 21, 51],
+        "webhooks": [1, 2, 3, 7, 8, 9, 10],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["retention", "walk"])
+def test_what_was_said_is_spared_too(place: Place, by: str) -> None:
+    place.hold(f"+{THEIRS}", "--reason", "claim 17")
+    with place.product(retention__transcripts_days="30") as product:
+        keeper_of(product).run() if by == "retention" else place.sync(product)
+        with product.parts.mirror.read() as connection:
+            said = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
+            assert [row[0] for row in said] == [11, 12]
 
 
 def test_a_call_is_spared_alone(place: Place) -> None:
