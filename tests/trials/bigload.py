@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     cdrs = options.cdrs if options.files is None else options.files * FIFTH
     peer = Process([sys.executable, "-m", "tests.trials.peer", "--cdrs", str(cdrs)])
     try:
-        port = peer.line("port ", 60)
+        port = peer.line("port ", 240)
         with tempfile.TemporaryDirectory() as folder:
             trial = _load if options.files is None else _download
             told = trial(Path(folder), port, options, report)
@@ -64,7 +64,9 @@ def _load(folder: Path, port: str, options: argparse.Namespace, report: Report) 
     begun = time.monotonic()
     what = ("cdrs", "monitors", "--no-files")
     first = _Sync(folder, port, what)
-    wait_for(lambda: first.ended or _ask(folder, "SELECT max(leg_id) FROM _legs"), "the newest calls", 60)
+    wait_for(
+        lambda: first.ended or _ask(folder, "SELECT max(leg_id) FROM _legs"), "the newest calls", TIMEOUT
+    )
     today = time.monotonic() - begun
     _kill(first, lambda: _count(folder, "cdrs") >= options.cdrs // 3, "a third of the records", report)
     there, noted = (

@@ -50,7 +50,7 @@ def _try(folder: Path, options: argparse.Namespace, report: Report) -> str:
     try:
         for number in range(options.rounds):
             for name in DATABASES if not options.seed_bug else ("inbox.db",):
-                failed = _fail(disk, name, product, senders, 4 if options.seed_bug else 20, report)
+                failed = _fail(disk, name, product, senders, 4 if options.seed_bug else 120, report)
                 failures += failed
                 seconds = _recover(senders)
                 report.check(seconds < READY_SECONDS, f"round {number}, {name}: webhooks are stored again")
@@ -85,13 +85,13 @@ def _fail(disk: Shim, name: str, product: Product, senders: Senders, patience: f
     def failed() -> list[int]:
         return [pid for pid, succeeded, _ in disk.syncs()[before:] if not succeeded]
 
-    wait_for(lambda: failed() or _provoke(product, name), f"a failing sync of {name}", 60)
+    wait_for(lambda: failed() or _provoke(product, name), f"a failing sync of {name}", 240)
     ended = until(lambda: product.worker not in (None, worker), patience)
     report.check(ended, f"{name}: the worker whose sync failed ends, and another takes its place")
     if name == "inbox.db":
         # The fresh worker meets the same disk: still nothing may be acknowledged.
         settled = time.monotonic()
-        until(lambda: len(set(failed())) > 1, patience / 2)
+        until(lambda: len(set(failed())) > 1, min(patience, 10))
         report.check(senders.since(settled)[200] == 0, "nothing is acknowledged while the disk fails")
     report.check(
         set(senders.since(began)) <= {0, 200, 503}, f"{name}: 200, 503 or nothing, not {senders.since(began)}"
@@ -108,7 +108,7 @@ def _provoke(product: Product, name: str) -> bool:
 
 
 def _judge(data_dir: Path, disk: Shim, senders: Senders, report: Report) -> None:
-    applied = until(lambda: not unapplied(data_dir), 60)
+    applied = until(lambda: not unapplied(data_dir))
     report.check(applied, "every stored event is applied in the end")
     missing = lost(data_dir, senders.acknowledged)
     report.check(not missing, f"no acknowledged event is lost; {len(missing)} are, such as {missing[:1]}")

@@ -66,7 +66,7 @@ def _happen(
     unread = (
         "SELECT count(*) FROM _walks WHERE collection IN ('cdrs', 'sms', 'monitors') AND complete_at > ''"
     )
-    wait_for(lambda: _ask(mirror, unread) == 3, "the first walk", 180)
+    wait_for(lambda: _ask(mirror, unread) == 3, "the first walk", 600)
     simulator.control("POST", "webhook", {"url": f"{product.url}{product.webhook_path}"})
     made: list[dict[str, Any]] = []
     for number in range(options.calls):

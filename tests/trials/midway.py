@@ -180,7 +180,7 @@ def kills(options: argparse.Namespace, report: Report) -> str:
             product = _begin(simulator, data_dir)
             try:
                 for number in range(options.kills):
-                    wait_for(lambda: files.parts_left(data_dir), "a download under way", 60)
+                    wait_for(lambda: files.parts_left(data_dir), "a download under way", 240)
                     pause.wait(rng.uniform(0, 0.8))
                     killed = _kill(product, whole=number % 3 == 2)
                     halves += bool(files.parts_left(data_dir))
@@ -193,7 +193,7 @@ def kills(options: argparse.Namespace, report: Report) -> str:
                     if len(files.final(data_dir)) == len(right):
                         break
                 simulator.control("DELETE", "faults")
-                whole = until(lambda: files.final(data_dir) == right and not files.parts_left(data_dir), 120)
+                whole = until(lambda: files.final(data_dir) == right and not files.parts_left(data_dir))
                 report.check(
                     whole, f"kills: all is there and right in the end, not {files.wrong(data_dir, right)}"
                 )
@@ -219,7 +219,7 @@ def _kill(product: Product, whole: bool) -> int | None:
 
 
 def _await_another(product: Product, worker: int) -> None:
-    wait_for(lambda: product.worker not in (None, worker), "a new worker", 20)
+    wait_for(lambda: product.worker not in (None, worker), "a new worker", 60)
     product.ready()
 
 

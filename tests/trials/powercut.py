@@ -180,7 +180,7 @@ def _rolled_back(data_dir: Path, report: Report) -> str:
     try:
         senders = Senders(product.port, product.webhook_path, count=SENDERS, rest=0, name="later", most=20)
         senders.wait()
-        wait_for(lambda: not unapplied(data_dir), "every event to be applied", 60)
+        wait_for(lambda: not unapplied(data_dir), "every event to be applied", 240)
         before = told(data_dir)
     finally:
         product.kill()
@@ -193,7 +193,7 @@ def _rolled_back(data_dir: Path, report: Report) -> str:
     )
     product = Product(data_dir)
     try:
-        report.check(until(lambda: not unapplied(data_dir), 60), "the inbox is applied at the start")
+        report.check(until(lambda: not unapplied(data_dir)), "the inbox is applied at the start")
         after = told(data_dir)
         differing = [table for table in before if before[table] != after[table]]
         report.check(not differing, f"the mirror is as it was before the cut, not so in {differing}")
