@@ -93,7 +93,7 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
         timeout=30,
     ).raise_for_status()
     try:
-        wait_for(lambda: _complete(product), "every collection read", 60)
+        wait_for(lambda: _complete(product), "every collection read", 180)
         yield product, client
     finally:
         server.shutdown()

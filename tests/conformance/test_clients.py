@@ -67,7 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                 for name in ("cdrs", "monitors", "users", "queues", "sms")
             )
 
-        wait_for(read, "the mirror", 60)
+        wait_for(read, "the mirror", 180)
         yield found
 
 
@@ -271,7 +271,7 @@ class TestQueueScript:
             f"Authorization: Basic {credentials}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", site.product.port), timeout=8) as connection:
+        with socket.create_connection(("127.0.0.1", site.product.port), timeout=30) as connection:
             connection.sendall(head.encode() + body)
             got, reads = b"", 0
             while piece := connection.recv(1 << 20):
@@ -337,7 +337,7 @@ class TestConnector:
         status, body, _ = site.ask("POST", "/calls", {"to": "442079460999"}, **browser)
         assert status == 201, body
         number = body["data"]["id"]
-        wait_for(lambda: self._state(site, number, browser) == "CONNECTED", "the call to be answered", 60)
+        wait_for(lambda: self._state(site, number, browser) == "CONNECTED", "the call to be answered")
         for change in ({"action_url": f"{CRM}/7", "action_text": "Order 7"}, {"dst": "1002"}):
             assert 200 <= site.ask("PATCH", f"/calls/{number}", change, **browser)[0] < 400
         status, _, _ = site.ask("DELETE", f"/calls/{number}", **browser)

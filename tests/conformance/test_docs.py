@@ -37,7 +37,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
             answers = [product.client.ask("GET", f"/v1.2/{name}", None, token) for name in ("cdrs", "users")]
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in answers)
 
-        wait_for(complete, "the mirror", 60)
+        wait_for(complete, "the mirror", 180)
         base = f"{product.url}/v1.2/voipstudio"
         yield {**os.environ, "BASE": base, "KEY": read, "WRITE_KEY": write}
 

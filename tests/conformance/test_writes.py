@@ -63,7 +63,7 @@ def _compare_effect(twins: Twins, operation: Operation, path: str) -> None:
         return
     theirs = _rows(_direct(twins.facade), collection)
     if 202 in operation.success or collection == "/calls":
-        wait_for(lambda: _rows(twins.facade, collection) == theirs, f"{collection} followed up", 20)
+        wait_for(lambda: _rows(twins.facade, collection) == theirs, f"{collection} followed up")
     assert _rows(twins.facade, collection) == theirs
     assert theirs == _rows(twins.platform, collection)
 

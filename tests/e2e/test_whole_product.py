@@ -75,7 +75,7 @@ def test_a_recording_is_on_disk_with_the_bytes_the_platform_has(whole):
             monitor_id,
         )
 
-    (media,) = wait_for(archived, "the recording to be archived", 30)
+    (media,) = wait_for(archived, "the recording to be archived")
     kept = (whole.product.data_dir / media["path"]).read_bytes()
     status, original, _ = whole.simulator.client.ask(
         "GET",
@@ -108,6 +108,6 @@ def test_a_message_is_shown_once_though_webhook_and_record_both_tell_of_it(whole
     text = "Is the blue one back in stock?"
     whole.simulator.control("POST", "sms", {"from": "447700900123", "message": text})
     mirror = whole.product.data_dir / "mirror.db"
-    wait_for(lambda: rows(mirror, "SELECT 1 FROM sms WHERE message = ?", text), "the message's record", 30)
+    wait_for(lambda: rows(mirror, "SELECT 1 FROM sms WHERE message = ?", text), "the message's record")
     logged_in.goto(f"{whole.product.url}/messages")
     expect(logged_in.get_by_text(text)).to_have_count(1)

@@ -128,12 +128,13 @@ def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_fiction_too(f
     assert 500 <= len(rows["msdrs"]) == len(rows["mediasessions"]) <= 2000
 
 
-@pytest.mark.parametrize(("cdrs", "seconds"), [(200, 0.5), (20_000, 2.0)])
+@pytest.mark.parametrize(("cdrs", "seconds"), [(200, 0.7), (20_000, 6.0)])
 def test_it_starts_fast(cdrs, seconds):
-    """Seconds of the processor: those of the clock depend on who else is at work."""
-    before = time.process_time()
+    """Seconds of this thread on the processor, six times what it takes on a machine of today: those of the
+    clock depend on who else is at work."""
+    before = time.thread_time()
     embed.start(seed=1, cdrs=cdrs).stop()
-    assert time.process_time() - before < seconds
+    assert time.thread_time() - before < seconds
 
 
 @pytest.mark.parametrize(

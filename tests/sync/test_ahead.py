@@ -27,7 +27,7 @@ def test_one_page_is_asked_for_ahead_and_no_more():
     for page in ahead(pages()):
         taken.append(page.last)
         ready = min(len(taken) + 1, 4)
-        wait_for(lambda ready=ready: len(asked) == ready, "the next page to be asked for", 5)
+        wait_for(lambda ready=ready: len(asked) == ready, "the next page to be asked for")
     assert taken == asked == [0, 1, 2, 3]
 
 

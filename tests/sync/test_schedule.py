@@ -16,6 +16,9 @@ from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.schedule import Clockwork
 from integration.sync.walking import walk
 
+SOON = schedule.IDLE_SECONDS - 20
+"""Seconds: what comes by a nudge, and not by itself a minute later."""
+
 
 def until(condition, seconds=60.0):
     """Wait for `condition()` to hold; its last value."""
@@ -104,8 +107,8 @@ def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
     at = clock.stamp()
     rig.mirror.write(lambda tx: [lookups.want(tx, leg, at) for leg in made["leg_ids"]])
     clockwork.nudge()
-    until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")), 8)
-    until(lambda: all_files(rig), 8)
+    until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")), SOON)
+    until(lambda: all_files(rig), SOON)
 
 
 def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
@@ -120,7 +123,7 @@ def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
 
     monkeypatch.setattr(schedule.wishes, "next_at", next_at)
     clockwork.nudge()
-    until(lambda: len(runs) >= 2, 8)
+    until(lambda: len(runs) >= 2, SOON)
 
 
 def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
