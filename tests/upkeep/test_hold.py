@@ -19,11 +19,11 @@ TABLES = ("cdrs", "monitors", "voicemessages", "sms", "faxes")
 
 
 def retained(place: Place) -> dict[str, list[int]]:
-    """What retention leaves, and a walk brings: ids by table, files by number, webhooks by leg."""
+    """What retention leaves, before a walk and after it: ids by table, files by number, webhooks by leg."""
     with place.product(**SHORT) as product:
-        for _ in range(2):
-            keeper_of(product).run()
-            place.sync(product)
+        keeper_of(product).run()
+        place.sync(product)
+        keeper_of(product).run()
         with product.parts.mirror.read() as connection:
             left = {
                 table: [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id")]
