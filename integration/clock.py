@@ -7,6 +7,7 @@ Times are UTC everywhere inside. As text they are 'YYYY-MM-DD HH:MM:SS', the pla
 from __future__ import annotations
 
 import re
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -24,8 +25,15 @@ def unix() -> float:
 
 
 def monotonic() -> float:
-    """Seconds that never jump, for durations and deadlines."""
+    """Seconds that never jump, for durations and deadlines. They stand still while the machine sleeps."""
     return time.monotonic()
+
+
+def asleep() -> float:
+    """Seconds for which the machine slept since it was started; 0 where the system does not tell."""
+    if sys.platform != "linux":
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def stamp(moment: datetime | float | None = None) -> str:

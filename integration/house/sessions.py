@@ -123,14 +123,14 @@ def of_person(house: Database, person_id: int) -> list[Session]:
 
 class Steady:
     """Lets sessions live through a clock that is set: their times are set by as much. `look()` every second
-    or so sees it against the clock that never jumps."""
+    or so sees it against the clock that never jumps. What the machine slept has passed for them, too."""
 
     def __init__(self, house: Database) -> None:
         self._house = house
-        self._offset = clock.unix() - clock.monotonic()
+        self._offset = self._difference()
 
     def look(self) -> None:
-        moved = clock.unix() - clock.monotonic() - self._offset
+        moved = self._difference() - self._offset
         if abs(moved) < JUMP_SECONDS:
             return
         self._house.write(
@@ -142,6 +142,10 @@ class Steady:
             )
         )
         self._offset += moved
+
+    @staticmethod
+    def _difference() -> float:
+        return clock.unix() - clock.monotonic() - clock.asleep()
 
 
 def end(house: Database, token: str) -> None:

@@ -80,6 +80,18 @@ def test_sessions_can_be_ended_one_by_one_and_all(house: Database, ann: people.P
     assert sessions.of_person(house, ann.id) == []
 
 
+def test_a_session_does_not_outlast_a_night_that_the_machine_slept(
+    house: Database, ann: people.Person, moving: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
+    token, steady = sessions.begin(house, ann.id), sessions.Steady(house)
+    slept = clock.asleep() + sessions.IDLE
+    monkeypatch.setattr(clock, "asleep", lambda: slept)
+    moving.forward(sessions.IDLE)
+    steady.look()
+    assert sessions.find(house, token) is None
+
+
 def test_a_session_lives_through_a_clock_that_is_set(
     house: Database, ann: people.Person, moving: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
