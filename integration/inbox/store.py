@@ -1,4 +1,7 @@
-"""inbox.db: every webhook as received. Bodies never change; one commit serves all that queued up for it."""
+"""inbox.db: every webhook as received; one commit serves all that queued up for it.
+
+Bodies never change, but for a number that a person wants erased.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from integration.mirror import answers, below, erasing, messages
 from integration.mirror.upsert import upsert
 from integration.processes.channel import Progress
 from integration.sync import recordings
+from integration.upkeep import backup
 from integration.upkeep.commands import REPLAY
 from tests.upkeep.conftest import OTHER, OURS, THEIRS, Place
 
@@ -212,7 +213,12 @@ def test_what_is_no_outside_number_is_refused(place: Place, number: str) -> None
 
 
 def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: Place) -> None:
-    (place.data_dir / "backups" / "switchroom-20260301-020000").mkdir(parents=True)
+    before = backup.make(place.data_dir, place.data_dir / "backups").path
     done = place.erase(f"+{THEIRS}", "--yes")
-    assert "switchroom-20260301-020000" in done.stderr
-    assert (place.data_dir / "erasure-key").stat().st_mode & 0o077 == 0
+    assert before.name in done.stderr
+    assert not (before / "erasure-key").exists()
+    key = place.data_dir / "erasure-key"
+    assert key.stat().st_mode & 0o077 == 0
+    assert (
+        backup.make(place.data_dir, place.folder / "later").path / key.name
+    ).read_text() == key.read_text()
