@@ -14,9 +14,13 @@ STEPS = (
     b'"call.hold","state":"ON_HOLD"',
     b'"call.hangup","state":"HANGUP"',
 )
+SILENCE = 60.0
+"""Seconds without any answer after which none will come."""
+MINUTE = time.strftime("%Y-%m-%d %H:%M", time.gmtime(time.time() - 120)).encode()
+"""When calls happen: just now, so that pages are told of them."""
 BODY = (
-    b'{"id":"uk003.6a97e243%05x3.%08d","event_time":"2026-09-02 08:45:5%d","event_name":%s,"call_id":%d,'
-    b'"connected_at":null,"start_time":"2026-09-02 08:45:50","context":"LOCAL_USER","destination":"in",'
+    b'{"id":"uk003.6a97e243%05x3.%08d","event_time":"%b:5%d","event_name":%b,"call_id":%d,'
+    b'"connected_at":null,"start_time":"%b:50","context":"LOCAL_USER","destination":"in",'
     b'"duration":0,"src":"447700900%03d","src_id":"0","src_name":"Test Caller","dst":"442079460002",'
     b'"dst_id":"10002","dst_name":"Ann Example","terminated_by":null}'
 )
@@ -25,7 +29,8 @@ BODY = (
 def body(number: int) -> bytes:
     """The `number`th event: each call has five, one after another."""
     call, step = divmod(number, len(STEPS))
-    return BODY % (number % 0xFFFFF, number, step, STEPS[step], 4_278_000_000 + call, call % 1000)
+    known = (number % 0xFFFFF, number, MINUTE, step, STEPS[step], 4_278_000_000 + call, MINUTE, call % 1000)
+    return BODY % known
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,11 @@ class _Connection:
         )
 
     def answer(self) -> int | None:
-        """The status once the whole answer is here; None while it is not."""
-        self.buffer += self.socket.recv(65536)
+        """The status once the whole answer is here; None while it is not. Raises ConnectionError."""
+        received = self.socket.recv(65536)
+        if not received:
+            raise ConnectionError("a connection was closed instead of an answer")
+        self.buffer += received
         head, found, rest = self.buffer.partition(b"\r\n\r\n")
         if not found:
             return None
@@ -71,7 +79,8 @@ class _Connection:
 
 
 def run(port: int, path: str, *, requests: int, connections: int, first: int = 0) -> Load:
-    """Post `requests` different events, as many at once as there are `connections`."""
+    """Post `requests` different events, as many at once as there are `connections`. Raises OSError where one
+    is not answered."""
     selector = selectors.DefaultSelector()
     target = path.encode()
     number, done, failures = first, 0, 0
@@ -83,7 +92,10 @@ def run(port: int, path: str, *, requests: int, connections: int, first: int = 0
         connection.send(target, number)
         number += 1
     while done < requests:
-        for key, _ in selector.select(10):
+        ready = selector.select(SILENCE)
+        if not ready:
+            raise TimeoutError(f"no answer for {SILENCE} s")
+        for key, _ in ready:
             connection = key.data
             status = connection.answer()
             if status is None:

@@ -27,6 +27,8 @@
             every event comes up to 20 times, across restarts: one event, counted
     canaries
             every secret is looked for in logs, errors, pages, exports, the facade's answers, on disk
+    burst   10,000 webhooks over 500 connections while everything else goes on: stored once, pages told
+    soak    hours of work, trouble every few minutes: memory, handles and threads stay what they were
     slow    half headers, half bodies, readers that don't read: nobody else waits
     libreoffice
             exports opened by LibreOffice; needs it installed, and is no part of --short
@@ -43,6 +45,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.trials import (
     bigload,
+    burst,
     canaries,
     clocks,
     contract,
@@ -63,6 +66,7 @@ from tests.trials import (
     platform,
     powercut,
     slow,
+    soak,
     trouble,
 )
 
@@ -89,6 +93,8 @@ TRIALS = {
     "powercut": powercut.main,
     "duplicates": duplicates.main,
     "canaries": canaries.main,
+    "burst": burst.main,
+    "soak": soak.main,
     "slow": slow.main,
     "libreoffice": libreoffice.main,
 }
@@ -109,6 +115,10 @@ SHORT = (
     ("canaries", ["--pages", "10", "--formats", "csv", "--seed-bug"]),
     ("slow", ["--short", "--connections", "200", "--seconds", "2"]),
     ("slow", ["--short", "--connections", "400", "--seconds", "1", "--seed-bug"]),
+    ("burst", ["--short", "--posts", "1500", "--connections", "150"]),
+    ("burst", ["--short", "--posts", "1500", "--connections", "150", "--seed-bug"]),
+    ("soak", ["--short"]),
+    ("soak", ["--short", "--seed-bug"]),
     ("schemathesis", ["--cases", "175"]),
     ("schemathesis", ["--cases", "300", "--only", "GET /cdrs", "--seed-bug"]),
     ("token", []),

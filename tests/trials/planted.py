@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from concurrent.futures import Future
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from integration.cli import main
 from integration.database import Database
-from integration.errors import StorageError
+from integration.errors import PlatformError, StorageBusy, StorageError
 from integration.inbox import receive, store
+from integration.live.hub import Hub
 from integration.mirror import masking
 from integration.sync import room
 from integration.transaction import Transaction
@@ -83,16 +87,60 @@ def trusting() -> None:
     receive.Receiver._refusal = read_first  # type: ignore[method-assign]
 
 
+def shy() -> None:
+    """Every fiftieth webhook is refused."""
+    durable = store.Inbox.receive
+    numbers = count(1)
+
+    def receive(inbox: store.Inbox, body: bytes) -> Future[store.Acknowledgement]:
+        if next(numbers) % 50:
+            return durable(inbox, body)
+        refused: Future[store.Acknowledgement] = Future()
+        refused.set_exception(StorageBusy("too many wait"))
+        return refused
+
+    store.Inbox.receive = receive  # type: ignore[method-assign]
+
+
+def mumbling() -> None:
+    """Open pages are told every other change."""
+    whole = Hub.publish
+    Hub.publish = lambda hub, changes: whole(hub, changes[::2])  # type: ignore[method-assign]
+
+
+def leaky() -> None:
+    """Whatever goes wrong with the platform leaves a handle and a thread behind."""
+    begin = PlatformError.__init__
+    left = []
+
+    def leave(error: PlatformError, *arguments: Any, **options: Any) -> None:
+        begin(error, *arguments, **options)
+        left.append(open(os.devnull))  # noqa: SIM115
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+    PlatformError.__init__ = leave  # type: ignore[method-assign]
+
+
+def hoarding() -> None:
+    """What was stored stays in memory, too, eight times."""
+    durable = store.Inbox.receive
+    kept = []
+
+    def receive(inbox: store.Inbox, body: bytes) -> Future[store.Acknowledgement]:
+        kept.append(8 * body)
+        return durable(inbox, body)
+
+    store.Inbox.receive = receive  # type: ignore[method-assign]
+
+
 def small_disk() -> None:
     """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
     room.LEFT_FREE = 24 * 2**20
     room.GUESS = 2**18
 
 
-PLANTS = {
-    plant.__name__: plant
-    for plant in (hopeful, tenacious, careless, forgetful, unmasked, trusting, small_disk)
-}
+_BUGS = (hopeful, tenacious, careless, forgetful, unmasked, trusting, shy, mumbling, leaky, hoarding)
+PLANTS = {plant.__name__: plant for plant in (*_BUGS, small_disk)}
 
 if __name__ == "__main__":
     for name in sys.argv.pop(1).split(","):

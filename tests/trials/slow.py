@@ -111,7 +111,7 @@ def _crowd(
     options: argparse.Namespace,
     report: Report,
 ) -> str:
-    crowd = _Crowd(product.port, openings, options.connections, drip=kind != "slow readers")
+    crowd = Crowd(product.port, openings, options.connections, drip=kind != "slow readers")
     try:
         # What slow clients ask for is work at first; how long they stay must not matter.
         until(lambda: _seconds(product) < ANSWER_SECONDS, 1 if options.seed_bug else 40)
@@ -153,7 +153,7 @@ def _seconds(product: Product) -> float:
     return time.monotonic() - began
 
 
-class _Crowd:
+class Crowd:
     """Slow clients. Those that write add a byte now and then; those that should read do not."""
 
     def __init__(self, port: int, openings: list[bytes], count: int, *, drip: bool) -> None:

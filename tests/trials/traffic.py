@@ -42,7 +42,7 @@ def furnish(data_dir: Path) -> Visitor:
     return Visitor({"Cookie": f"session={token}", "Accept": "text/html"}, {"X-Auth-Token": secret})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What one request got: `status` 0 is a connection that broke. `what` is an event's id, or a path."""
 
@@ -119,7 +119,8 @@ class _Threads:
 
 
 class Senders(_Threads):
-    """Post unique events, each sender the calls of its own. `padding` bytes make an event bigger."""
+    """Post unique events, each sender the calls of its own, those of `first` and the next ones. `padding`
+    bytes make an event bigger."""
 
     def __init__(
         self,
@@ -131,11 +132,13 @@ class Senders(_Threads):
         name: str = "s",
         padding: int = 0,
         most: int | None = None,
+        first: int = 0,
     ) -> None:
         self._path = path
         self._name = name
         self._padding = padding
         self._most = most
+        self._first = first
         super().__init__(port, count, rest)
 
     @property
@@ -151,7 +154,7 @@ class Senders(_Threads):
         connection, step = None, 0
         while not self._stop.is_set() and step != self._most:
             identifier = f"{self._name}{number}-{step}"
-            body = event(identifier, number, step)
+            body = event(identifier, self._first + number, step)
             if self._padding:
                 body = body[:-1] + b', "t_pad": "' + b"x" * self._padding + b'"}'
             connection = self._ask(connection, identifier, "POST", self._path, body, {})
