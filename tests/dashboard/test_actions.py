@@ -17,7 +17,7 @@ from tests.harness import Simulator
 def simulator():
     simulator = Simulator("--seed", "5", "--cdrs", "50", "--no-traffic")
     for _ in range(2):
-        # On a Monday its history is a weekend's, in which nobody left a message.
+        # How many its history has depends on the day of the week.
         simulator.control("POST", "calls", {"script": "voicemail", "instant": True})
     yield simulator
     simulator.stop()
