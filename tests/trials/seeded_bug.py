@@ -12,8 +12,8 @@ durable = store.Inbox.receive
 
 
 def too_early(inbox: store.Inbox, body: bytes) -> Future[store.Acknowledgement]:
-    """Answers at once; the commit follows a moment later."""
-    later = threading.Timer(0.05, durable, (inbox, body))
+    """Answers at once; the commit follows a moment later, long enough for every kill to come between."""
+    later = threading.Timer(0.2, durable, (inbox, body))
     later.daemon = True
     later.start()
     answer: Future[store.Acknowledgement] = Future()

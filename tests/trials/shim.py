@@ -149,7 +149,9 @@ class Shim:
         """Every sync so far: process, whether it succeeded, the file."""
         if not self._log.exists():
             return []
-        lines = [line.split(" ", 2) for line in self._log.read_text().splitlines()]
+        # The last may still be written.
+        whole = self._log.read_text().rpartition("\n")[0]
+        lines = [line.split(" ", 2) for line in whole.splitlines()]
         return [(int(pid), result == "ok", Path(path)) for pid, result, path in lines]
 
 
