@@ -104,7 +104,7 @@ class Process:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def line(self, prefix: str, seconds: float = 60) -> str:
+    def line(self, prefix: str, seconds: float = 240) -> str:
         """The rest of the first line that begins with `prefix`, once it was printed."""
 
         def found() -> list[str]:
@@ -221,7 +221,7 @@ class Product(Process):
         super().__init__([sys.executable, *program, "serve"], environment)
         self.ready()
 
-    def ready(self, seconds: float = 60) -> None:
+    def ready(self, seconds: float = 240) -> None:
         """Wait until `/readyz` is 200."""
 
         def ok() -> bool:
