@@ -81,7 +81,8 @@ def find(
         for table, fields in LEG_FIELDS.items()
         for name in fields
         for leg in _column(connection, f"SELECT {name} FROM {table} WHERE id {_AMONG}", found.rows.get(table))
-        if isinstance(leg, int)
+        # 0 stands for no leg in records of many people.
+        if isinstance(leg, int) and leg > 0
     }
     legs.update(also.get(LEGS, ()))
     found.calls = _column(

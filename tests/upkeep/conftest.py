@@ -125,6 +125,8 @@ class Place:
             "voicemessages": [
                 {"id": 21, "origtime": at, "live_id": 0, "caller": f"00{THEIRS}", "dialled": OURS,
                  "callerid": f'"Ann Example" <{THEIRS}>', "duration": 5, "transcript": "Ann Example again"},
+                {"id": 22, "origtime": at, "live_id": 0, "parent_live_id": 0, "caller": OTHER,
+                 "dialled": OURS, "duration": 5, "transcript": "Bob Other again"},
             ],
             "sms": [
                 {"id": 41, "created_at": at, "from": THEIRS, "to": OURS, "type": "I", "user_id": 1000002,

@@ -69,7 +69,7 @@ def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
     assert (done.exit_code, "erasure 1: done" in done.stdout) == (0, True)
     assert place.bytes_with(*TRACES) == {}
     assert {"inbox.db", "mirror.db", "house.db"} <= place.bytes_with(*OTHERS).keys()
-    assert [key for key, path in files.items() if path.exists()] == [("recording", 13)]
+    assert [key for key, path in files.items() if path.exists()] == [("recording", 13), ("voicemail", 22)]
     for name in ("house", "mirror", "inbox"):
         # SQLite may be built to overwrite what it deletes; where it isn't, free pages hold it.
         with closing(sqlite3.connect(place.data_dir / f"{name}.db")) as connection:
@@ -81,6 +81,9 @@ def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
         assert ask(product, "SELECT party, party_e164, party_name FROM _calls ORDER BY id") == [
             ("erased", None, ""), (f"{OTHER}", f"+{OTHER}", "Bob Other"),
         ]  # fmt: skip
+        for table, key in (("cdrs", 3), ("monitors", 13), ("voicemessages", 22), ("sms", 42)):
+            kept = [json.loads(row[0]) for row in ask(product, f"SELECT _doc FROM {table} WHERE id = {key}")]
+            assert kept == [record for record in place.records()[table] if record["id"] == key]
         (document,) = ask(product, "SELECT _doc FROM cdrs WHERE id = 1")
         was, now = place.records()["cdrs"][0], json.loads(document[0])
         assert list(now) == list(was)
