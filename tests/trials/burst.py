@@ -32,8 +32,8 @@ ANSWER_SECONDS = 1.0
 PAGES = 5
 CDRS = 10_000_000
 """At the platform: more than is read while the trial lasts."""
-SETTLED = 10_000
-"""Records after which the calls of what is read no longer show on live pages."""
+SETTLED = 5_000
+"""Records after which the calls of what is read are no longer put together at once, and told of."""
 FIRST = 500_000_000
 """The first event, and so its call, is none of the platform's."""
 STEPS = len(load.STEPS)
