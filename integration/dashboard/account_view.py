@@ -22,7 +22,8 @@ from integration.catalogue.shapes import Resource
 from integration.dashboard import formats
 from integration.errors import QueryError
 from integration.mirror import query
-from integration.mirror.filters import Condition, kind_of
+from integration.mirror.binder import kind_of
+from integration.mirror.filters import Condition
 from integration.mirror.masking import is_secret
 from integration.mirror.query import Query
 

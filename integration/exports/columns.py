@@ -15,8 +15,8 @@ from typing import Any, Literal
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Field, Relation, Resource
 from integration.dashboard import account_words as words_of
+from integration.mirror.binder import kind_of
 from integration.mirror.dictionaries import Labels
-from integration.mirror.filters import kind_of
 from integration.mirror.masking import is_secret
 
 ExtraKind = Literal["text", "local", "duration", "number"]

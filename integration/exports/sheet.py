@@ -20,7 +20,7 @@ from integration.exports.columns import Extra, is_moment, made
 from integration.exports.presets import Preset
 from integration.exports.selection import BOOKKEEPING, MOST_COLUMNS, Reader, Selection
 from integration.mirror import browse, dictionaries, history
-from integration.mirror.filters import Binder, kind_of
+from integration.mirror.binder import Binder, kind_of
 from integration.mirror.masking import is_secret
 
 Kind = Literal[

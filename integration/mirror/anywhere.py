@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Collection
 
-from integration.mirror.filters import Binder
+from integration.mirror.binder import Binder
 from integration.mirror.masking import SECRET_NAMES
 from integration.mirror.search import wanted
 

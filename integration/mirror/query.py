@@ -15,47 +15,14 @@ import orjson
 
 from integration.catalogue.shapes import Resource
 from integration.errors import QueryError
-from integration.mirror.filters import AnyOf, Binder, Condition, parse_filter
+from integration.mirror.binder import Binder
+from integration.mirror.filters import AnyOf, Condition, parse_filter
 from integration.mirror.functions import register
 
-__all__ = ["INDEXES", "MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
+__all__ = ["MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 
 MAX_LIMIT = 5000
 """Records per page, the most and the default (specification, Limits)."""
-
-INDEXES = """
--- serves the default order, deep pages of it and the count of what is present
-CREATE INDEX IF NOT EXISTS cdrs_present ON cdrs (id) WHERE _missing_since IS NULL;
-CREATE INDEX IF NOT EXISTS monitors_present ON monitors (id) WHERE _missing_since IS NULL;
-CREATE INDEX IF NOT EXISTS sms_present ON sms (id) WHERE _missing_since IS NULL;
-CREATE INDEX IF NOT EXISTS voicemessages_present ON voicemessages (id) WHERE _missing_since IS NULL;
--- serves the total of a collection without a filter (all rows less these)
-CREATE INDEX IF NOT EXISTS cdrs_missing ON cdrs (_missing_since) WHERE _missing_since IS NOT NULL;
-CREATE INDEX IF NOT EXISTS monitors_missing ON monitors (_missing_since) WHERE _missing_since IS NOT NULL;
-CREATE INDEX IF NOT EXISTS sms_missing ON sms (_missing_since) WHERE _missing_since IS NOT NULL;
-CREATE INDEX IF NOT EXISTS voicemessages_missing ON voicemessages (_missing_since)
-    WHERE _missing_since IS NOT NULL;
--- serves time windows, sort by time and their totals (_missing_since makes the index cover the count)
-CREATE INDEX IF NOT EXISTS cdrs_calldate ON cdrs (calldate, _missing_since);
-CREATE INDEX IF NOT EXISTS monitors_timestamp ON monitors ("timestamp", _missing_since);
-CREATE INDEX IF NOT EXISTS sms_created_at ON sms (created_at, _missing_since);
-CREATE INDEX IF NOT EXISTS voicemessages_origtime ON voicemessages (origtime, _missing_since);
--- serves groups, and filters on what people ask of calls: a scan of it reads a tenth of the table
-CREATE INDEX IF NOT EXISTS cdrs_narrow ON cdrs (
-    dst, calldate, src, user_id, type, disposition, destination, context, billsec, duration, _missing_since
-) WHERE _missing_since IS NULL;
--- serves the look-up of a call's records by its live id
-CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id, _missing_since);
-CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id, _missing_since);
-CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id, _missing_since);
--- serves filter by user, keys narrowed to one user, /users/{id}/cdrs.csv
-CREATE INDEX IF NOT EXISTS cdrs_user_id ON cdrs (user_id, _missing_since);
-CREATE INDEX IF NOT EXISTS monitors_user_id ON monitors (user_id, _missing_since);
-CREATE INDEX IF NOT EXISTS sms_user_id ON sms (user_id, _missing_since);
--- serves keys narrowed to one user's voicemail
-CREATE INDEX IF NOT EXISTS voicemessages_extension_id ON voicemessages (extension_id, _missing_since);
-"""
-"""SQL script of the indexes that queries need, run by mirror/schema.py after the tables exist."""
 
 _FIELDS = re.compile(r"fields\[([^\[\]]{1,64})\]")
 _DIGITS = re.compile(r"[0-9]{1,400}")

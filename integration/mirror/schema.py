@@ -26,6 +26,7 @@ from integration.mirror import (
     coverage,
     drift,
     history,
+    indexes,
     lookups,
     media,
     messages,
@@ -71,7 +72,7 @@ OWN_TABLES = (
     accepted.TABLES,
     answers.TABLES,
     audio.TABLES,
-    query.INDEXES,
+    indexes.INDEXES,
     shortcuts.TABLES,
     summary.TABLES,
 )

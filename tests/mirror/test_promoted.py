@@ -18,7 +18,7 @@ from integration.factory import build
 from integration.house import promoted as wishes
 from integration.house.database import open_house
 from integration.mirror import promoted, query, schema
-from integration.mirror.filters import Binder
+from integration.mirror.binder import Binder
 from integration.mirror.schema import open_mirror
 from integration.mirror.upsert import replace_all, upsert
 from integration.settings import Settings
