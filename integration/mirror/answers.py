@@ -51,6 +51,14 @@ def keep(tx: Transaction, target: str, body: bytes, content_type: str, asked_at:
     )
 
 
+def forget(tx: Transaction, before: str) -> int:
+    """Remove what was asked before `before` (UTC text), but for dictionaries; returns how many. An answer may
+    list records as old as the account."""
+    return tx.execute(
+        "DELETE FROM _answers WHERE asked_at < ? AND target NOT LIKE '%/dictionaries'", (before,)
+    ).rowcount
+
+
 def find(connection: sqlite3.Connection, target: str) -> Kept | None:
     row = connection.execute(
         "SELECT body, content_type, asked_at FROM _answers WHERE target = ?", (target,)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TypeVar
 
+from integration import clock
 from integration.database import Database
 from integration.health import Health
 from integration.house import alert_log, audit, export_deliveries, journal
 from integration.inbox.store import Inbox
-from integration.mirror import expiry, media
+from integration.mirror import answers, expiry, media
 from integration.mirror.calls.store import CallStore
 from integration.mirror.expiry import Limits
 from integration.mirror.held import Held
@@ -27,6 +29,10 @@ T = TypeVar("T")
 
 NAME = "retention"
 EVERY_SECONDS = 3600.0
+
+ANSWERS_KEPT = timedelta(days=1)
+"""How long what the platform answered last stands in for it, once any record has an end: nobody knows how old
+what it lists is."""
 
 
 class Keeper:
@@ -95,6 +101,10 @@ class Keeper:
                         partial(expiry.remove_rows, keys=those, table=table, store=self._calls)
                     )
                 self._mirror.write(partial(expiry.leftovers, table=table, limit=limit, held=held))
+        if any(map(self._limits.rows, expiry.ROWS)):
+            yesterday = clock.stamp(clock.now() - ANSWERS_KEPT)
+            answered = self._mirror.write(partial(answers.forget, before=yesterday))
+            removed[f"answers of the platform before {yesterday[:10]}"] += answered
         if limit := self._limits.of("inbox"):
             told = self._inbox.due(limit) if held else []
             spared = [seq for seq, call_id, body in told if held.webhook(call_id, body)]

@@ -20,7 +20,7 @@ from integration.house import audit, journal
 from integration.house.database import open_house
 from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
-from integration.mirror import expiry, media, search, wiring
+from integration.mirror import answers, expiry, media, search, wiring
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.numbers import Numbers
@@ -286,3 +286,17 @@ def test_the_audit_and_every_log_end_too(keeping):
             (left,) = connection.execute(f"SELECT at FROM {table}").fetchall()
             assert left[0] == at(NEW), table
     assert {entry.who for entry in audit.newest(kept.house)} == {"retention"}
+
+
+def test_answers_that_may_list_what_is_gone_stand_in_for_a_day_only(keeping):
+    asked = [("/users/7/sms", 2), ("/users/8/sms", 0.5), ("/sms/dictionaries", 2)]
+    for settings, left in (
+        ({"audit_days": LIMIT}, ["/sms/dictionaries", "/users/7/sms", "/users/8/sms"]),
+        ({"sms_days": LIMIT}, ["/sms/dictionaries", "/users/8/sms"]),
+    ):
+        kept = keeping(**settings)
+        for target, days in asked:
+            kept.mirror.write(lambda tx, to=target, days=days: answers.keep(tx, to, b"[]", "", at(days)))
+        kept.keeper.run()
+        assert kept.ask("SELECT target FROM _answers ORDER BY target") == left
+        kept.close()
