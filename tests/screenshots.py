@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from integration.house import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.dashboard.site import running
-from tests.harness import ROOT, Process, free_port, wait_for
+from tests.harness import ROOT, Process, wait_for
 
 PAGES = {
     "live": "/live",
@@ -77,9 +77,7 @@ READY = "tbody a.name"
 @contextmanager
 def demo(folder: Path) -> Iterator[tuple[str, str, str]]:
     """A running demo: its URL, login and password."""
-    process = Process(
-        [sys.executable, "app.py", "demo", "--port", str(free_port()), "--data", str(folder / "demo")]
-    )
+    process = Process([sys.executable, "app.py", "demo", "--port", "0", "--data", str(folder / "demo")])
     try:
         yield process.line("Dashboard: ").rstrip("/"), process.line("Login: "), process.line("Password: ")
     finally:
@@ -116,8 +114,12 @@ def found_pages(page: Page, url: str) -> dict[str, str]:
     """Addresses of the pages in FOUND, and of a new wallboard."""
     paths = {}
     for name, (listing, link, more) in FOUND.items():
-        page.goto(url + listing)
-        paths[name] = f"{page.locator(link).first.get_attribute('href')}{more}"
+
+        def first(listing: str = listing, link: str = link) -> str | None:
+            page.goto(url + listing)
+            return page.locator(link).first.get_attribute("href") if page.locator(link).count() else None
+
+        paths[name] = f"{wait_for(first, listing, 120)}{more}"
     page.goto(f"{url}/settings")
     form = page.locator("form[action='/settings/wallboards']")
     form.get_by_label("Name").fill("Front desk")
