@@ -19,9 +19,11 @@ CREATE INDEX IF NOT EXISTS cdrs_calldate ON cdrs (calldate, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_timestamp ON monitors ("timestamp", _missing_since);
 CREATE INDEX IF NOT EXISTS sms_created_at ON sms (created_at, _missing_since);
 CREATE INDEX IF NOT EXISTS voicemessages_origtime ON voicemessages (origtime, _missing_since);
--- serves groups, and filters on what people ask of calls: a scan of it reads a tenth of the table
-CREATE INDEX IF NOT EXISTS cdrs_narrow ON cdrs (
-    dst, calldate, src, user_id, type, disposition, destination, context, billsec, duration, _missing_since
+-- serves groups, and filters on what people ask of calls: a scan of it reads an eighth of the table
+DROP INDEX IF EXISTS cdrs_narrow;
+CREATE INDEX IF NOT EXISTS cdrs_asked ON cdrs (
+    dst, calldate, src, user_id, type, disposition, destination, context, billsec, duration, src_name,
+    dst_name, charge, _missing_since
 ) WHERE _missing_since IS NULL;
 -- serves the look-up of a call's records by its live id
 CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id, _missing_since);

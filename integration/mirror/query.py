@@ -40,7 +40,8 @@ class Query:
     property no record has and for a value the property can't have; sqlite3.OperationalError 'interrupted'
     when the connection's deadline passes. `behind` is (value, key, count): so many matching records are known
     to come up to the one with this value and key, for a question `in_column_order`; records whose value is
-    null are not found behind it.
+    null are not found behind it. `among` is a JSON list of the keys of all that match, where they are known:
+    the conditions are not compared again.
     """
 
     resource: Resource
@@ -57,6 +58,7 @@ class Query:
     start: tuple[object, int] | None = None
     dense: bool = False
     behind: tuple[object, object, int] | None = None
+    among: str | None = None
 
     @property
     def in_key_order(self) -> bool:
@@ -77,12 +79,25 @@ class Query:
 
     def where(self, binder: Binder) -> str:
         """SQL of what matches, for queries that other modules build around it."""
+        if self.among is not None:
+            return f'"{self.resource.key}" IN (SELECT value FROM json_each({binder.bind(self.among)}))'
         parts = [] if self.missing else ["_missing_since IS NULL"]
         parts += [binder.condition(condition) for condition in self.conditions]
         return " AND ".join(parts) or "1"
 
     def binder(self, connection: sqlite3.Connection) -> Binder:
         return Binder(self.resource, connection, self.hidden)
+
+    def keys(self, connection: sqlite3.Connection, most: int) -> tuple[str, int] | None:
+        """The keys of all records that match, for `among`, and how many they are; None where that is more
+        than `most`. In no order, so that SQLite reads the narrowest index that tells."""
+        binder = self.binder(connection)
+        keys, count = connection.execute(
+            f'SELECT json_group_array(key), count(*) FROM (SELECT "{self.resource.key}" AS key'
+            f' FROM "{self.resource.table}" WHERE {self.where(binder)} LIMIT {binder.bind(most + 1)})',
+            binder.values,
+        ).fetchone()
+        return (keys, count) if count <= most else None
 
     def total(self, connection: sqlite3.Connection) -> int:
         """How many records match, or how many groups there are."""
@@ -102,20 +117,28 @@ class Query:
         return int(connection.execute(sql, binder.values).fetchone()[0])
 
     def rows(self, connection: sqlite3.Connection) -> list[sqlite3.Row]:
-        """This page's table rows, all columns; with group_by also `_count`."""
+        """This page's table rows, all columns; with group_by also `_count`, and `_groups` (how many)."""
         return connection.execute(*self._page(connection, "t.*")).fetchall()
 
     def texts(self, connection: sqlite3.Connection, column: str = "_doc") -> list[bytes]:
         """This page's records as stored (`column` is `_doc` or `_item`), each one JSON object."""
+        if self.group_by is not None:
+            return self.groups(connection, column)[0]
+        return [row[0] for row in self._texts(connection, column)]
+
+    def groups(self, connection: sqlite3.Connection, column: str = "_doc") -> tuple[list[bytes], int | None]:
+        """The `texts` of a page with group_by, and how many groups there are; None behind the last page."""
+        found = self._texts(connection, column).fetchall()
+        texts = [_counted(text, count) if text else text for text, count, _ in found]
+        return texts, found[0][2] if found else None
+
+    def _texts(self, connection: sqlite3.Connection, column: str) -> sqlite3.Cursor:
         assert column in ("_doc", "_item")
         cursor = connection.cursor()
         # A Row object for each record would cost as much as reading it.
         cursor.row_factory = None
         # A blob spares decoding the text and encoding it again.
-        cursor.execute(*self._page(connection, f"CAST(t.{column} AS BLOB)"))
-        if self.group_by is None:
-            return [row[0] for row in cursor]
-        return [_counted(text, count) if text else text for text, count in cursor]
+        return cursor.execute(*self._page(connection, f"CAST(t.{column} AS BLOB)"))
 
     def joined(self, connection: sqlite3.Connection) -> tuple[bytes, int, object]:
         """This page's records, comma-separated: the inside of the envelope's `data`; how many they are; and
@@ -168,7 +191,7 @@ class Query:
             order = f"{binder.expression(self.sort or '', 'sort')} {direction}, {key}"
         limit = binder.bind(self.limit)
         where = self.where(binder)
-        windowed = by_key and not self.dense and binder.windowed(self.conditions)
+        windowed = by_key and not self.dense and self.among is None and binder.windowed(self.conditions)
         offset = (self.page - 1) * self.limit
         if self.start is not None and self.in_key_order:
             sign = "<" if order.endswith("DESC") else ">"
@@ -184,8 +207,13 @@ class Query:
             # Without the plus SQLite walks the keys from the oldest record on, to spare itself the sort.
             order = f"+{order}"
         if self.group_by is not None:
-            keys, columns = self._groups(binder, key, where), f"{columns}, k._members AS _count"
-            keys = f"SELECT _r, _members FROM ({keys}) AS g JOIN {table} ON {table}.{key} = g._r"
+            columns = f"{columns}, k._members AS _count, k._groups AS _groups"
+            groups = self._groups(binder, key, where)
+            keys = f"SELECT _r, _members, count(*) OVER () AS _groups FROM ({groups}) AS g"
+            if by_key:
+                order = order.replace(key, "_r")
+            else:
+                keys += f" JOIN {table} ON {table}.{key} = g._r"
             keys += f" ORDER BY {order} LIMIT {limit} OFFSET {skip}"
         elif offset == 0 and by_key and not windowed:
             sql = f"SELECT {columns} FROM {table} AS t WHERE {where} ORDER BY {order} LIMIT {limit}"
@@ -205,6 +233,9 @@ class Query:
         if self.resource.date is not None:
             # Adding 2^62 makes all ids equally long, at a third of printf's price.
             place = f"({_FAR} + {key})" if binder.has_number_key else key
+            if not binder.has_index(self.group_by or "", self.resource.date):
+                # Or SQLite groups in the order of another index, and looks each record's date up.
+                group = f"+{group}"
             newest = f"coalesce(\"{self.resource.date}\", '') || char(1) || {place}"
         return (
             f"SELECT {key} AS _r, count(*) AS _members, max({newest})"

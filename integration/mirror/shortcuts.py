@@ -26,6 +26,11 @@ GROWING = ("cdrs", "monitors", "sms", "voicemessages")
 """Collections large enough for it to matter."""
 
 
+FEW = 5000
+"""So many keys of records that match are looked for first, in no order, and kept: a filter that no index
+serves is compared once, for the total and for every page in any order, and with the entries of an index where
+one has what it compares. Where more match, this was in vain, for FEW / matches of what a count costs."""
+
 STEP = 5000
 """Records between two places that are noted on the way to a deep page."""
 
@@ -107,6 +112,7 @@ class Shortcuts:
         self._lock = threading.Lock()
         self._totals: OrderedDict[Any, int] = OrderedDict()
         self._places: OrderedDict[Any, _Places] = OrderedDict()
+        self._few: OrderedDict[Any, str | None] = OrderedDict()
 
     def total(self, connection: sqlite3.Connection, question: Query) -> int:
         """As `question.total(connection)`."""
@@ -129,8 +135,36 @@ class Shortcuts:
             with self._lock:
                 _keep(self._totals, (version, _same(question)), (question.page - 1) * question.limit + count)
 
+    def _narrowed(self, connection: sqlite3.Connection, question: Query) -> Query:
+        """The question, with the keys of what matches where those are few."""
+        version = _number(connection, "_versions", question)
+        if version is None or not question.conditions:
+            return question
+        asked = (version, _same(replace(question, group_by=None)))
+        with self._lock:
+            known, among = asked in self._few, self._few.get(asked)
+        if not known:
+            found = question.keys(connection, FEW)
+            among = None if found is None else found[0]
+            with self._lock:
+                _keep(self._few, asked, among)
+                if found is not None:
+                    _keep(self._totals, asked, found[1])
+        return replace(question, among=among)
+
+    def _groups(self, connection: sqlite3.Connection, question: Query) -> list[bytes]:
+        texts, total = question.groups(connection)
+        version = _number(connection, "_versions", question)
+        if version is not None and total is not None:
+            with self._lock:
+                _keep(self._totals, (version, _same(question)), total)
+        return texts
+
     def texts(self, connection: sqlite3.Connection, question: Query) -> list[bytes]:
         """As `question.texts(connection)`."""
+        question = self._narrowed(connection, question)
+        if question.group_by is not None:
+            return self._groups(connection, question)
         places = self._places_of(connection, question)
         placed = self._placed(connection, question, places)
         texts = placed.texts(connection)
@@ -150,6 +184,7 @@ class Shortcuts:
         """The records of `texts`, comma-separated."""
         if not question.in_key_order:
             return b",".join(self.texts(connection, question))
+        question = self._narrowed(connection, question)
         places = self._places_of(connection, question)
         body, count, key = self._placed(connection, question, places).joined(connection)
         self._note_total(connection, question, count)

@@ -57,6 +57,7 @@ def counted(mirror: Database) -> Iterator[tuple[sqlite3.Connection, list[str]]]:
             connection.set_trace_callback(None)
 
 
+@pytest.mark.parametrize("few", [0, 5000])
 @pytest.mark.parametrize(
     "args",
     [
@@ -66,12 +67,18 @@ def counted(mirror: Database) -> Iterator[tuple[sqlite3.Connection, list[str]]]:
         {"sort": "src"},
         {"sort": "calldate", "dir": "DESC"},
         {"group_by": "calldate"},
+        {"group_by": "src", "filter": '[{"property":"id","operator":"gt","value":20}]'},
+        {"group_by": "calldate", "filter": '[{"property":"id","operator":"gt","value":20}]', "sort": "src"},
+        {"sort": "calldate", "filter": '[{"property":"src","operator":"like","value":"00"}]'},
         {"filter": '[{"property":"id","operator":"gt","value":20}]'},
         {"filter": '[{"property":"calldate","operator":"gte","value":"2026-09-02 08:30:00"}]'},
         {"filter": '[{"property":"src","operator":"ne","value":"1002"}]', "sort": "id", "dir": "DESC"},
     ],
 )
-def test_any_order_of_pages_gives_what_the_plain_query_gives(mirror: Database, args: dict[str, str]) -> None:
+def test_any_order_of_pages_gives_what_the_plain_query_gives(
+    mirror: Database, monkeypatch: pytest.MonkeyPatch, args: dict[str, str], few: int
+) -> None:
+    monkeypatch.setattr(shortcuts_module, "FEW", few)
     shortcuts = Shortcuts()
     for page in (1, 2, 3, 7, 4, 5, 20, 6, 3, 1, 2):
         question = asked(**args, limit="7", page=str(page))
@@ -91,7 +98,10 @@ def test_the_next_page_begins_behind_the_last_and_skips_nothing(mirror: Database
     assert not [sql for sql in seen if "OFFSET" in sql and "OFFSET 0" not in sql]
 
 
-def test_the_next_page_of_a_wide_window_walks_the_keys_and_a_narrow_one_its_index(mirror: Database) -> None:
+def test_the_next_page_of_a_wide_window_walks_the_keys_and_a_narrow_one_its_index(
+    mirror: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shortcuts_module, "FEW", 10)
     put(mirror, *range(101, 1001))
     shortcuts = Shortcuts()
     for since, index in (("2026-09-02 08:02:00", False), ("2026-09-02 08:58:00", True)):
@@ -190,6 +200,33 @@ def test_places_are_found_anew_when_an_earlier_record_comes_goes_or_is_back(
     agree()
     put(mirror, 150)
     agree()
+
+
+def test_a_filter_is_compared_once_for_few_records_in_any_order(mirror: Database) -> None:
+    shortcuts = Shortcuts()
+    ones = json.dumps([{"property": "src", "operator": "like", "value": "00"}])
+    with counted(mirror) as (connection, seen):
+        for args in ({}, {"sort": "calldate"}, {"sort": "id", "dir": "DESC"}, {"group_by": "calldate"}):
+            for page in ("1", "2", "9"):
+                question = asked(filter=ones, limit="30", page=page, **args)
+                shortcuts.joined(connection, question)
+                shortcuts.total(connection, question)
+    compared = [sql for sql in seen if "LIKE" in sql]
+    assert len(compared) == 1, compared
+    assert "json_group_array" in compared[0]
+
+
+def test_more_records_than_few_are_not_kept(mirror: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    ones = json.dumps([{"property": "src", "operator": "like", "value": "00"}])
+    for few, kept in ((99, False), (100, True)):
+        monkeypatch.setattr(shortcuts_module, "FEW", few)
+        shortcuts = Shortcuts()
+        with counted(mirror) as (connection, seen):
+            for page in ("1", "2"):
+                question = asked(filter=ones, limit="10", page=page)
+                assert shortcuts.texts(connection, question) == question.texts(connection)
+        assert len([sql for sql in seen if "json_group_array" in sql]) == 1
+        assert any("json_each" in sql for sql in seen) is kept
 
 
 def test_the_total_is_counted_once(mirror: Database) -> None:
