@@ -168,8 +168,8 @@ def test_a_platform_that_stops_midway_is_told_by_a_short_body_and_leaves_no_file
 
 def test_without_a_length_the_record_tells_it(room: Room) -> None:
     drip = Drip(room, content=SOUND[:-1], length=None)
-    drip.rest.set()
     answer = room.get(URL)
+    drip.rest.set()
     assert int(answer.headers["Content-Length"]) == len(SOUND) > len(answer.data)
     assert drip.state() == "failed"
 
