@@ -7,12 +7,14 @@ import { lost, sync, tick } from "./timers.js";
 
 const EVENTS = ["call", "call_gone", "sms", "callback", "alert", "reload", "beat"];
 const POLL = 10_000, KEPT = 8, SILENT = 40_000;
-const list = document.getElementById("live");
+const byId = (id) => document.getElementById(id);
+const list = byId("live");
 const page = document.body.dataset.page;
 const title = document.title.replace(/^\(\d+\) /, "");
 const channel = new BroadcastChannel("switchroom");
 let last = document.body.dataset.change;
-let said = 0, polling = null, newer = 0, refreshing = null, reading = false;
+let said = 0, polling = null, newer = 0, refreshing = null, reading = false, wide = false;
+let turn = Promise.resolve();
 
 const fragment = (html) => { const t = document.createElement("template"); t.innerHTML = html; return t.content; };
 
@@ -28,15 +30,15 @@ function counts(values) {
 }
 
 function say(text) {
-  const box = document.getElementById("said");
+  const box = byId("said");
   if (!text || !box || Date.now() - said < 1500) return;
   said = Date.now();
   box.textContent = text;
 }
 
 function place(row) {
-  const body = document.getElementById(`group-${row.dataset.group}`);
-  const old = document.getElementById(row.id);
+  const body = byId(`group-${row.dataset.group}`);
+  const old = byId(row.id);
   const same = old && old.dataset.group === row.dataset.group;
   const chosen = old?.getAttribute("aria-selected");
   const focused = old?.contains(document.activeElement);
@@ -65,23 +67,27 @@ function tidy() {
     if (body.dataset.group !== "ended") open += n;
     if (body.dataset.group === "ringing") waiting = body.querySelector("tr.row");
   }
-  document.getElementById("nobody").hidden = open > 0;
+  byId("nobody").hidden = open > 0;
   const figure = document.querySelector("[data-figure='waiting']");
   if (figure && !waiting) { figure.textContent = "—"; figure.classList.add("zero"); }
   tick();
 }
 
 // The regions of this page, asked for again: what no single row tells (people, queues, figures, work list).
-async function refresh(whole) {
-  let answer;
-  try { answer = await fetch(location.href, { headers: { Accept: "text/html" } }); } catch { return lost(true); }
+async function update(whole) {
+  let answer, html;
+  wide ||= whole;
+  try {
+    answer = await fetch(location.href, { signal: AbortSignal.timeout(2 * POLL) });
+    html = await answer.text();
+  } catch { soon(POLL); return lost(true); }
   if (answer.redirected && new URL(answer.url).pathname === "/login") return location.reload();
   lost(answer.status > 501);
-  if (!answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!answer.ok) return answer.status > 499 && soon(POLL);
+  const fresh = new DOMParser().parseFromString(html, "text/html");
   sync(Number(fresh.body.dataset.now));
-  const wanted = whole ? "[data-region], #live, #age" : "[data-region]";
-  const end = document.getElementById("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
+  const wanted = wide ? "[data-region], #live, #age" : "[data-region]";
+  const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
   for (const region of document.querySelectorAll(wanted)) {
     const other = fresh.getElementById(region.id);
     if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open]")) continue;
@@ -104,14 +110,18 @@ async function refresh(whole) {
     const other = fresh.querySelector(`[data-count="${badge.dataset.count}"]`);
     if (other) badge.textContent = other.textContent;
   }
-  if (whole) { last = fresh.body.dataset.change; document.title = fresh.title; }
+  if (wide) { last = fresh.body.dataset.change; document.title = fresh.title; wide = false; }
   // Who reads the newest message goes on seeing it: above the form, not behind it.
   if (end) scrollTo(0, document.body.scrollHeight);
   tick();
   seen();
 }
 
-const soon = () => { refreshing ||= setTimeout(() => { refreshing = null; refresh(false); }, 800); };
+// One after the other, or an old answer would come after a new one.
+const refresh = (whole) => { turn = turn.finally(() => update(whole)); };
+const soon = (ms = 800) => {
+  refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
+};
 
 function take(name, data, id) {
   if (id) last = id;
@@ -122,23 +132,23 @@ function take(name, data, id) {
   if (name === "call") {
     say(data.say);
     if (list) { place(fragment(data.html).firstElementChild); tidy(); soon(); }
-    else if (page === "calls" && document.getElementById(`call-${data.id}`)) soon();
+    else if (page === "calls" && byId(`call-${data.id}`)) soon();
     else if (page === "calls" && data.ended) more();
     else if (page === "missed" && data.ended) soon();
     again(data.id);
-  } else if (name === "call_gone" && list) { document.getElementById(`call-${data.id}`)?.remove(); tidy(); }
+  } else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
   else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") soon();
 }
 
 function old({ age, title }) {
-  const box = document.getElementById("age");
+  const box = byId("age");
   box.innerHTML = age;
   box.title = title;
   tick();
 }
 
 function more() {
-  const chip = document.getElementById("newer");
+  const chip = byId("newer");
   if (!chip || new URLSearchParams(location.search).has("before")) return;
   newer += 1;
   chip.textContent = newer === 1 ? "1 new call" : `${newer} new calls`;

@@ -9,8 +9,11 @@ import pytest
 from playwright.sync_api import expect
 
 from integration import clock
+from integration.inbox.interpret import SmsReceived
 from integration.live import stream
+from integration.mirror import messages
 from tests.browser.conftest import watch
+from tests.dashboard.site import CALLER, OURS
 from tests.harness import Product, wait_for
 
 PASSWORD = "a long enough password"  # of an installation of minutes
@@ -81,6 +84,21 @@ def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, pa
     expect(page.locator("#lost")).to_be_hidden()
     assert all("ERR_FAILED" in one for one in problems)
     problems.clear()
+
+
+def test_what_a_page_could_not_get_it_asks_for_again(browse, site, page, problems):
+    page.clock.install()
+    browse(f"/messages?with={CALLER}")
+    page.route("**/messages?**", lambda route: route.fulfill(status=503), times=1)
+    event = SmsReceived("t.1", clock.stamp(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    site.mirror.write(lambda tx: messages.add_event(tx, event))
+
+    def shown() -> bool:
+        page.clock.run_for(2000)
+        return page.get_by_text("Anybody there?").first.is_visible()
+
+    wait_for(shown, "the message")
+    assert "503" in problems.pop()
 
 
 @pytest.mark.exhaustive
