@@ -151,7 +151,7 @@ def test_today_is_compared_up_to_the_same_minute(site):
         site.call(number, at)
     client = site.client()
     answer = client.get("/reports")
-    assert "Calls 1 1 then ±0" in text(answer)
+    assert "Calls 1 1 then · ±0" in text(answer)
     ((href, _),) = {pair for pair in figures(answer) if "clock" in pair[0] and "outcome" not in pair[0]}
     assert "from=2026-11-13&to=2026-11-13" in href
     assert rows_of(client.get(href)) == 1
