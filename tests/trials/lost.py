@@ -89,7 +89,7 @@ def _happen(
         wanted = {"cdrs": cdrs, "monitors": monitors, "sms": texts}
         return {name: len(keys) - _among(mirror, name, keys) for name, keys in wanted.items()}
 
-    patience = 20 if options.seed_bug else 300
+    patience = 5 if options.seed_bug else 300
     here = _in_time(lambda: not any(missing().values()), patience)
     took = time.monotonic() - begun
     limit = max(5 * LOOK_BACK, 30)
