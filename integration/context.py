@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from flask import current_app
 
-from integration.database import Database
-from integration.settings import Settings
+from integration.settings.model import Settings
+from integration.sqlite.database import Database
 
 if TYPE_CHECKING:
-    from integration.health import Health
+    from integration.core.health import Health
+    from integration.core.phone_numbers import Numbers
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
     from integration.mirror.calls.store import CallStore
-    from integration.mirror.media import Kind
-    from integration.mirror.numbers import Numbers
+    from integration.mirror.sync_state.media_files import Kind
     from integration.platform_api.client import Platform
-    from integration.sync.schedule import Clockwork
+    from integration.sync.jobs import Clockwork
 
 EXTENSION = "switchroom"
 

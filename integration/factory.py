@@ -13,56 +13,70 @@ from zoneinfo import ZoneInfo
 
 from flask import Flask
 
-from integration import __version__, clock, health_routes
+from integration import __version__
+from integration.access import browser as security
+from integration.access import commands as house_commands
+from integration.access import sessions, setup_links
 from integration.alerts.loops import alert_loops
-from integration.background import Loop
+from integration.app_schema import open_house
 from integration.context import EXTENSION, House
-from integration.dashboard import guard, login, pages, security
-from integration.dashboard.jobs import EXTENSION as JOBS
-from integration.dashboard.jobs import Jobs
-from integration.dashboard.live import beat, present
-from integration.database import Database
+from integration.core import clock
+from integration.core.consumer import Loop
+from integration.core.health import Health
+from integration.core.phone_numbers import Numbers
+from integration.dashboard import pages
+from integration.dashboard.calls.live import beat, present
+from integration.dashboard.site import guard, login
+from integration.dashboard.site.background_jobs import EXTENSION as JOBS
+from integration.dashboard.site.background_jobs import Jobs
 from integration.exports import routes as export_routes
-from integration.exports.preparing import EVERY_SECONDS as LOOK_SECONDS
-from integration.exports.preparing import EXTENSION as PREPARED
-from integration.exports.preparing import Preparer
+from integration.exports.jobs import EVERY_SECONDS as LOOK_SECONDS
+from integration.exports.jobs import EXTENSION as PREPARED
+from integration.exports.jobs import Preparer
+from integration.exports.query import give_back_stalled
 from integration.exports.schedules import EVERY_SECONDS, WAKE, Schedules
-from integration.exports.sheet import give_back_stalled
-from integration.facade import followup
 from integration.facade.blueprint import make_blueprint as make_facade
-from integration.health import Health
-from integration.house import callbacks, erasures, promoted, sessions, setup_links
-from integration.house import commands as house_commands
-from integration.house.database import open_house
+from integration.inbox import replay_command as upkeep_commands
 from integration.inbox.apply import Applier
 from integration.inbox.receive import PREFIX, Receiver
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.mirror import changes, expiry, live_calls, search, summary, wiring
+from integration.maintenance import rotation
+from integration.maintenance.rotation import Rotation
+from integration.mirror import hooks as wiring
+from integration.mirror.calls import live_table as live_calls
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
-from integration.mirror.erased import Erased
-from integration.mirror.held import Held
-from integration.mirror.media import Kind
-from integration.mirror.numbers import Numbers
+from integration.mirror.page_queries import report_rollups as summary
+from integration.mirror.page_queries import search_index as search
+from integration.mirror.privacy import retention_rules as expiry
+from integration.mirror.privacy.erasure_gate import Erased
+from integration.mirror.privacy.held_records import Held
+from integration.mirror.records import change_log as changes
 from integration.mirror.schema import epoch, open_mirror
+from integration.mirror.sync_state.media_files import Kind
 from integration.platform_api.client import Platform
-from integration.processes import BLOCKING_THREADS
-from integration.processes.bodies import Bodies
-from integration.processes.channel import Handler
-from integration.processes.stop import end_broken
-from integration.secrets import HookSecrets, erasure_key
-from integration.settings import Settings
-from integration.sync import recordings
+from integration.privacy import erase as erasing
+from integration.privacy import erasures, retention
+from integration.privacy import hold_commands as holding
+from integration.privacy.erase import held_now
+from integration.privacy.retention import Keeper
+from integration.server import BLOCKING_THREADS
+from integration.server.control_channel import Handler
+from integration.server.shutdown import end_broken
+from integration.settings.data_dir_secrets import HookSecrets, erasure_key
+from integration.settings.model import Settings
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Change
 from integration.sync.commands import handlers as sync_commands
-from integration.sync.schedule import Clockwork
-from integration.transaction import Change
-from integration.upkeep import commands as upkeep_commands
-from integration.upkeep import erasing, holding, retention, rotation
-from integration.upkeep.erasing import held_now
-from integration.upkeep.retention import Keeper
-from integration.upkeep.rotation import Rotation
+from integration.sync.files import download as recordings
+from integration.sync.jobs import Clockwork
+from integration.sync.writing import deletion_poller as followup
+from integration.web import health_routes
+from integration.web.request_limits import Bodies
+from integration.workspace import callbacks
+from integration.workspace import promoted_fields as promoted
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from integration.house import wallboards
+from integration.workspace import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.dashboard.site import running
 from tests.harness import ROOT, Process, wait_for

@@ -19,8 +19,8 @@ from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
-from integration import migrations
-from integration.migrations import Step
+from integration.sqlite import migrations
+from integration.sqlite.migrations import Step
 
 HERE = Path(__file__).parent
 MEMORY = "/dev/shm"

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-from integration import clock
+from integration.alerts.rules import Finding, Rule
 from integration.context import House
-from integration.house import callbacks
-from integration.house.alert_rules import Finding, Rule
-from integration.mirror import alarms, live
-from integration.mirror.numbers import withheld
+from integration.core import clock
+from integration.core.phone_numbers import withheld
+from integration.mirror.page_queries import alert_queries as alarms
+from integration.mirror.page_queries import live
+from integration.workspace import callbacks
 
 RECENT_HOURS = 1
 """How old a call or a message may be that is told as new: what came while nothing ran, and no history."""

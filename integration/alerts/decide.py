@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from integration import clock
 from integration.alerts.conditions import Found
-from integration.house.alert_rules import Finding, Rule
+from integration.alerts.rules import Finding, Rule
+from integration.core import clock
 
 
 @dataclass(frozen=True, slots=True)

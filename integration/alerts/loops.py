@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from integration.alerts.evaluate import Watch
+from integration.alerts.notification_log import Channel
 from integration.alerts.send import Sender
-from integration.alerts.watch import Watch
-from integration.background import Loop
 from integration.context import House
-from integration.house.alert_log import Channel
+from integration.core.consumer import Loop
 
 LOOK_SECONDS = 5.0
 SEND_SECONDS = 30.0

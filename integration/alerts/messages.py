@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from integration import clock
 from integration.alerts.conditions import CONDITIONS
-from integration.house.alert_log import Channel, Kind, Line
-from integration.house.alert_rules import Finding, Rule
-from integration.settings import Settings
+from integration.alerts.notification_log import Channel, Kind, Line
+from integration.alerts.rules import Finding, Rule
+from integration.core import clock
+from integration.settings.model import Settings
 
 SHOWN = 20
 """Findings listed by one message; the others are counted."""

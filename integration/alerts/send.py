@@ -8,13 +8,15 @@ import io
 from datetime import timedelta
 from typing import Any
 
-from integration import clock, mail
+from integration.alerts import notification_log as alert_log
+from integration.alerts import rules as alert_rules
+from integration.alerts.notification_log import Channel, Line
+from integration.alerts.rules import Rule
 from integration.context import House
-from integration.errors import SwitchroomError
-from integration.house import alert_log, alert_rules
-from integration.house.alert_log import Channel, Line
-from integration.house.alert_rules import Rule
-from integration.platform_api.put import PutFailed, put
+from integration.core import clock
+from integration.core.errors import SwitchroomError
+from integration.outbound import mail
+from integration.outbound.upload import PutFailed, put
 
 SECONDS = 15.0
 """For one message, or one step of talking to a mail server."""

@@ -16,8 +16,8 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from integration.errors import ConfigurationError, SwitchroomError
-from integration.processes import logs
+from integration.core import log_format as logs
+from integration.core.errors import ConfigurationError, SwitchroomError
 
 P = ParamSpec("P")
 T = TypeVar("T")

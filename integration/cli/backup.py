@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from integration.cli import _show, config_option
-from integration.settings import load
+from integration.cli import _progress as _show
+from integration.cli import config_option
+from integration.settings.model import load
 
 
 @click.command(
@@ -20,7 +21,7 @@ from integration.settings import load
 @click.argument("dest", type=click.Path(path_type=Path, file_okay=False))
 @config_option
 def command(dest: Path, config: Path | None) -> None:
-    from integration.upkeep import backup
+    from integration.maintenance import backup
 
     settings = load(config, os.environ)
     with _show.progress() as progress:

@@ -15,7 +15,7 @@ import click
     "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
 )
 def command(form: str) -> None:
-    from integration.upkeep import operations
+    from integration.cli import operations_table as operations
 
     rows = operations.rows()
     if form == "csv":

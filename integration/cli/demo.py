@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 
 import click
 
-from integration.errors import SwitchroomError
-from integration.processes import lock, port
-from integration.processes.children import Child
-from integration.secrets import ACCOUNT_FILE, SECRET_FILE, webhook_secrets
-from integration.settings import load
-from integration.settings_sources import PREFIX
+from integration.core import process_lock as lock
+from integration.core.errors import SwitchroomError
+from integration.server import port
+from integration.server.subprocesses import Child
+from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, webhook_secrets
+from integration.settings.model import load
+from integration.settings.sources import PREFIX
 
 EMAIL = "demo@example.com"
 MARK = "demo.json"
@@ -196,9 +197,9 @@ def _environment(
 def _add_login(data: Path, password: str) -> None:
     """Before `serve` starts, which would print a set-up link for its first administrator."""
     # Not at the top: `--help` needs none of it.
-    from integration.house import people
-    from integration.house.database import open_house
-    from integration.house.passwords import hash_password
+    from integration.access import people
+    from integration.access.passwords import hash_password
+    from integration.app_schema import open_house
 
     house = open_house(data / "house.db")
     try:

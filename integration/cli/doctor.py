@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from integration.cli import config_option
-from integration.errors import ConfigurationError
-from integration.settings import load
+from integration.core.errors import ConfigurationError
+from integration.settings.model import load
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -29,7 +29,7 @@ def command(config: Path | None) -> None:
             _show("fail", f"fail  configuration: {mistake}")
         sys.exit(2)
     # Not at the top: nothing of it is needed while the settings are wrong.
-    from integration.upkeep import doctor
+    from integration.maintenance import doctor
 
     failed = False
     for line in doctor.examine(settings):

@@ -10,10 +10,11 @@ import click
 
 from integration.cli import config_option, guarded
 from integration.cli.user import show_table
-from integration.mirror.numbers import Numbers
-from integration.processes.commands import carry_out
-from integration.settings import Settings, load
-from integration.upkeep import backup, erasing
+from integration.core.phone_numbers import Numbers
+from integration.maintenance import backup
+from integration.privacy import erase as erasing
+from integration.server.run_command import carry_out
+from integration.settings.model import Settings, load
 
 
 @click.command(

@@ -15,20 +15,21 @@ from typing import BinaryIO
 
 import click
 
-from integration import durable
-from integration import settings as settings_module
+from integration.access import commands as house_commands
+from integration.app_schema import open_house
 from integration.cli import config_option, guarded
-from integration.errors import QueryError, StorageError
-from integration.exports import asking, parquet
+from integration.core import atomic_files as durable
+from integration.core.errors import QueryError, StorageError
+from integration.exports import export_request as asking
+from integration.exports.formats import parquet
 from integration.exports.presets import PRESETS
-from integration.exports.sheet import count
-from integration.house import commands as house_commands
-from integration.house.beside import Beside
-from integration.house.database import open_house
-from integration.mirror import query
-from integration.processes.channel import Handler
-from integration.processes.commands import carry_out_with
-from integration.settings import Settings
+from integration.exports.query import count
+from integration.mirror.query import query
+from integration.server.control_channel import Handler
+from integration.server.run_command import carry_out_with
+from integration.settings import model as settings_module
+from integration.settings.model import Settings
+from integration.sqlite.beside import Beside
 
 
 @click.command("export")

@@ -10,11 +10,11 @@ import click
 from integration.cli import config_option, guarded
 from integration.cli.erase import number_of
 from integration.cli.user import show_table
-from integration.house import holds
-from integration.house.beside import Beside
-from integration.processes.commands import carry_out
-from integration.settings import Settings, load
-from integration.upkeep import holding
+from integration.privacy import hold_commands as holding
+from integration.privacy import holds
+from integration.server.run_command import carry_out
+from integration.settings.model import Settings, load
+from integration.sqlite.beside import Beside
 
 
 @click.command(

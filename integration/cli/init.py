@@ -9,8 +9,9 @@ from typing import IO
 
 import click
 
-from integration.cli import _show, config_option
-from integration.settings_sources import DEFAULT_FILE
+from integration.cli import _progress as _show
+from integration.cli import config_option
+from integration.settings.sources import DEFAULT_FILE
 
 
 @click.command(
@@ -47,7 +48,7 @@ def command(
     country: str | None,
     config: Path | None,
 ) -> None:
-    from integration.upkeep import first_config
+    from integration.maintenance import first_config
 
     path = config or Path(os.environ.get("SWITCHROOM_CONFIG") or DEFAULT_FILE)
     first_config.refuse_existing(path)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from integration import clock
+from integration.access import keys
 from integration.cli import config_option
 from integration.cli.user import show_table
-from integration.house import keys
-from integration.house.beside import Beside
-from integration.processes.commands import carry_out
-from integration.settings import load
+from integration.core import clock
+from integration.server.run_command import carry_out
+from integration.settings.model import load
+from integration.sqlite.beside import Beside
 
 
 @click.group("key", help="Manage the keys of the REST facade.")

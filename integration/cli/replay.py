@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from integration import clock
-from integration.cli import _show, config_option
-from integration.settings import load
+from integration.cli import _progress as _show
+from integration.cli import config_option
+from integration.core import clock
+from integration.settings.model import load
 
 
 def _stamp(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -36,8 +37,8 @@ def _stamp(_context: click.Context, _option: click.Parameter, value: str | None)
 @click.option("--since", callback=_stamp, metavar="TIME", help="Only those received since then (UTC).")
 @config_option
 def command(failed: bool, since: str | None, config: Path | None) -> None:
-    from integration.processes.commands import carry_out
-    from integration.upkeep.commands import REPLAY
+    from integration.inbox.replay_command import REPLAY
+    from integration.server.run_command import carry_out
 
     settings = load(config, os.environ)
     with _show.progress() as progress:

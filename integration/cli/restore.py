@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from integration.cli import _show, config_option
-from integration.settings import load
+from integration.cli import _progress as _show
+from integration.cli import config_option
+from integration.settings.model import load
 
 
 @click.command(
@@ -23,7 +24,7 @@ from integration.settings import load
 )
 @config_option
 def command(src: Path, replace: bool, skip_damaged: bool, config: Path | None) -> None:
-    from integration.upkeep import restore
+    from integration.maintenance import restore
 
     settings = load(config, os.environ)
     data_dir = settings.storage.data_dir

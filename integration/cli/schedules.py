@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from integration import clock
 from integration.cli import config_option, guarded
 from integration.cli.user import show_table
-from integration.exports import overview
-from integration.house.beside import Beside
-from integration.settings import load
+from integration.core import clock
+from integration.exports import schedule_status as overview
+from integration.settings.model import load
+from integration.sqlite.beside import Beside
 
 
 @click.command("schedules")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from integration.cli import config_option
-from integration.settings import load
+from integration.settings.model import load
 
 
 @click.command(
@@ -20,6 +20,6 @@ from integration.settings import load
 def command(config: Path | None) -> None:
     settings = load(config, os.environ)
     # Not at the top: Granian is only needed once the settings are right.
-    from integration.processes import supervisor
+    from integration.server import supervisor
 
     supervisor.serve(settings)

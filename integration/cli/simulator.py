@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from integration.errors import ConfigurationError, SwitchroomError
-from integration.simulator import faults as fault_words
+from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.simulator.http import faults as fault_words
 
 _FAULTS_HELP = (fault_words.__doc__ or "").partition("\n\n")[2]
 

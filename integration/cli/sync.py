@@ -24,8 +24,8 @@ from rich.table import Table
 from rich.text import Text
 
 from integration.cli import config_option
-from integration.processes.commands import carry_out
-from integration.settings import Settings, load
+from integration.server.run_command import carry_out
+from integration.settings.model import Settings, load
 from integration.sync.commands import names
 
 PIPED_WIDTH = 160

@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
+from integration.access import passwords, people
+from integration.access.setup_links import base_url
 from integration.cli import config_option
-from integration.errors import ConfigurationError
-from integration.house import passwords, people
-from integration.house.beside import Beside
-from integration.house.refused import Refused
-from integration.house.setup_links import base_url
-from integration.processes.commands import carry_out
-from integration.settings import Settings, load
+from integration.core.errors import ConfigurationError
+from integration.core.refused import Refused
+from integration.server.run_command import carry_out
+from integration.settings.model import Settings, load
+from integration.sqlite.beside import Beside
 
 password_option = click.option(
     "--password-stdin", is_flag=True, help="Take the password from standard input instead of making a link."

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from integration.cli import _show, config_option
-from integration.settings import Settings, load
+from integration.cli import _progress as _show
+from integration.cli import config_option
+from integration.settings.model import Settings, load
 
 HELP = """Check the databases, every file of the archive and whether all webhooks were applied, beside a
 running `serve`. Prints a line for each finding; exit status 1 if there is any.
@@ -49,7 +50,7 @@ def command(
 
 def look(settings: Settings, quick: bool) -> bool:
     """Databases, files and webhooks, read only."""
-    from integration.upkeep.verify import Verification
+    from integration.maintenance.verify import Verification
 
     found = 0
     with _show.progress() as progress:
@@ -66,7 +67,7 @@ def look(settings: Settings, quick: bool) -> bool:
 def prove(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
     """The ledger: a line for each collection, and for each day that differs."""
     from integration.sync.commands import names
-    from integration.sync.proof import PROVE
+    from integration.sync.reading.verify import PROVE
 
     result = _carried_out(settings, PROVE, {"resources": names(resources), "every_day": every_day})
     rows: list[tuple[str, ...]] = [(*COVERAGE, "")]
@@ -92,7 +93,7 @@ COVERAGE = ("collection", "platform", "here", "days", "agree", "came")
 
 def read_media(settings: Settings) -> bool:
     """Every file of the archive; a line for each that was damaged."""
-    from integration.sync.inspection import VERIFY_MEDIA
+    from integration.sync.files.scrub import VERIFY_MEDIA
 
     result = _carried_out(settings, VERIFY_MEDIA, {})
     for one in result["damaged"]:
@@ -104,7 +105,7 @@ def read_media(settings: Settings) -> bool:
 
 
 def _carried_out(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from integration.processes.commands import carry_out
+    from integration.server.run_command import carry_out
 
     with _show.progress() as progress:
 

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 from flask import Flask
 
-from integration.dashboard import (
-    account,
+from integration.dashboard.account import overview as account
+from integration.dashboard.calls import (
     actions,
-    alerts,
     audio,
-    call,
-    calls,
-    contacts,
-    errors,
-    export,
-    exports,
-    formats,
     live,
-    messages,
     missed,
     reports,
-    settings,
-    settings_people,
-    shell,
-    system,
-    system_mirror,
-    system_work,
-    views,
     wall,
+)
+from integration.dashboard.calls import (
+    detail as call,
+)
+from integration.dashboard.calls import (
+    history as calls,
+)
+from integration.dashboard.calls import (
+    saved as views,
+)
+from integration.dashboard.exports import preview as export
+from integration.dashboard.exports import schedules as exports
+from integration.dashboard.messages import contacts, messages
+from integration.dashboard.settings import general as settings
+from integration.dashboard.settings import people as settings_people
+from integration.dashboard.site import error_pages as errors
+from integration.dashboard.site import formats
+from integration.dashboard.site import layout as shell
+from integration.dashboard.system import (
+    alerts,
+)
+from integration.dashboard.system import (
+    mirror as system_mirror,
+)
+from integration.dashboard.system import (
+    overview as system,
+)
+from integration.dashboard.system import (
+    work as system_work,
 )
 
 BLUEPRINTS = (

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from integration.catalogue import RESOURCES
+from integration.catalogue import field_labels as words_of
 from integration.catalogue.shapes import Field, Relation, Resource
-from integration.dashboard import account_words as words_of
-from integration.mirror.binder import kind_of
-from integration.mirror.dictionaries import Labels
-from integration.mirror.masking import is_secret
+from integration.mirror.query.filter_sql import kind_of
+from integration.mirror.records.dictionaries import Labels
+from integration.mirror.records.masking import is_secret
 
 ExtraKind = Literal["text", "local", "duration", "number"]
 

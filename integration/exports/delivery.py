@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from integration import durable, mail
-from integration.errors import SwitchroomError
-from integration.exports.asking import TYPES
-from integration.house.export_schedules import Schedule
-from integration.platform_api.put import PutFailed, checked, put
-from integration.settings import Settings, Smtp
+from integration.core import atomic_files as durable
+from integration.core.errors import SwitchroomError
+from integration.exports.export_request import TYPES
+from integration.exports.schedule_table import Schedule
+from integration.outbound import mail
+from integration.outbound.upload import PutFailed, checked, put
+from integration.settings.model import Settings, Smtp
 
 MOST_MAIL_BYTES = 18_000_000
 """Many mail servers take 25 MB, and an attachment grows by a third on its way."""

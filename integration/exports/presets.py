@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Field, Resource, Type
-from integration.dashboard.formats import DIRECTIONS, STATES
+from integration.dashboard.site.formats import DIRECTIONS, STATES
 from integration.exports.columns import Extra, recordings_of
-from integration.mirror.history import CallFilter
+from integration.mirror.page_queries.history import CallFilter
 
 
 @dataclass(frozen=True, slots=True)

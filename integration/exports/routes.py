@@ -6,18 +6,20 @@ from flask import Blueprint, Response, current_app, redirect, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
+from integration.access import audit
+from integration.access.export_caller import Door
+from integration.access.rights import NotAllowed
 from integration.context import House
-from integration.errors import QueryError
-from integration.exports import asking, prepared, preparing
-from integration.exports.asking import TYPES, NoSuchExport
-from integration.exports.broken_off import marked
-from integration.exports.callers import Door
-from integration.exports.preparing import FORMS, preparer_of
-from integration.exports.rights import NotAllowed
-from integration.exports.sheet import Stream
-from integration.exports.zip import Archive
-from integration.facade.answers import Stop, failure
-from integration.house import audit
+from integration.core.api_responses import Stop, failure
+from integration.core.errors import QueryError
+from integration.exports import export_request as asking
+from integration.exports import job_routes as prepared
+from integration.exports import jobs as preparing
+from integration.exports.export_request import TYPES, NoSuchExport
+from integration.exports.formats.zip import Archive
+from integration.exports.jobs import FORMS, preparer_of
+from integration.exports.query import Stream
+from integration.exports.truncation_marker import marked
 
 NAME = "exports"
 

@@ -14,14 +14,17 @@ import threading
 from datetime import timedelta
 from typing import IO
 
-from integration import clock
+from integration.access import people, rights
 from integration.context import House
-from integration.errors import QueryError, SwitchroomError
-from integration.exports import asking, delivery, rights
+from integration.core import clock
+from integration.core.errors import QueryError, SwitchroomError
+from integration.exports import deliveries as export_deliveries
+from integration.exports import delivery
+from integration.exports import export_request as asking
+from integration.exports import schedule_table as export_schedules
 from integration.exports.delivery import DeliveryFailed, Parcel
-from integration.exports.owing import Owed, given_up, grows, owed
-from integration.house import export_deliveries, export_schedules, people
-from integration.house.export_schedules import Schedule
+from integration.exports.schedule_runner import Owed, given_up, grows, owed
+from integration.exports.schedule_table import Schedule
 
 log = logging.getLogger(__name__)
 

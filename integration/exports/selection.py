@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from integration import clock
 from integration.catalogue.shapes import Resource
-from integration.errors import QueryError
+from integration.core import clock
+from integration.core.errors import QueryError
 from integration.exports.presets import Preset
-from integration.mirror import query
-from integration.mirror.filters import AnyOf, Condition
-from integration.mirror.history import CallFilter
-from integration.mirror.query import Query
-from integration.mirror.search import MARK, Wanted
+from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.page_queries.search_index import MARK, Wanted
+from integration.mirror.query import query
+from integration.mirror.query.filters import AnyOf, Condition
+from integration.mirror.query.query import Query
 
 Reader = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Opens a read-only view of mirror.db, such as `Database.read`."""

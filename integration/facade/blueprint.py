@@ -15,18 +15,20 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import PathConverter, Rule
 
+from integration.access.authenticator import Caller, Gatekeeper
 from integration.catalogue import match, methods_for, resource
 from integration.catalogue.shapes import Operation
 from integration.context import House
-from integration.errors import PlatformError, QueryError, StorageError
-from integration.facade import files, lasting, passing, reads, writes
-from integration.facade.answers import Stop, failure, no_answer, whole
-from integration.facade.asking import Asked, Fetch, check_rights
-from integration.facade.auth import Caller, Gatekeeper
+from integration.core.api_responses import Stop, failure, no_answer, whole
+from integration.core.errors import PlatformError, QueryError, StorageError
+from integration.facade import files, reads, writes
+from integration.facade import pass_through as passing
+from integration.facade import read_through_cache as lasting
 from integration.facade.exposure import BEYOND, EXPOSURE, Exposure
 from integration.facade.login import logout, public, token_deleted
 from integration.facade.reference import Reference
-from integration.mirror.shortcuts import Shortcuts
+from integration.facade.request import Asked, Fetch, check_rights
+from integration.mirror.query.page_cache import Shortcuts
 
 log = logging.getLogger(__name__)
 

@@ -10,23 +10,25 @@ from pathlib import Path
 from flask import Response, send_file
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from integration import clock
+from integration.access import audit
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
-from integration.errors import PlatformBroken, PlatformError, StorageError, StorageFull
-from integration.exports import csv
-from integration.exports.broken_off import marked
+from integration.core import clock
+from integration.core.api_responses import Stop, no_answer
+from integration.core.errors import PlatformBroken, PlatformError, StorageError, StorageFull
+from integration.exports.formats import csv
 from integration.exports.selection import select
-from integration.facade import passing, reads
-from integration.facade.answers import Stop, no_answer
-from integration.facade.asking import Asked
-from integration.house import audit
-from integration.mirror import media, records
-from integration.mirror.filters import Condition
-from integration.mirror.media import Kind
-from integration.mirror.upsert import put_item
-from integration.platform_api.arriving import Arrival
+from integration.exports.truncation_marker import marked
+from integration.facade import pass_through as passing
+from integration.facade import reads
+from integration.facade.request import Asked
+from integration.mirror.query.filters import Condition
+from integration.mirror.records import single_record as records
+from integration.mirror.records.upsert import put_item
+from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state.media_files import Kind
 from integration.platform_api.budget import PEOPLE
+from integration.platform_api.shared_download import Arrival
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import orjson
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Relation
-from integration.mirror import records
-from integration.mirror.query import Query
+from integration.mirror.query.query import Query
+from integration.mirror.records import single_record as records
 
 
 def included(

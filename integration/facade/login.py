@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 from flask import Response
 
-from integration.errors import PlatformError
-from integration.facade import passing
-from integration.facade.answers import Stop, no_answer, whole
-from integration.facade.asking import Asked
-from integration.facade.auth import Gatekeeper, read_credentials
+from integration.access import login_throttle as attempts
+from integration.access.authenticator import Gatekeeper, read_credentials
+from integration.access.login_throttle import TooManyAttempts
+from integration.core.api_responses import Stop, no_answer, whole
+from integration.core.errors import PlatformError
+from integration.facade import pass_through as passing
+from integration.facade.request import Asked
 from integration.facade.writes import check_type
-from integration.house import attempts
-from integration.house.attempts import TooManyAttempts
 from integration.platform_api.budget import PEOPLE
 
 BODY_LIMIT = 64 * 1024

@@ -12,10 +12,10 @@ import orjson
 
 from integration import __version__
 from integration.catalogue import OPERATIONS, RESOURCES, resource
+from integration.catalogue.json_schemas import ERROR, FILTER, LINKS, Json, fields_of, record_of
 from integration.catalogue.shapes import Operation, Resource
-from integration.facade.beyond import BEYOND
+from integration.catalogue.undocumented_operations import BEYOND
 from integration.facade.exposure import EXPOSED_BEYOND, EXPOSURE, Exposure
-from integration.facade.schemas import ERROR, FILTER, LINKS, Json, fields_of, record_of
 
 DOCUMENTED = (*OPERATIONS, *BEYOND)
 _EXPOSURE = EXPOSURE | EXPOSED_BEYOND

@@ -8,16 +8,20 @@ from collections.abc import Mapping
 import orjson
 from flask import Response
 
-from integration import clock
+from integration.access import user_scope as narrowing
 from integration.catalogue.shapes import Resource
-from integration.facade import includes, narrowing, passing
-from integration.facade.answers import Stop, whole
-from integration.facade.asking import Asked
-from integration.mirror import drift, query, records
-from integration.mirror.filters import Condition
-from integration.mirror.masking import hidden_of, masked
-from integration.mirror.query import Query
-from integration.mirror.records import Standing, Stored
+from integration.core import clock
+from integration.core.api_responses import Stop, whole
+from integration.facade import includes
+from integration.facade import pass_through as passing
+from integration.facade.request import Asked
+from integration.mirror.query import query
+from integration.mirror.query.filters import Condition
+from integration.mirror.query.query import Query
+from integration.mirror.records import schema_drift as drift
+from integration.mirror.records import single_record as records
+from integration.mirror.records.masking import hidden_of, masked
+from integration.mirror.records.single_record import Standing, Stored
 
 QUERY_SECONDS = 2.0
 """A query that takes longer is cut (promise S12)."""

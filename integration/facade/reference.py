@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 from flask import Response, render_template
 
-from integration.facade.answers import whole
+from integration.catalogue.json_schemas import Json
+from integration.core.api_responses import whole
 from integration.facade.openapi import document
-from integration.facade.schemas import Json
 
 
 class Reference:

@@ -14,23 +14,26 @@ from typing import Any
 import orjson
 from flask import Request, Response
 
-from integration import clock
+from integration.access.browser import foreign_origin
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
-from integration.dashboard.security import foreign_origin
-from integration.documents import read_page
-from integration.errors import PlatformError, StorageError
-from integration.facade import passing
-from integration.facade.answers import JSON, Stop, no_answer, whole
-from integration.facade.asking import COLLECTIONS, Asked
+from integration.core import clock
+from integration.core.api_responses import JSON, Stop, no_answer, whole
+from integration.core.errors import PlatformError, StorageError
+from integration.core.json_records import read_page
+from integration.facade import pass_through as passing
 from integration.facade.exposure import EXPOSURE, Exposure
-from integration.facade.followup import look_at_once
-from integration.house import journal
-from integration.mirror import accepted, records, walks, written
-from integration.mirror.upsert import delete_rows, upsert, usable_key
+from integration.facade.request import COLLECTIONS, Asked
+from integration.mirror.records import single_record as records
+from integration.mirror.records import write_results as written
+from integration.mirror.records.upsert import delete_rows, upsert, usable_key
+from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import pending_deletions as accepted
+from integration.outbound.exchange import Answer
 from integration.platform_api.budget import PEOPLE
-from integration.platform_api.transport import Answer
-from integration.transaction import Transaction
+from integration.sqlite.transaction import Transaction
+from integration.sync.writing import write_log as journal
+from integration.sync.writing.deletion_poller import look_at_once
 
 log = logging.getLogger(__name__)
 

@@ -11,15 +11,18 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from integration import clock
-from integration.database import Database
-from integration.errors import PlatformBroken, StorageError
+from integration.core import clock
+from integration.core.errors import PlatformBroken, StorageError
 from integration.inbox.interpret import Event, RecordingReady, SmsReceived, Unknown, interpret
 from integration.inbox.store import Inbox, Row, Status
-from integration.mirror import drift, live_calls, lookups, messages
+from integration.mirror.calls import live_table as live_calls
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
-from integration.transaction import Transaction
+from integration.mirror.page_queries import messages
+from integration.mirror.records import schema_drift as drift
+from integration.mirror.sync_state import lookup_queue as lookups
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from integration import clock
 from integration.catalogue import events
-from integration.documents import Document, Raw, column_value, read_object
-from integration.errors import PlatformBroken
+from integration.core import clock
+from integration.core.errors import PlatformBroken
+from integration.core.json_records import Document, Raw, column_value, read_object
 from integration.mirror.calls.facts import CallEvent
 
 _EVENT_ID = re.compile(

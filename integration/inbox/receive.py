@@ -13,10 +13,10 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import get_input_stream
 
-from integration.errors import StorageError, error_body
+from integration.core.errors import StorageError, error_body
 from integration.inbox.store import Inbox
-from integration.settings import Webhooks
-from integration.settings_values import contains
+from integration.settings.model import Webhooks
+from integration.settings.values import contains
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

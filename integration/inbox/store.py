@@ -18,11 +18,12 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import orjson
 
-from integration import clock, migrations
-from integration.database import Database
+from integration.core import clock
 from integration.inbox.interpret import read_envelope
-from integration.migrations import run_script
-from integration.transaction import Transaction
+from integration.sqlite import migrations
+from integration.sqlite.database import Database
+from integration.sqlite.migrations import run_script
+from integration.sqlite.transaction import Transaction
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 
@@ -210,7 +211,7 @@ class Inbox:
         only = "status = 'failed' AND" if failed else ""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"SELECT seq FROM inbox WHERE {only} received_at >= ? AND seq > ? ORDER BY seq",  # noqa: S608
+                f"SELECT seq FROM inbox WHERE {only} received_at >= ? AND seq > ? ORDER BY seq",
                 (since, after),
             ).fetchall()
         return [int(row[0]) for row in rows]
@@ -321,7 +322,7 @@ def _known(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
     """The hashes of the bodies that are stored under each of these ids."""
     # As one row, since each row would give up the interpreter: see `Database.gather`.
     (found,) = tx.execute(
-        "SELECT json_group_array(json_array(event_id, hex(body_hash))) FROM inbox"  # noqa: S608
+        "SELECT json_group_array(json_array(event_id, hex(body_hash))) FROM inbox"
         f" WHERE event_id IN ({','.join('?' * len(event_ids))})",
         tuple(event_ids),
     ).fetchone()
@@ -335,4 +336,4 @@ def _known(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
 def _insert(rows: int) -> str:
     """One statement for so many rows of `_Arrival` and whether it is flagged."""
     columns = ",".join((*_Arrival._fields, "flagged"))
-    return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * rows)}"  # noqa: S608
+    return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * rows)}"

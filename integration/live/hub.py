@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from integration.transaction import Change
+from integration.sqlite.transaction import Change
 
 PENDING = 512
 """Changes a slow subscriber may be behind before it is told to load its page again."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, current_app, jsonify, request
 
-from integration import clock
-from integration.errors import error_body
+from integration.core import clock
+from integration.core.errors import error_body
 from integration.live.hub import Closed, Hub, Lost, Subscription
-from integration.transaction import Change
+from integration.sqlite.transaction import Change
 
 log = logging.getLogger(__name__)
 

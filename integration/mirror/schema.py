@@ -13,34 +13,53 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from integration import migrations
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
-from integration.database import Database
-from integration.migrations import Step, run_script
-from integration.mirror import (
-    accepted,
-    answers,
-    audio,
-    below,
-    coverage,
-    drift,
-    history,
-    indexes,
-    lookups,
-    media,
-    messages,
-    missing,
-    promoted,
-    query,
-    shortcuts,
-    summary,
-    walks,
-)
 from integration.mirror.calls import backlog
-from integration.mirror.calls import tables as calls
-from integration.mirror.rows import key_type, quote
-from integration.transaction import Change
+from integration.mirror.calls import schema as calls
+from integration.mirror.page_queries import history, messages
+from integration.mirror.page_queries import media_lists as audio
+from integration.mirror.page_queries import report_rollups as summary
+from integration.mirror.query import page_cache as shortcuts
+from integration.mirror.query import query
+from integration.mirror.records import (
+    indexes,
+)
+from integration.mirror.records import (
+    missing_records as missing,
+)
+from integration.mirror.records import (
+    promoted_fields as promoted,
+)
+from integration.mirror.records import (
+    response_cache as answers,
+)
+from integration.mirror.records import (
+    schema_drift as drift,
+)
+from integration.mirror.records import (
+    subresources as below,
+)
+from integration.mirror.records.rows import key_type, quote
+from integration.mirror.sync_state import (
+    collection_state as walks,
+)
+from integration.mirror.sync_state import (
+    completeness as coverage,
+)
+from integration.mirror.sync_state import (
+    lookup_queue as lookups,
+)
+from integration.mirror.sync_state import (
+    media_files as media,
+)
+from integration.mirror.sync_state import (
+    pending_deletions as accepted,
+)
+from integration.sqlite import migrations
+from integration.sqlite.database import Database
+from integration.sqlite.migrations import Step, run_script
+from integration.sqlite.transaction import Change
 
 CORE = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;

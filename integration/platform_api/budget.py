@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from integration import clock
-from integration.errors import PlatformUnreachable
+from integration.core import clock
+from integration.core.errors import PlatformUnreachable
 from integration.platform_api.circuit import Circuit
 
 Who = Literal["people", "background"]

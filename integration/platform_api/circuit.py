@@ -6,8 +6,8 @@ closed door by turns. A short disturbance opens nothing.
 
 from __future__ import annotations
 
-from integration import clock
-from integration.errors import PlatformUnreachable
+from integration.core import clock
+from integration.core.errors import PlatformUnreachable
 from integration.platform_api.retry import gap
 
 FAILURES = 5

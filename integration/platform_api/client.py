@@ -12,18 +12,19 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from integration import clock
-from integration.documents import Document, PageDocuments, read_item, read_page
-from integration.errors import ConfigurationError, PlatformBroken
-from integration.platform_api import files, paging
-from integration.platform_api.arriving import Arrival
+from integration.core import clock
+from integration.core.errors import ConfigurationError, PlatformBroken
+from integration.core.json_records import Document, PageDocuments, read_item, read_page
+from integration.outbound.exchange import Answer, Transport
+from integration.platform_api import downloads as files
+from integration.platform_api import paging
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
 from integration.platform_api.failures import failure
-from integration.platform_api.line import Line, answer_of, whole
 from integration.platform_api.login import Account, ApiKey, Login, Secret
-from integration.platform_api.passage import Passage
+from integration.platform_api.pass_through_download import Passage
 from integration.platform_api.retry import persist
-from integration.platform_api.transport import Answer, Transport
+from integration.platform_api.session import Line, answer_of, whole
+from integration.platform_api.shared_download import Arrival
 
 T = TypeVar("T")
 

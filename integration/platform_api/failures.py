@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from integration.errors import (
+from integration.core.errors import (
     CredentialsRefused,
     PlatformBroken,
     PlatformError,

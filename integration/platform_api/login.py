@@ -11,14 +11,9 @@ from typing import Literal, Protocol
 
 import orjson
 
-from integration import clock
-from integration.errors import (
-    CredentialsRefused,
-    PlatformBroken,
-    PlatformError,
-    PlatformRefused,
-)
-from integration.platform_api.transport import Answer
+from integration.core import clock
+from integration.core.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformRefused
+from integration.outbound.exchange import Answer
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from integration import clock
-from integration.errors import PlatformError
-from integration.platform_api.transport import http_date
+from integration.core import clock
+from integration.core.errors import PlatformError
+from integration.outbound.exchange import http_date
 
 T = TypeVar("T")
 

@@ -36,15 +36,15 @@ from typing import Any
 import orjson
 from flask import Flask, Response, request
 
-from integration import clock
-from integration.errors import error_body
-from integration.simulator.casting import NobodyThere
-from integration.simulator.faults import BadSpec
-from integration.simulator.legs import Wish
-from integration.simulator.machine import Machine
-from integration.simulator.people import Group, Person
-from integration.simulator.traffic import Running
-from integration.simulator.webcalls import note
+from integration.core import clock
+from integration.core.errors import error_body
+from integration.simulator.calls.legs import Wish
+from integration.simulator.calls.participants import NobodyThere
+from integration.simulator.calls.traffic import Running
+from integration.simulator.calls.webcalls import note
+from integration.simulator.context import Machine
+from integration.simulator.http.faults import BadSpec
+from integration.simulator.records.people import Group, Person
 
 Record = dict[str, Any]
 

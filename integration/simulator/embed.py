@@ -8,18 +8,18 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.simulator.bustle import Bustle
-from integration.simulator.faults import Faults
-from integration.simulator.history import seed_history
-from integration.simulator.login import TOKEN_IDLE, Doorman
-from integration.simulator.machine import Machine
-from integration.simulator.people import Person
-from integration.simulator.play import Player
-from integration.simulator.registrations import Desk
+from integration.simulator.calls.history import seed_history
+from integration.simulator.calls.player import Player
+from integration.simulator.calls.traffic import Traffic
+from integration.simulator.calls.traffic_generator import Bustle
+from integration.simulator.calls.webhooks import GAPS, Sender
+from integration.simulator.context import Machine
+from integration.simulator.http.faults import Faults
+from integration.simulator.http.transport import Server
+from integration.simulator.records.authentication import TOKEN_IDLE, Doorman
+from integration.simulator.records.people import Person
+from integration.simulator.records.registrations import Desk
 from integration.simulator.server import create_app
-from integration.simulator.traffic import Traffic
-from integration.simulator.transport import Server
-from integration.simulator.webhooks import GAPS, Sender
 from integration.simulator.world import World
 
 

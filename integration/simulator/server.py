@@ -15,25 +15,28 @@ import orjson
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException
 
-from integration import clock
-from integration.errors import error_body
-from integration.simulator import (
-    accounts,
+from integration.core import clock
+from integration.core.errors import error_body
+from integration.simulator import control
+from integration.simulator.context import Machine
+from integration.simulator.http.faults import Fault
+from integration.simulator.http.responses import Answered, reply
+from integration.simulator.http.transport import Environ, Mischief
+from integration.simulator.records import accounts, groups
+from integration.simulator.records.authentication import Denied
+from integration.simulator.routes import (
     bulk,
-    control,
     crud,
     files,
-    groups,
     live,
-    logins,
-    reading,
     subpaths,
 )
-from integration.simulator.answers import Answered, reply
-from integration.simulator.faults import Fault
-from integration.simulator.login import Denied
-from integration.simulator.machine import Machine
-from integration.simulator.transport import Environ, Mischief
+from integration.simulator.routes import (
+    reads as reading,
+)
+from integration.simulator.routes import (
+    sessions as logins,
+)
 
 _BASE = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 _OPEN_PATHS = re.compile(r"^/(login|login2fa|confirmation|password|reset|registrations(/.*)?)/?$")

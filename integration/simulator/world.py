@@ -10,28 +10,31 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from integration import catalogue, clock
-from integration.simulator import (
+from integration import catalogue
+from integration.core import clock
+from integration.simulator.calls import media_sessions as sessions
+from integration.simulator.calls.events import EventIds
+from integration.simulator.calls.legs import Leg
+from integration.simulator.calls.participants import Casting
+from integration.simulator.calls.records import live_record
+from integration.simulator.calls.scripts import Scripts
+from integration.simulator.calls.webcalls import WebScripts
+from integration.simulator.records import (
     chats,
     conversations,
     directory,
     notes,
-    papers,
     people,
     reports,
-    sessions,
     settings,
     tracking,
     widgets,
 )
-from integration.simulator.calls import Scripts
-from integration.simulator.casting import Casting
-from integration.simulator.events import EventIds
-from integration.simulator.legs import Leg
-from integration.simulator.people import Account, Group, Person
-from integration.simulator.records import live_record
-from integration.simulator.store import Collection, Record, owned_by
-from integration.simulator.webcalls import WebScripts
+from integration.simulator.records import (
+    faxes as papers,
+)
+from integration.simulator.records.people import Account, Group, Person
+from integration.simulator.records.store import Collection, Record, owned_by
 
 # Ids that the account begins with are below these.
 _FIRST_IDS = {

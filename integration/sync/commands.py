@@ -8,19 +8,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from integration import clock
 from integration.catalogue import UnknownResource, resource
-from integration.errors import ConfigurationError, PlatformError, StorageFull
-from integration.mirror import media, walks
-from integration.mirror.media import Kind
-from integration.processes.channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync import backlog, deletions, inspection, items, live, proof, recordings
-from integration.sync.parts import Parts
+from integration.core import clock
+from integration.core.errors import ConfigurationError, PlatformError, StorageFull
+from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state.media_files import Kind
+from integration.server.control_channel import Arguments, Handler, Progress, Result, Unfinished
+from integration.sync.context import Parts
+from integration.sync.files import download as recordings
+from integration.sync.files import scrub as inspection
 from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
 from integration.sync.progress import reading
-from integration.sync.reconcile import look_back
-from integration.sync.storing import Interrupted, Tally, note_failure
-from integration.sync.walking import walk
+from integration.sync.reading import (
+    call_assembly as backlog,
+)
+from integration.sync.reading import (
+    deletions,
+    items,
+)
+from integration.sync.reading import (
+    live_poll as live,
+)
+from integration.sync.reading import (
+    verify as proof,
+)
+from integration.sync.reading.full_sync import walk
+from integration.sync.reading.incremental_sync import look_back
+from integration.sync.reading.page_store import Interrupted, Tally, note_failure
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from integration.settings import Settings
+from integration.settings.model import Settings
 from integration.sync.plan import BELOW, DAY, HOUR, PLAN, RAW_ROWS, SETTINGS_SECONDS, Policy
 
 

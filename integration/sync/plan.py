@@ -13,8 +13,8 @@ from typing import Literal
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Resource
-from integration.mirror.media import Kind as MediaKind
-from integration.settings import Settings
+from integration.mirror.sync_state.media_files import Kind as MediaKind
+from integration.settings.model import Settings
 
 Kind = Literal["grows", "settings", "single", "live", "dictionary"]
 

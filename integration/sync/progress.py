@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from integration import clock
-from integration.health import Health
+from integration.core import clock
+from integration.core.health import Health
 
 Show = Callable[[int, int | None], None]
 

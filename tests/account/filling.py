@@ -7,9 +7,9 @@ from typing import Any
 
 from integration.catalogue import RESOURCES, resource
 from integration.catalogue.shapes import Resource
-from integration.documents import Document
-from integration.mirror import walks
-from integration.mirror.upsert import put_item, replace_all, upsert
+from integration.core.json_records import Document
+from integration.mirror.records.upsert import put_item, replace_all, upsert
+from integration.mirror.sync_state import collection_state as walks
 
 LISTED = [row for row in RESOURCES if row.listed]
 AT = "2026-11-02 09:15:00"

@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
-from integration.dashboard.account_shelves import GROUPS, SHELVES
-from integration.mirror.masking import is_secret
+from integration.dashboard.account.sections import GROUPS, SHELVES
+from integration.mirror.records.masking import is_secret
 from tests.account.filling import LISTED, Filling, complete_record, path_of
 from tests.dashboard.reading import text
 from tests.dashboard.site import running

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from integration.dashboard import formats
+from integration.dashboard.site import formats
 from tests.account.filling import AT
 from tests.dashboard.reading import link, text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from integration.dashboard.account_shelves import SHELVES
+from integration.dashboard.account.sections import SHELVES
 from tests.account.filling import AT, LISTED, Filling, complete_record, path_of
 from tests.account.test_lists import keys, names
 from tests.dashboard.reading import text

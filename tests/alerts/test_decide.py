@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from integration import clock
 from integration.alerts.conditions import Found, Look
 from integration.alerts.decide import decide
-from integration.house.alert_rules import Finding, Rule
+from integration.alerts.rules import Finding, Rule
+from integration.core import clock
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=ZoneInfo("Europe/London"))
 """A Wednesday."""

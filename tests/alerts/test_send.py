@@ -13,13 +13,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from integration import clock
+from integration.alerts import notification_log as alert_log
+from integration.alerts import rules as alert_rules
+from integration.alerts.evaluate import Watch
 from integration.alerts.loops import alert_loops
 from integration.alerts.messages import lines, targets
+from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender, SendingFailed
-from integration.alerts.watch import Watch
-from integration.house import alert_log, alert_rules
-from integration.house.alert_rules import Finding, Rule
+from integration.core import clock
 from tests.dashboard.site import running
 from tests.harness import wait_for
 

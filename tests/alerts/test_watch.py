@@ -6,11 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from integration import clock
+from integration.alerts import notification_log as alert_log
+from integration.alerts import rules as alert_rules
 from integration.alerts.conditions import CONDITIONS
-from integration.alerts.watch import RuleFailed, Watch, configured
-from integration.house import alert_log, alert_rules, callbacks
-from integration.house.alert_rules import Rule
+from integration.alerts.evaluate import RuleFailed, Watch, configured
+from integration.alerts.rules import Rule
+from integration.core import clock
+from integration.workspace import callbacks
 from tests.dashboard.site import running
 
 

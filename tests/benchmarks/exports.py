@@ -23,9 +23,9 @@ from typing import Any
 import xlsxwriter
 
 from integration.catalogue import resource
-from integration.exports import csv, xlsx
+from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
-from integration.mirror import query
+from integration.mirror.query import query
 
 ROUNDS = 5
 SHEET_ROUNDS = 2

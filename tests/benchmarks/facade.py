@@ -17,14 +17,15 @@ from urllib.parse import quote
 
 from flask import Flask
 
+from integration.access import keys
+from integration.app_schema import open_house
 from integration.context import EXTENSION, House
 from integration.facade.blueprint import make_blueprint
-from integration.house import keys
-from integration.house.database import open_house
-from integration.mirror import shortcuts, walks
+from integration.mirror.query import page_cache as shortcuts
 from integration.mirror.schema import open_mirror
+from integration.mirror.sync_state import collection_state as walks
 from integration.platform_api.client import Platform
-from integration.settings import Settings
+from integration.settings.model import Settings
 from tests.benchmarks.exports import fill
 
 ROUNDS = 9

@@ -17,11 +17,13 @@ from zoneinfo import ZoneInfo
 
 from flask import Flask, render_template_string
 
-from integration import clock
-from integration.house import wallboards
-from integration.mirror import search, summary, walks
+from integration.core import clock
+from integration.mirror.page_queries import report_rollups as summary
+from integration.mirror.page_queries import search_index as search
 from integration.mirror.schema import open_mirror
-from integration.transaction import Transaction
+from integration.mirror.sync_state import collection_state as walks
+from integration.sqlite.transaction import Transaction
+from integration.workspace import wallboards
 from tests.dashboard.site import Site
 
 ROUNDS = 7

@@ -123,10 +123,10 @@ Work = tuple[Callable[[], object], Callable[[], float]]
 def ours(url: str, folder: Path) -> Work:
     """The product as `switchroom sync` opens it."""
     from integration import factory
-    from integration.settings import load
-    from integration.sync import backlog
+    from integration.settings.model import load
     from integration.sync.plan import PLAN
-    from integration.sync.walking import walk
+    from integration.sync.reading import call_assembly as backlog
+    from integration.sync.reading.full_sync import walk
 
     environment = {
         "SWITCHROOM_PLATFORM__BASE_URL": url,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from integration import clock
-from integration.alerts.watch import Watch
-from integration.house import alert_rules, audit, callbacks, journal, notes, wallboards
-from integration.house.alert_rules import Rule
+from integration.access import audit
+from integration.alerts import rules as alert_rules
+from integration.alerts.evaluate import Watch
+from integration.alerts.rules import Rule
+from integration.core import clock
+from integration.sync.writing import write_log as journal
+from integration.workspace import callbacks, notes, wallboards
 
 pytestmark = pytest.mark.exhaustive
 

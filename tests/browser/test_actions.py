@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from integration import clock
-from integration.house import callbacks
+from integration.core import clock
+from integration.workspace import callbacks
 from tests.browser.conftest import log_in, watch
 
 pytestmark = pytest.mark.exhaustive

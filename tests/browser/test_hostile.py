@@ -12,13 +12,13 @@ import pytest
 from playwright.sync_api import expect
 from werkzeug.test import Client
 
-from integration import clock
 from integration.catalogue import resource
-from integration.documents import read_page
-from integration.house import notes
+from integration.core import clock
+from integration.core.json_records import read_page
 from integration.inbox.apply import Applier
 from integration.inbox.receive import Receiver
-from integration.mirror.upsert import upsert
+from integration.mirror.records.upsert import upsert
+from integration.workspace import notes
 from tests.browser.test_accessible import PAGES
 
 pytestmark = pytest.mark.exhaustive

@@ -8,11 +8,11 @@ import lameenc
 import pytest
 from playwright.sync_api import expect
 
-from integration import clock
+from integration.core import clock
 from integration.factory import ROOT
-from integration.house import callbacks
 from integration.inbox.interpret import SmsReceived
-from integration.mirror import messages
+from integration.mirror.page_queries import messages
+from integration.workspace import callbacks
 from tests.browser.conftest import go_by_keys, log_in, watch
 from tests.dashboard.site import CALLER, OURS
 from tests.harness import wait_for

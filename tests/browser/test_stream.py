@@ -8,10 +8,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from integration import clock
+from integration.core import clock
 from integration.inbox.interpret import SmsReceived
 from integration.live import stream
-from integration.mirror import messages
+from integration.mirror.page_queries import messages
 from tests.browser.conftest import watch
 from tests.dashboard.site import CALLER, OURS
 from tests.harness import Product, wait_for

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from integration import clock
-from integration.alerts.watch import Watch
-from integration.house import alert_rules, wallboards
-from integration.house.alert_rules import Rule
+from integration.alerts import rules as alert_rules
+from integration.alerts.evaluate import Watch
+from integration.alerts.rules import Rule
+from integration.core import clock
+from integration.workspace import wallboards
 from tests.browser.conftest import watch
 
 OWN_PAGES = (

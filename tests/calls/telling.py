@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration import clock
-from integration.database import Database
-from integration.documents import Document
+from integration.core import clock
+from integration.core.json_records import Document
+from integration.core.phone_numbers import Numbers
+from integration.core.timestamps import seconds, stamp
 from integration.mirror.calls.directory import Directory, Group, Person
 from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Recording, Voicemail, id_clock
 from integration.mirror.calls.joins import join
+from integration.mirror.calls.leg_view import Knowledge, View, link
 from integration.mirror.calls.legs import build
 from integration.mirror.calls.outcomes import evaluate
 from integration.mirror.calls.rules import Rules
-from integration.mirror.calls.stamps import seconds, stamp
 from integration.mirror.calls.store import CallStore
-from integration.mirror.calls.view import Knowledge, View, link
-from integration.mirror.numbers import Numbers
-from integration.transaction import Transaction
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 
 T0 = 1788338755  # 2026-09-02 08:45:55 UTC
 CALLER = "447700900101"

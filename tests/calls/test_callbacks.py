@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from integration.database import Database
-from integration.house import callbacks
-from integration.house.callback_items import Call, Deed, episodes
 from integration.mirror.schema import open_mirror
+from integration.sqlite.database import Database
+from integration.workspace import callbacks
+from integration.workspace.callback_items import Call, Deed, episodes
 from tests.calls.telling import ANN, CALLER, OTHER, Fact, Office, Phone, at, cdr, set_now, voicemail
 
 WHO = "ann@example.com"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror.numbers import Numbers, clean_name, clid_number, withheld
+from integration.core.phone_numbers import Numbers, clean_name, clid_number, withheld
 
 BRITISH, AMERICAN, NOWHERE = Numbers("gb"), Numbers("US"), Numbers()
 

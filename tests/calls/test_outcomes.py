@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.mirror.calls.rules import Rules
-from integration.transaction import Transaction
+from integration.sqlite.transaction import Transaction
 from tests.calls.telling import (
     ANN,
     BOB,

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.dashboard import live
+from integration.core.phone_numbers import Numbers
+from integration.dashboard.calls import live
 from integration.mirror.calls import store, writing
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
+from integration.mirror.calls.fast_path import call_of, is_alone, is_plain, leg_of
 from integration.mirror.calls.joins import join
+from integration.mirror.calls.leg_view import Knowledge, View, link
 from integration.mirror.calls.legs import build
 from integration.mirror.calls.outcomes import evaluate
-from integration.mirror.calls.plain import call_of, is_alone, is_plain, leg_of
-from integration.mirror.calls.view import Knowledge, View, link
-from integration.mirror.numbers import Numbers
 from tests.calls.telling import (
     ANN,
     BOB,

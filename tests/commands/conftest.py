@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.house.database import open_house
+from integration.app_schema import open_house
 from integration.inbox.store import Inbox
 from integration.mirror.schema import open_mirror
 from tests.harness import NOWHERE, ROOT

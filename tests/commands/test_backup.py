@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from integration.database import Database
-from integration.errors import SwitchroomError
+from integration.core import process_lock as lock
+from integration.core.errors import SwitchroomError
 from integration.inbox.store import Inbox
+from integration.maintenance import backup, manifest
+from integration.maintenance.restore import restore
 from integration.mirror.schema import open_mirror
-from integration.processes import lock
-from integration.upkeep import backup, manifest
-from integration.upkeep.restore import restore
+from integration.sqlite.database import Database
 from tests.commands.conftest import Home, ask, webhook
 from tests.harness import wait_for
 
@@ -320,7 +320,7 @@ def flip(path: Path) -> None:
 
 def test_copying_does_not_begin_again_for_ever_while_commits_go_on(tmp_path):
     """The copy of a database that is written faster than it can be copied ends all the same."""
-    from integration import database_files
+    from integration.sqlite import database_files
 
     database = Database(
         tmp_path / "busy.db", prepare=lambda connection: connection.execute("CREATE TABLE t (x)")

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from integration.catalogue import OPERATIONS
-from integration.upkeep import operations
+from integration.cli import operations_table as operations
 
 
 def test_every_operation_has_a_row_that_says_what_is_done_with_it(home):

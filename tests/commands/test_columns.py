@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from integration.catalogue import resource
-from integration.documents import Document
+from integration.core.json_records import Document
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
 
 
 def columns(home):

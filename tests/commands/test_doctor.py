@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from integration.cli.doctor import command
-from integration.processes import lock
+from integration.core import process_lock as lock
 from tests.harness import NOWHERE
 
 Answer = tuple[int, object]

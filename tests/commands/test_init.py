@@ -8,9 +8,9 @@ import tomllib
 
 import pytest
 
-from integration.errors import SwitchroomError
-from integration.settings import load
-from integration.upkeep import first_config
+from integration.core.errors import SwitchroomError
+from integration.maintenance import first_config
+from integration.settings.model import load
 
 BASE = ("init", "--base-url", "https://api.example.com/v1.2", "--user-id", "0100001")
 

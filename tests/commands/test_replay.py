@@ -6,17 +6,17 @@ import sqlite3
 
 import pytest
 
+from integration.core.phone_numbers import Numbers
 from integration.inbox import replay as replay_module
 from integration.inbox.apply import Applier
 from integration.inbox.replay import replay
+from integration.inbox.replay_command import handlers
 from integration.inbox.store import Inbox
-from integration.mirror import wiring
+from integration.mirror import hooks as wiring
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
-from integration.mirror.numbers import Numbers
 from integration.mirror.schema import open_mirror
-from integration.processes.channel import Progress, Unfinished
-from integration.upkeep.commands import handlers
+from integration.server.control_channel import Progress, Unfinished
 from tests.commands.conftest import webhook
 
 

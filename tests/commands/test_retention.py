@@ -12,23 +12,28 @@ from typing import get_args
 
 import pytest
 
-from integration import clock
+from integration.access import audit
+from integration.app_schema import open_house
 from integration.catalogue import resource
-from integration.documents import Document
-from integration.errors import PlatformRefused
-from integration.house import audit, journal
-from integration.house.database import open_house
+from integration.core import clock
+from integration.core.errors import PlatformRefused
+from integration.core.json_records import Document
+from integration.core.phone_numbers import Numbers
 from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
-from integration.mirror import answers, expiry, media, search, wiring
+from integration.mirror import hooks as wiring
 from integration.mirror.calls.rules import Rules
 from integration.mirror.calls.store import CallStore
-from integration.mirror.numbers import Numbers
+from integration.mirror.page_queries import search_index as search
+from integration.mirror.privacy import retention_rules as expiry
+from integration.mirror.records import response_cache as answers
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
-from integration.settings import Settings
-from integration.sync import recordings
-from integration.upkeep.retention import Keeper
+from integration.mirror.sync_state import media_files as media
+from integration.privacy.retention import Keeper
+from integration.settings.model import Settings
+from integration.sync.files import download as recordings
+from integration.sync.writing import write_log as journal
 from tests.commands.conftest import webhook
 
 OLD, NEW = 40, 20

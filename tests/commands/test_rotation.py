@@ -7,15 +7,15 @@ import threading
 
 import pytest
 
-from integration import clock
-from integration.background import Loop
-from integration.errors import StorageError, SwitchroomError
+from integration.core import clock
+from integration.core.consumer import Loop
+from integration.core.errors import StorageError, SwitchroomError
+from integration.core.health import Health
 from integration.factory import build
-from integration.health import Health
-from integration.settings import Settings
-from integration.upkeep import backup, manifest
-from integration.upkeep.restore import restore
-from integration.upkeep.rotation import NAME, Rotation
+from integration.maintenance import backup, manifest
+from integration.maintenance.restore import restore
+from integration.maintenance.rotation import NAME, Rotation
+from integration.settings.model import Settings
 from tests.commands.conftest import Home
 from tests.harness import wait_for
 from tests.house.conftest import Clock

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from integration import clock
 from integration.cli.schedules import command
-from integration.exports import owing
-from integration.house import export_deliveries
+from integration.core import clock
+from integration.exports import deliveries as export_deliveries
+from integration.exports import schedule_runner as owing
 from tests.exports.scheduling import Clock, Room
 
 

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from integration.processes import lock
+from integration.core import process_lock as lock
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ import pytest
 import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from integration import clock, factory
+from integration import factory
 from integration.catalogue.shapes import Operation
-from integration.mirror import walks
-from integration.settings import load
+from integration.core import clock
+from integration.mirror.sync_state import collection_state as walks
+from integration.settings.model import load
 from integration.simulator import embed
 from integration.sync.plan import walked
 from tests.harness import free_port, wait_for

@@ -10,10 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration import clock, database, write_ahead_log
-from integration.database import Database
-from integration.errors import StorageBroken, StorageBusy, StorageError
-from integration.transaction import Change, Transaction
+from integration.core import clock
+from integration.core.errors import StorageBroken, StorageBusy, StorageError
+from integration.sqlite import database
+from integration.sqlite import wal as write_ahead_log
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Change, Transaction
 
 CHANGES = "CREATE TABLE IF NOT EXISTS _changes (id INTEGER PRIMARY KEY AUTOINCREMENT, at, topic, key, data)"
 

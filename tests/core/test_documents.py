@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.documents import column_value, read_item, read_object, read_page
-from integration.errors import PlatformBroken
+from integration.core.errors import PlatformBroken
+from integration.core.json_records import column_value, read_item, read_object, read_page
 
 json_values = st.recursive(
     st.none()

@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from integration.errors import NewerDatabase
-from integration.migrations import prepare, run_script
+from integration.core.errors import NewerDatabase
+from integration.sqlite.migrations import prepare, run_script
 
 TABLES = "CREATE TABLE IF NOT EXISTS doors (id INTEGER PRIMARY KEY, colour TEXT);\n"
 

@@ -12,24 +12,27 @@ import requests
 from flask import Flask
 from werkzeug.serving import make_server
 
-from integration import clock
+from integration.access import browser as security
+from integration.access import people, sessions
+from integration.app_schema import open_house
 from integration.context import EXTENSION, House
-from integration.dashboard import guard, login, pages, security
-from integration.dashboard.live import beat, present
+from integration.core import clock
+from integration.core.health import Health
+from integration.core.phone_numbers import Numbers
+from integration.dashboard import pages
+from integration.dashboard.calls.live import beat, present
+from integration.dashboard.site import guard, login
 from integration.factory import ROOT
-from integration.health import Health
-from integration.house import people, sessions
-from integration.house.database import open_house
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.mirror import changes, wiring
+from integration.mirror import hooks as wiring
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
-from integration.mirror.numbers import Numbers
+from integration.mirror.records import change_log as changes
 from integration.mirror.schema import epoch, open_mirror
 from integration.platform_api.client import Platform
-from integration.settings import load
+from integration.settings.model import load
 
 OURS = "442079460002"
 CALLER = "447700900101"

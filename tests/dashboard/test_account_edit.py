@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from integration.dashboard.account_edit import EDITABLE, body_of
+from integration.dashboard.account.edit import EDITABLE, body_of
 from tests.dashboard.reading import text
 from tests.dashboard.test_actions import acting, asked, simulator
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
 from integration.catalogue import resource
-from integration.house import notes
-from integration.mirror.upsert import upsert
+from integration.core import clock
+from integration.mirror.records.upsert import upsert
+from integration.workspace import notes
 from tests.dashboard.reading import text
 from tests.dashboard.site import Client, running
 from tests.harness import Simulator

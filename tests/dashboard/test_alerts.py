@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
-from integration.alerts.watch import Watch
-from integration.house import alert_log, alert_rules, audit
+from integration.access import audit
+from integration.alerts import notification_log as alert_log
+from integration.alerts import rules as alert_rules
+from integration.alerts.evaluate import Watch
+from integration.core import clock
 from tests.dashboard.reading import text
 from tests.dashboard.site import running
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from integration import clock
-from integration.house import notes
+from integration.core import clock
+from integration.workspace import notes
 from tests.dashboard.reading import call_ids, link, text
 
 
@@ -55,7 +55,7 @@ def test_a_name_that_changed_is_found_by_the_new_one_only(site, client):
 
 
 def test_a_fragment_that_everyone_has_still_finds_all(site, client, monkeypatch):
-    monkeypatch.setattr("integration.mirror.history.MANY", 2)
+    monkeypatch.setattr("integration.mirror.page_queries.history.MANY", 2)
     for number in range(1, 6):
         site.call(number, ago(hours=number), party_name=f"Common {number}")
     assert call_ids(client.get("/calls?q=common")) == [1, 2, 3, 4, 5]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from integration import clock
-from integration.dashboard.jobs import EXTENSION, Jobs
-from integration.house import promoted
-from integration.mirror import coverage, walks
+from integration.core import clock
+from integration.dashboard.site.background_jobs import EXTENSION, Jobs
 from integration.mirror.calls import backlog
-from integration.sync import proof
-from integration.sync.backlog import NAME
+from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import completeness as coverage
+from integration.sync.reading import verify as proof
+from integration.sync.reading.call_assembly import NAME
+from integration.workspace import promoted_fields as promoted
 from tests.dashboard.reading import text
 from tests.harness import wait_for
 

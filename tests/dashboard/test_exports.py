@@ -12,21 +12,23 @@ from zoneinfo import ZoneInfo
 import openpyxl
 import pytest
 
-from integration import clock
-from integration.exports import preparing
-from integration.exports.preparing import EXTENSION, Preparer
+from integration.access import audit, people, sessions
+from integration.core import clock
+from integration.exports import (
+    deliveries as export_deliveries,
+)
+from integration.exports import jobs as preparing
+from integration.exports import (
+    prepared_exports,
+)
+from integration.exports import (
+    schedule_table as export_schedules,
+)
+from integration.exports.deliveries import Attempt
+from integration.exports.jobs import EXTENSION, Preparer
 from integration.exports.routes import make_blueprint
 from integration.exports.schedules import WAKE
-from integration.house import (
-    audit,
-    export_deliveries,
-    export_schedules,
-    people,
-    prepared_exports,
-    sessions,
-    views,
-)
-from integration.house.export_deliveries import Attempt
+from integration.workspace import saved_views as views
 from tests.dashboard.site import Client, Site
 from tests.harness import wait_for
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from integration import clock
+from integration.core import clock
 from tests.dashboard.site import CALLER, OURS
 
 

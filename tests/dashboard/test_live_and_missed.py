@@ -8,10 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from integration import clock
-from integration.dashboard.live import present
-from integration.house import callbacks, people
-from integration.transaction import Change
+from integration.access import people
+from integration.core import clock
+from integration.dashboard.calls.live import present
+from integration.sqlite.transaction import Change
+from integration.workspace import callbacks
 from tests.dashboard.reading import call_ids, text
 from tests.dashboard.site import CALLER
 
@@ -361,8 +362,8 @@ def test_an_id_beyond_every_bound_names_nothing(site, client, path):
 
 
 def test_a_search_that_takes_too_long_is_cut_and_says_so(site, client, monkeypatch):
-    monkeypatch.setattr("integration.dashboard.calls.READ_SECONDS", -1.0)
-    monkeypatch.setattr("integration.mirror.history.COUNTED", 10**9)
+    monkeypatch.setattr("integration.dashboard.calls.history.READ_SECONDS", -1.0)
+    monkeypatch.setattr("integration.mirror.page_queries.history.COUNTED", 10**9)
     site.mirror.write(
         lambda tx: tx.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"

@@ -9,11 +9,12 @@ from html import unescape
 
 import pytest
 
-from integration import clock
 from integration.catalogue import resource
-from integration.documents import read_object
-from integration.mirror import changes, messages
-from integration.mirror.upsert import upsert
+from integration.core import clock
+from integration.core.json_records import read_object
+from integration.mirror.page_queries import messages
+from integration.mirror.records import change_log as changes
+from integration.mirror.records.upsert import upsert
 from tests.dashboard.reading import text
 
 SENDER, RECEIVER = "447700900101", "442079460002"

@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from integration import clock
-from integration.dashboard import reports as page
-from integration.mirror import reports, summary
+from integration.core import clock
+from integration.dashboard.calls import reports as page
+from integration.mirror.page_queries import report_rollups as summary
+from integration.mirror.page_queries import reports
 from tests.dashboard.reading import text
 from tests.dashboard.site import OURS, running
 

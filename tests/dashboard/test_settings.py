@@ -11,10 +11,11 @@ import pytest
 import requests
 from werkzeug.test import Client
 
-from integration import clock
-from integration.house import audit, keys, people, sessions, setup_links, wallboards
+from integration.access import audit, keys, people, sessions, setup_links
+from integration.core import clock
 from integration.inbox.receive import Receiver
-from integration.secrets import HookSecrets, webhook_secrets
+from integration.settings.data_dir_secrets import HookSecrets, webhook_secrets
+from integration.workspace import wallboards
 from tests.dashboard.reading import text
 
 
@@ -163,7 +164,7 @@ def test_a_key_of_an_unknown_collection_is_refused(site, client):
 
 
 def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten(site, client, monkeypatch):
-    monkeypatch.setattr("integration.secrets.LOOK_SECONDS", 0)
+    monkeypatch.setattr("integration.settings.data_dir_secrets.LOOK_SECONDS", 0)
     (old,) = webhook_secrets(site.settings)
     receiver = Client(Receiver(site.inbox, site.settings.webhooks, HookSecrets(site.settings)))
     assert old in client.get("/settings").text

@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from integration.dashboard.jobs import EXTENSION, Jobs
-from integration.house import audit, journal
-from integration.upkeep.commands import REPLAY
+from integration.access import audit
+from integration.dashboard.site.background_jobs import EXTENSION, Jobs
+from integration.inbox.replay_command import REPLAY
+from integration.sync.writing import write_log as journal
 from tests.dashboard.reading import text
 from tests.harness import wait_for
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
-from integration.house import callbacks, notes
+from integration.core import clock
+from integration.workspace import callbacks, notes
 from tests.dashboard.reading import call_ids, text
 
 

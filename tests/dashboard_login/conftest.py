@@ -13,16 +13,17 @@ from flask import Flask, Response, jsonify, make_response
 from werkzeug.serving import make_server
 
 import integration
-from integration.dashboard import guard, security
-from integration.dashboard.guard import current_person, needs
-from integration.dashboard.login import make_login
-from integration.database import Database
-from integration.house import passwords, people
-from integration.house.database import open_house
+from integration.access import browser as security
+from integration.access import passwords, people
+from integration.app_schema import open_house
+from integration.dashboard.site import guard
+from integration.dashboard.site.guard import current_person, needs
+from integration.dashboard.site.login import make_login
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.settings_values import Network
-from integration.transaction import Change
+from integration.settings.values import Network
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Change
 from tests.house.conftest import moving, quick_hashes
 
 __all__ = ["moving", "quick_hashes"]

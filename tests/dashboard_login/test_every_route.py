@@ -11,8 +11,8 @@ from flask import Flask
 from werkzeug.routing import Rule
 
 from integration import factory
-from integration.house import passwords, people
-from integration.settings import load
+from integration.access import passwords, people
+from integration.settings.model import load
 from tests.dashboard_login.conftest import GOOD, Browser, served
 from tests.dashboard_login.test_guard import METHODS, raw, spellings
 

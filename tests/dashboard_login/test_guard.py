@@ -10,10 +10,12 @@ import pytest
 import requests
 from flask import Flask
 
-from integration.dashboard import guard, roles, security
-from integration.dashboard.guard import needs
-from integration.database import Database
-from integration.house import passwords, people, sessions
+from integration.access import browser as security
+from integration.access import passwords, people, sessions
+from integration.access import visibility as roles
+from integration.dashboard.site import guard
+from integration.dashboard.site.guard import needs
+from integration.sqlite.database import Database
 from tests.dashboard_login.conftest import GOOD, Browser, Fields, Site, make_app, served
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND")

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from integration.dashboard import security
-from integration.house import audit, passwords, people, sessions, setup_links
+from integration.access import audit, passwords, people, sessions, setup_links
+from integration.access import browser as security
 from tests.dashboard_login.conftest import GOOD, Browser, Fields, Site
 from tests.house.conftest import Clock
 
@@ -57,7 +57,7 @@ def test_a_login_over_plain_http_is_warned_of_once_unless_this_machine_asks_for_
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
     security._warned.clear()
-    with caplog.at_level(logging.WARNING, "integration.dashboard.security"):
+    with caplog.at_level(logging.WARNING, "integration.access.browser"):
         site.browser().log_in()
         assert not caplog.records
         for _ in range(2):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flask import Flask, Response
 
-from integration.exports import broken_off
+from integration.exports import truncation_marker as broken_off
 
 app = Flask(__name__)
 

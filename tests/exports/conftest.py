@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration import clock
+from integration.core import clock
 from tests.exports.scheduling import Clock
 from tests.platform_api.server import Server
 

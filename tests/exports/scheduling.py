@@ -18,19 +18,22 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
-from integration import clock
+from integration.access import people
+from integration.app_schema import open_house
 from integration.catalogue import resource
 from integration.context import House
-from integration.documents import Document
+from integration.core import clock
+from integration.core.health import Health
+from integration.core.json_records import Document
+from integration.exports import deliveries as export_deliveries
+from integration.exports import schedule_table as export_schedules
+from integration.exports.schedule_table import Schedule
 from integration.exports.schedules import Schedules
-from integration.health import Health
-from integration.house import export_deliveries, export_schedules, people
-from integration.house.database import open_house
-from integration.house.export_schedules import Schedule
-from integration.mirror import coverage, walks
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
-from integration.settings import Settings
+from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import completeness as coverage
+from integration.settings.model import Settings
 
 BOSS = "boss@example.com"
 

@@ -15,12 +15,13 @@ from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.dashboard import calls_view as page
-from integration.dashboard import formats
+from integration.access import people, sessions
+from integration.dashboard.site import formats
+from integration.exports import call_filter as page
 from integration.exports import routes
 from integration.exports.presets import CALLS, PRESETS
-from integration.house import people, sessions
-from integration.mirror import history, search
+from integration.mirror.page_queries import history
+from integration.mirror.page_queries import search_index as search
 from tests.dashboard.site import Site, running
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from integration.database import Database
-from integration.house import column_sets, people
-from integration.house.database import open_house
-from integration.house.refused import Refused
+from integration.access import people
+from integration.app_schema import open_house
+from integration.core.refused import Refused
+from integration.sqlite.database import Database
+from integration.workspace import column_sets
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from integration.access import audit, people
 from integration.cli.export import command
-from integration.house import audit, column_sets, people
+from integration.workspace import column_sets
 from tests.facade.conftest import Room, room, sample, settings
 
 __all__ = ["room", "settings"]

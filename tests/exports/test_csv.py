@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.errors import QueryError
-from integration.exports import csv, jsonl
+from integration.core.errors import QueryError
+from integration.exports.formats import csv, jsonl
 from integration.exports.selection import select
 from tests.facade.tables import collection_at, insert
 from tests.facade.test_query import CALLS

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import trustme
 
+from integration.exports import deliveries as export_deliveries
 from integration.exports import delivery
+from integration.exports import schedule_table as export_schedules
 from integration.exports.delivery import DeliveryFailed, Parcel, check_place
-from integration.house import export_deliveries, export_schedules
-from integration.platform_api.put import PutFailed, put
+from integration.outbound.upload import PutFailed, put
 from tests.exports.scheduling import Clock, Room, mailroom
 from tests.platform_api.server import Server
 

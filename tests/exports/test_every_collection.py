@@ -13,10 +13,10 @@ import openpyxl
 import pyarrow.parquet
 import pytest
 
+from integration.access import people, sessions
 from integration.catalogue import RESOURCES
-from integration.dashboard.account_shelves import SHELVES
+from integration.dashboard.account.sections import SHELVES
 from integration.exports.columns import made
-from integration.house import people, sessions
 from tests.dashboard.site import Site, running
 from tests.exports.test_call_history import archived, exporting
 

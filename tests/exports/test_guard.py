@@ -16,8 +16,8 @@ import pytest
 from openpyxl.utils.escape import unescape
 
 from integration.catalogue import resource
-from integration.documents import read_object
-from integration.mirror.upsert import upsert
+from integration.core.json_records import read_object
+from integration.mirror.records.upsert import upsert
 from tests.dashboard.site import Site, running
 from tests.exports.test_call_history import exporting
 from tests.exports.test_csv import guarded

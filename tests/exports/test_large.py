@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from integration.exports import csv
+from integration.exports.formats import csv
 from integration.exports.selection import select
 from tests.exports.test_csv import guarded
 from tests.facade.tables import collection_at

@@ -22,14 +22,14 @@ from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from integration.access import keys
 from integration.catalogue import resource
 from integration.cli.export import command
-from integration.exports import csv as as_csv
-from integration.exports import jsonl, parquet, xlsx
 from integration.exports import routes as export_routes
+from integration.exports.formats import csv as as_csv
+from integration.exports.formats import jsonl, parquet, xlsx
 from integration.exports.selection import select
 from integration.facade.blueprint import make_blueprint
-from integration.house import keys
 from tests.dashboard.site import Site, running
 from tests.exports.test_command import variables
 

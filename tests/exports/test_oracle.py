@@ -15,9 +15,9 @@ import openpyxl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.exports import csv, jsonl, xlsx
+from integration.exports.formats import csv, jsonl, xlsx
 from integration.exports.selection import select
-from integration.mirror.filters import OPERATORS
+from integration.mirror.query.filters import OPERATORS
 from tests.exports.test_csv import guarded
 from tests.facade.tables import collection_at
 from tests.facade.test_query import CALLS, CONDITION, RECORD, holds, rank

@@ -13,10 +13,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from integration.exports import asking
+from integration.access import people
+from integration.exports import export_request as asking
 from integration.exports.selection import SAID
-from integration.house import column_sets, notes, people
-from integration.mirror.history import CallFilter
+from integration.mirror.page_queries.history import CallFilter
+from integration.workspace import column_sets, notes
 from tests.dashboard.site import Site, running
 from tests.exports.test_call_history import exporting
 

@@ -11,8 +11,8 @@ import duckdb
 import pyarrow.parquet
 import pytest
 
-from integration.errors import QueryError
-from integration.exports import parquet
+from integration.core.errors import QueryError
+from integration.exports.formats import parquet
 from integration.exports.selection import select
 from tests.dashboard.site import running
 from tests.exports.test_call_history import exporting

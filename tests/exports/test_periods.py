@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.exports.periods import EVERY, ended, holding
+from integration.exports.due_periods import EVERY, ended, holding
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = (

@@ -13,12 +13,14 @@ from typing import Any, cast
 import openpyxl
 import pytest
 
-from integration import clock
-from integration.exports import asking, preparing
-from integration.exports.preparing import EXTENSION, Preparer
+from integration.access import audit, people, sessions
+from integration.core import clock
+from integration.exports import export_request as asking
+from integration.exports import jobs as preparing
+from integration.exports import prepared_exports
+from integration.exports.jobs import EXTENSION, Preparer
+from integration.exports.query import sheet_of
 from integration.exports.routes import make_blueprint
-from integration.exports.sheet import sheet_of
-from integration.house import audit, people, prepared_exports, sessions
 from tests.facade.conftest import Room, room, sample, settings
 from tests.harness import wait_for
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration import factory
-from integration.exports import preparing, schedules
-from integration.house import export_deliveries
-from integration.settings import Settings
+from integration.exports import deliveries as export_deliveries
+from integration.exports import jobs as preparing
+from integration.exports import schedules
+from integration.settings.model import Settings
 from tests.harness import wait_for
 
 

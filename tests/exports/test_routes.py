@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from integration.access import audit, people, sessions
 from integration.exports.routes import make_blueprint
-from integration.house import audit, people, sessions
 from tests.facade.conftest import ADMIN, USER, Room, room, sample, settings
 
 __all__ = ["room", "settings"]

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from integration.house import audit, column_sets, export_deliveries, export_schedules, people
+from integration.access import audit, people
+from integration.exports import deliveries as export_deliveries
+from integration.exports import schedule_table as export_schedules
+from integration.workspace import column_sets
 from tests.exports.scheduling import BOSS, Clock, Room
 from tests.harness import wait_for
 from tests.platform_api.server import Server

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from integration import clock
 from integration.catalogue import resource
-from integration.exports import broken_off, csv, sheet
+from integration.core import clock
+from integration.exports import query as sheet
+from integration.exports import truncation_marker as broken_off
+from integration.exports.formats import csv
 from integration.exports.selection import select
 from tests.facade.conftest import Room, room, sample, settings
 from tests.harness import Client, Process, free_port, wait_for

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
-from integration.exports import xlsx
+from integration.exports.formats import xlsx
 from integration.exports.selection import select
 from tests.dashboard.site import running
 from tests.exports.test_call_history import exporting

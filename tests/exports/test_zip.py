@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from integration.exports import zip as zipped
+from integration.access import audit, people, sessions
+from integration.exports.formats import zip as zipped
 from integration.exports.presets import PRESETS
 from integration.exports.selection import select_preset
-from integration.house import audit, people, sessions
 from tests.dashboard.site import running
 from tests.exports.test_call_history import archived, exporting
 

@@ -14,20 +14,20 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from integration import clock
+from integration.access import keys
+from integration.app_schema import open_house
 from integration.catalogue import resource
 from integration.context import EXTENSION, House
-from integration.database import Database
-from integration.documents import Document
+from integration.core import clock
+from integration.core.json_records import Document
 from integration.facade.blueprint import make_blueprint
-from integration.house import keys
-from integration.house.database import open_house
-from integration.mirror import walks
+from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import replace_all, upsert
+from integration.mirror.sync_state import collection_state as walks
 from integration.platform_api import retry
 from integration.platform_api.client import Platform
-from integration.settings import Settings
+from integration.settings.model import Settings
+from integration.sqlite.database import Database
 from tests.platform_api.server import Asked, Reply, Server
 
 ADMIN = "b" * 40

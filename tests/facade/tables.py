@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.catalogue.shapes import Resource
-from integration.mirror import query
+from integration.mirror.query import query
 
 
 def text_of(value: Any) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from integration import clock
-from integration.facade import auth
-from integration.house import keys
+from integration.access import authenticator as auth
+from integration.access import keys
+from integration.core import clock
 from tests.facade.conftest import ADMIN, OTHER, UNTOLD, USER, Room, sample, says
 
 CDR = sample("response-cdrs-list-200")["data"][0]

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from integration.errors import PlatformRefused, StorageFull
-from integration.exports import csv as exported
-from integration.exports.broken_off import BROKEN_OFF
+from integration.access import audit
+from integration.core.errors import PlatformRefused, StorageFull
+from integration.core.health import Health
+from integration.exports.formats import csv as exported
+from integration.exports.truncation_marker import BROKEN_OFF
 from integration.facade.blueprint import make_blueprint
-from integration.health import Health
-from integration.house import audit
-from integration.mirror import media
 from integration.mirror.calls.store import CallStore
-from integration.sync import recordings
-from integration.sync.parts import Gear
-from integration.transaction import Transaction
+from integration.mirror.sync_state import media_files as media
+from integration.sqlite.transaction import Transaction
+from integration.sync.context import Gear
+from integration.sync.files import download as recordings
 from tests.facade.conftest import USER, Room, sample, says
 
 SOUND = bytes(range(256)) * 40

@@ -53,7 +53,7 @@ def test_a_dictionary_is_asked_for_once_a_day(room: Room, monkeypatch: pytest.Mo
     assert int(room.get(path).headers["X-Mirror-Age"]) < 60
     assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).json == CODES
     assert room.asked(path) == 2
-    monkeypatch.setattr("integration.facade.lasting.FRESH_SECONDS", 0)
+    monkeypatch.setattr("integration.facade.read_through_cache.FRESH_SECONDS", 0)
     room.get(path)
     assert room.asked(path) == 3
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from integration.catalogue import OPERATIONS, match, methods_for
-from integration.facade.beyond import BEYOND
+from integration.catalogue.undocumented_operations import BEYOND
 from integration.facade.blueprint import base_paths
 from integration.facade.exposure import BEYOND as BEYOND_METHODS
 from integration.facade.openapi import document

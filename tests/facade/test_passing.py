@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from integration.platform_api import line, passage
+from integration.platform_api import pass_through_download as passage
+from integration.platform_api import session as line
 from tests.facade.conftest import USER, Room, says
 from tests.harness import wait_for
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from integration.catalogue import resource
 from integration.catalogue.shapes import Field, Resource
-from integration.errors import QueryError
-from integration.mirror import query
-from integration.mirror.filters import MAX_VALUES, OPERATORS
+from integration.core.errors import QueryError
+from integration.mirror.query import query
+from integration.mirror.query.filters import MAX_VALUES, OPERATORS
 from integration.mirror.schema import open_mirror
 from tests.facade.tables import collection_at, insert
 

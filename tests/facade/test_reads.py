@@ -10,7 +10,8 @@ import pytest
 
 from integration.catalogue import resource
 from integration.facade.blueprint import base_paths
-from integration.mirror import drift, records
+from integration.mirror.records import schema_drift as drift
+from integration.mirror.records import single_record as records
 from tests.facade.conftest import Room, sample, says
 
 CDR = sample("response-cdrs-list-200")["data"][0]
@@ -139,7 +140,7 @@ def test_the_data_studio_connector_gets_its_strict_bounds(room: Room) -> None:
 
 
 def basic(room: Room) -> tuple[str, str]:
-    from integration.house import keys
+    from integration.access import keys
 
     user, secret = keys.add(room.people, "basic", "read")
     return str(user), secret

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from integration.catalogue import resource
-from integration.database import Database
-from integration.documents import Document
-from integration.mirror import query, records
-from integration.mirror import shortcuts as shortcuts_module
+from integration.core.json_records import Document
+from integration.mirror.query import page_cache as shortcuts_module
+from integration.mirror.query import query
+from integration.mirror.query.page_cache import Shortcuts
+from integration.mirror.records import single_record as records
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.shortcuts import Shortcuts
-from integration.mirror.upsert import upsert
+from integration.sqlite.database import Database
 
 CDRS = resource("cdrs")
 

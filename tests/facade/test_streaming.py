@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from integration.core.health import Health
 from integration.facade.blueprint import make_blueprint
-from integration.health import Health
-from integration.mirror import media
 from integration.mirror.calls.store import CallStore
-from integration.sync import recordings
-from integration.sync.parts import Gear
+from integration.mirror.sync_state import media_files as media
+from integration.sync.context import Gear
+from integration.sync.files import download as recordings
 from tests.facade.conftest import Room
 from tests.harness import wait_for
 

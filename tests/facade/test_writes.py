@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from integration import clock
+from integration.access import keys
 from integration.catalogue import resource
-from integration.errors import StorageFull
+from integration.core import clock
+from integration.core.errors import StorageFull
 from integration.facade import writes
-from integration.facade.followup import follow_up
-from integration.house import keys
-from integration.mirror import accepted, records
+from integration.mirror.records import single_record as records
+from integration.mirror.sync_state import pending_deletions as accepted
+from integration.sync.writing.deletion_poller import follow_up
 from tests.facade.conftest import Room, sample, says
 
 SMS = sample("response-sms-list-200")["data"][0]
@@ -263,7 +264,7 @@ def test_what_was_done_is_answered_though_it_can_not_be_noted(
 ) -> None:
     room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
     for name in ("finish", "settle"):
-        monkeypatch.setattr(f"integration.house.journal.{name}", full)
+        monkeypatch.setattr(f"integration.sync.writing.write_log.{name}", full)
     headers = {**writer, "Idempotency-Key": "abc"}
     answer = room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers)
     assert answer.status_code == 201
@@ -277,7 +278,7 @@ def test_what_can_not_be_journaled_is_not_sent_and_may_be_repeated(
     room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
     headers = {**writer, "Idempotency-Key": "abc"}
     with monkeypatch.context() as patched:
-        patched.setattr("integration.house.journal.begin", full)
+        patched.setattr("integration.sync.writing.write_log.begin", full)
         answer = room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers)
         assert (answer.status_code, room.asked("/calls")) == (503, 0)
     assert room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers).status_code == 201

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from integration import clock
-from integration.database import Database
-from integration.house import passwords
-from integration.house.database import open_house
+from integration.access import passwords
+from integration.app_schema import open_house
+from integration.core import clock
+from integration.sqlite.database import Database
 
 
 class Clock:

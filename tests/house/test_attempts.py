@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.database import Database
-from integration.house import attempts
-from integration.house.attempts import TooManyAttempts
-from integration.house.database import open_house
+from integration.access import login_throttle as attempts
+from integration.access.login_throttle import TooManyAttempts
+from integration.app_schema import open_house
+from integration.sqlite.database import Database
 from tests.house.conftest import Clock
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from integration.access import audit, commands, keys, people, setup_links
+from integration.app_schema import open_house
 from integration.cli import group
-from integration.errors import ConfigurationError, SwitchroomError
-from integration.house import audit, commands, keys, people, setup_links
-from integration.house.database import open_house
-from integration.processes import commands as processes
-from integration.processes import lock
-from integration.processes.channel import Channel, Handler
-from integration.settings import Settings
+from integration.core import process_lock as lock
+from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.server import run_command as processes
+from integration.server.control_channel import Channel, Handler
+from integration.settings.model import Settings
 
 Run = Callable[..., Result]
 

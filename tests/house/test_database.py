@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.errors import NewerDatabase, StorageError
-from integration.house import database, people
-from integration.house.database import open_house
+from integration import app_schema as database
+from integration.access import people
+from integration.app_schema import open_house
+from integration.core.errors import NewerDatabase, StorageError
 
 
 def test_it_and_its_companions_are_private(tmp_path: Path) -> None:

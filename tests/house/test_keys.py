@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from integration.database import Database
-from integration.house import keys
-from integration.house.refused import Refused
+from integration.access import keys
+from integration.core.refused import Refused
+from integration.sqlite.database import Database
 
 
 def test_a_key_looks_like_the_platforms(house: Database) -> None:

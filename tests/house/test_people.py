@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from argon2 import PasswordHasher
 
-from integration.database import Database
-from integration.house import passwords, people, sessions, setup_links
-from integration.house.refused import Refused
+from integration.access import passwords, people, sessions, setup_links
+from integration.core.refused import Refused
+from integration.sqlite.database import Database
 from tests.house.conftest import Clock
 
 GOOD = "correct horse battery"

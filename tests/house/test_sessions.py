@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
-from integration.database import Database
-from integration.errors import StorageFull
-from integration.house import people, sessions
+from integration.access import people, sessions
+from integration.core import clock
+from integration.core.errors import StorageFull
+from integration.sqlite.database import Database
 from tests.house.conftest import Clock
 
 

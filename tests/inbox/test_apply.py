@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from integration.errors import StorageBusy
+from integration.core.errors import StorageBusy
+from integration.core.phone_numbers import Numbers
 from integration.inbox import apply
 from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
-from integration.mirror import live_calls, wiring
+from integration.mirror import hooks as wiring
+from integration.mirror.calls import live_table as live_calls
 from integration.mirror.calls.store import CallStore
-from integration.mirror.numbers import Numbers
 from integration.mirror.schema import open_mirror
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
@@ -187,7 +188,7 @@ def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_pat
 
 
 def test_it_waits_while_another_program_holds_the_mirror_and_goes_on_after(tmp_path, monkeypatch):
-    monkeypatch.setattr("integration.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
     applied = Applied(tmp_path)
     applied.receive(sample("call.ringing"))
     outsider = sqlite3.connect(tmp_path / "mirror.db", isolation_level=None)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.catalogue.events import EVENTS
-from integration.errors import PlatformBroken
+from integration.core.errors import PlatformBroken
 from integration.inbox.interpret import RecordingReady, SmsReceived, Unknown, interpret
 from integration.mirror.calls.facts import CallEvent
 

@@ -18,8 +18,8 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 from integration.inbox.receive import BODY_LIMIT
 from integration.inbox.receive import Receiver as Application
 from integration.inbox.store import Inbox
-from integration.settings import Webhooks
-from integration.sqlite_errors import translate
+from integration.settings.model import Webhooks
+from integration.sqlite.errors import translate
 
 SECRET = "s" * 43
 SAMPLES = sorted((Path(__file__).parents[1] / "fixtures" / "platform").glob("webhook-*.json"))
@@ -251,7 +251,7 @@ def test_addresses_inside_the_list_are_heard(make):
 
 
 def test_it_says_503_and_stores_nothing_when_the_lock_is_held(make, monkeypatch):
-    monkeypatch.setattr("integration.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
     receiver = make()
     outsider = sqlite3.connect(receiver.inbox.database.path, isolation_level=None)
     outsider.execute("BEGIN IMMEDIATE")

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from integration.live.hub import Closed, Hub, Lost
-from integration.transaction import Change
+from integration.sqlite.transaction import Change
 
 
 def changes(*numbers: int) -> list[Change]:

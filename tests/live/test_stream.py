@@ -14,11 +14,11 @@ import pytest
 from flask import Flask, current_app, has_request_context
 from werkzeug.serving import make_server
 
-from integration.database import Database
 from integration.live import stream as stream_module
 from integration.live.hub import Hub
 from integration.live.stream import Viewer, make_stream
-from integration.transaction import Change
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Change
 
 
 @dataclass

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from integration.catalogue import resource
-from integration.documents import Document
-from integration.mirror import below
+from integration.core.json_records import Document
+from integration.mirror.records import subresources as below
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
 
 CDRS = resource("cdrs")
 SINCE, OLD, OLDEST = "2026-10-16 00:00:00", "2026-10-20 00:00:00", "2026-11-19 00:00:00"

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from integration.catalogue import resource
-from integration.documents import Document, read_page
-from integration.mirror import drift, walks
+from integration.core.json_records import Document, read_page
+from integration.mirror.records import schema_drift as drift
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
+from integration.mirror.sync_state import collection_state as walks
 
 CDRS = resource("cdrs")
 AT = "2026-11-02 09:15:00"

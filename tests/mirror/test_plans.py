@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror import audio, search
-from integration.mirror.calls.tables import insert_sql, update_sql
+from integration.mirror.calls.schema import insert_sql, update_sql
+from integration.mirror.page_queries import media_lists as audio
+from integration.mirror.page_queries import search_index as search
 from integration.mirror.schema import open_mirror
 
 

@@ -8,20 +8,22 @@ import threading
 
 import pytest
 
+from integration.app_schema import open_house
 from integration.catalogue import resource
 from integration.catalogue.shapes import Field
-from integration.documents import Document, read_page
-from integration.errors import QueryError, StorageFull
-from integration.exports import csv
+from integration.core.errors import QueryError, StorageFull
+from integration.core.json_records import Document, read_page
+from integration.exports.formats import csv
 from integration.exports.selection import select
 from integration.factory import build
-from integration.house import promoted as wishes
-from integration.house.database import open_house
-from integration.mirror import promoted, query, schema
-from integration.mirror.binder import Binder
+from integration.mirror import schema
+from integration.mirror.query import query
+from integration.mirror.query.filter_sql import Binder
+from integration.mirror.records import promoted_fields as promoted
+from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import replace_all, upsert
-from integration.settings import Settings
+from integration.settings.model import Settings
+from integration.workspace import promoted_fields as wishes
 from tests.harness import NOWHERE, wait_for
 
 CDRS, TRACKED = resource("cdrs"), resource("calltracking/cdrs")

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from integration import clock
 from integration.catalogue import resource
-from integration.database import Database
-from integration.mirror import coverage, settled, walks
-from integration.mirror.coverage import WHOLE
+from integration.core import clock
 from integration.mirror.schema import open_mirror
+from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import completeness as coverage
+from integration.mirror.sync_state import settled
+from integration.mirror.sync_state.completeness import WHOLE
+from integration.sqlite.database import Database
 
 SINCE, UNTIL = datetime(2026, 11, 17, 23, tzinfo=UTC), datetime(2026, 11, 18, 23, tzinfo=UTC)
 """18 November in Berlin: parts of two UTC days."""

@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from integration import clock
-from integration.mirror import reports, summary
-from integration.mirror.calls.tables import insert_sql
+from integration.core import clock
+from integration.mirror.calls.schema import insert_sql
+from integration.mirror.page_queries import report_rollups as summary
+from integration.mirror.page_queries import reports
 from integration.mirror.schema import open_mirror
 
 TODAY = date(2026, 4, 6)

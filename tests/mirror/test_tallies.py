@@ -7,10 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from integration import clock
-from integration.mirror import audio, checks, history, media
-from integration.mirror.history import CallFilter
+from integration.core import clock
+from integration.mirror.page_queries import history
+from integration.mirror.page_queries import media_lists as audio
+from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.schema import open_mirror
+from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state import scrub_log as checks
 from tests.dashboard.site import running
 
 STATES = ("wanted", "have", "failed", "gone")

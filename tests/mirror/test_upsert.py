@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from integration.catalogue import RESOURCES, resource
-from integration.documents import Document, read_item, read_page
-from integration.errors import NewerDatabase
-from integration.mirror import records
+from integration.core.errors import NewerDatabase
+from integration.core.json_records import Document, read_item, read_page
+from integration.mirror.records import single_record as records
+from integration.mirror.records.upsert import delete_rows, put_item, replace_all, upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import delete_rows, put_item, replace_all, upsert
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
 EARLY, LATE = "2026-09-02 09:00:00", "2026-09-02 10:00:00"

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration import clock
-from integration.errors import PlatformUnreachable
+from integration.core import clock
+from integration.core.errors import PlatformUnreachable
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget
 
 
@@ -16,7 +16,7 @@ def at(monkeypatch):
     begin = clock.monotonic()
 
     def at(seconds: float) -> None:
-        monkeypatch.setattr("integration.clock.monotonic", lambda: begin + seconds)
+        monkeypatch.setattr("integration.core.clock.monotonic", lambda: begin + seconds)
 
     at(0)
     return at

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
+from integration.core import clock
 from integration.platform_api import circuit
 from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget
 from integration.platform_api.circuit import FAILING_SECONDS, FAILURES, Circuit, Resting
@@ -13,7 +13,7 @@ def at(monkeypatch):
     begin = clock.monotonic()
 
     def at(seconds):
-        monkeypatch.setattr("integration.clock.monotonic", lambda: begin + seconds)
+        monkeypatch.setattr("integration.core.clock.monotonic", lambda: begin + seconds)
 
     monkeypatch.setattr("integration.platform_api.retry.random.uniform", lambda _low, high: high)
     at(0)

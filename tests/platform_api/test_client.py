@@ -10,14 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import trustme
 
-from integration.errors import (
+from integration.core.errors import (
     CredentialsRefused,
     PlatformBroken,
     PlatformRefused,
     PlatformThrottled,
     PlatformUnreachable,
 )
-from integration.platform_api import client, transport
+from integration.outbound import exchange as transport
+from integration.platform_api import client
 from integration.platform_api.budget import PEOPLE
 from integration.simulator import embed
 from tests.harness import wait_for
@@ -224,7 +225,7 @@ def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
 
 
 def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch):
-    monkeypatch.setattr("integration.platform_api.line.JSON_LIMIT", 1000)
+    monkeypatch.setattr("integration.platform_api.session.JSON_LIMIT", 1000)
     server.routes["*"] = lambda asked, reply: reply.json(
         {"data": [{"id": 1, "text": "x" * 2000}], "total": 1}
     )
@@ -302,7 +303,7 @@ def test_it_pings_only_after_five_minutes_of_silence(server, make, monkeypatch):
     platform = make()
     assert not platform.keep_alive()
     later = time.monotonic() + 301
-    monkeypatch.setattr("integration.clock.monotonic", lambda: later)
+    monkeypatch.setattr("integration.core.clock.monotonic", lambda: later)
     assert platform.keep_alive()
     assert not platform.keep_alive()
     assert [asked.path for asked in server.asked] == ["/v1.2/ping"]

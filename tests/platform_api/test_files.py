@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from integration import durable
-from integration.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
-from integration.platform_api import files, formats
+from integration.core import atomic_files as durable
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
+from integration.platform_api import downloads as files
+from integration.platform_api import file_types as formats
 
 SOUND = b"\xff\xfb\x90\x64" + bytes(range(256)) * 400
 KIND = "audio/mpeg3"
@@ -161,7 +162,7 @@ def test_a_disk_that_is_full_leaves_nothing(server, fetch, monkeypatch):
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("integration.platform_api.files.os.fsync", full)
+    monkeypatch.setattr("integration.platform_api.downloads.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         fetch()
     assert names(fetch.folder) == []

@@ -3,8 +3,8 @@ from __future__ import annotations
 import lameenc
 import pytest
 
-from integration.platform_api import formats
-from integration.simulator import audio
+from integration.platform_api import file_types as formats
+from integration.simulator.media import audio
 
 TEN = audio.mp3(10, seed=1)
 ID3 = b"ID3\x04\x00\x00\x00\x00\x01\x02" + bytes(130)

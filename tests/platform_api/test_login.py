@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration import clock
-from integration.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformUnreachable
+from integration.core import clock
+from integration.core.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformUnreachable
 
 
 class Door:
@@ -82,7 +82,7 @@ def test_a_wrong_password_is_tried_three_times_then_logins_pause_and_it_shows(se
     now = clock.monotonic()
     for _ in range(8):
         now += 1000
-        monkeypatch.setattr("integration.clock.monotonic", lambda now=now: now)
+        monkeypatch.setattr("integration.core.clock.monotonic", lambda now=now: now)
         for _ in range(3):
             with pytest.raises(CredentialsRefused, match="Invalid email"):
                 platform.get("/cdrs")
@@ -114,12 +114,12 @@ def test_a_login_that_fails_otherwise_is_tried_again_later_without_end(
     now = clock.monotonic()
     for _ in range(6):
         now += 1000
-        monkeypatch.setattr("integration.clock.monotonic", lambda now=now: now)
+        monkeypatch.setattr("integration.core.clock.monotonic", lambda now=now: now)
         with pytest.raises(PlatformBroken):
             platform.get("/cdrs", tries=1)
     assert server.count("/v1.2/login") == 6
     server.routes["/v1.2/login"] = door.log_in
-    monkeypatch.setattr("integration.clock.monotonic", lambda: now + 1000)
+    monkeypatch.setattr("integration.core.clock.monotonic", lambda: now + 1000)
     assert platform.get("/cdrs").status == 200
     assert platform.trouble is None
 

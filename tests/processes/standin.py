@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import guarded
-from integration.errors import SwitchroomError
-from integration.health import Health
-from integration.processes import logs, supervisor
-from integration.processes.channel import Progress, Unfinished
-from integration.settings import Settings
+from integration.core import log_format as logs
+from integration.core.errors import SwitchroomError
+from integration.core.health import Health
+from integration.server import supervisor
+from integration.server.control_channel import Progress, Unfinished
+from integration.settings.model import Settings
 
 
 class StandIn:

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
-from integration.processes import bodies
-from integration.processes.bodies import Bodies
+from integration.web import request_limits as bodies
+from integration.web.request_limits import Bodies
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,13 @@ from typing import Any, cast
 
 import pytest
 
-from integration.errors import ConfigurationError, SwitchroomError
-from integration.health import Health
-from integration.processes import channel as channel_module
-from integration.processes import commands, leftover, lock
-from integration.processes.channel import (
+from integration.core import process_lock as lock
+from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.core.health import Health
+from integration.server import control_channel as channel_module
+from integration.server import run_command as commands
+from integration.server import unfinished_commands as leftover
+from integration.server.control_channel import (
     SOCKET_FILE,
     YIELD,
     Channel,
@@ -27,9 +29,9 @@ from integration.processes.channel import (
     Unfinished,
     hand_over,
 )
-from integration.processes.commands import carry_out_with
-from integration.processes.leftover import Leftover
-from integration.worker import Worker
+from integration.server.run_command import carry_out_with
+from integration.server.unfinished_commands import Leftover
+from integration.server.worker import Worker
 from tests.processes.conftest import Running, wait_for
 from tests.processes.standin import StandIn, settings_for
 

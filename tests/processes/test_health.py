@@ -7,11 +7,12 @@ import threading
 
 import pytest
 
-from integration import background, clock, health
-from integration.background import Loop
-from integration.errors import StorageBusy
-from integration.health import Health
-from integration.metrics import Metrics
+from integration.core import clock, health
+from integration.core import consumer as background
+from integration.core.consumer import Loop
+from integration.core.errors import StorageBusy
+from integration.core.health import Health
+from integration.web.metrics import Metrics
 from tests.harness import wait_for
 
 

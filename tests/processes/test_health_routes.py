@@ -12,14 +12,14 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from integration.dashboard import security
-from integration.database import Database
-from integration.health import Health
-from integration.health_routes import make_blueprint
-from integration.house import keys
-from integration.house.database import open_house
+from integration.access import browser as security
+from integration.access import keys
+from integration.app_schema import open_house
+from integration.core.health import Health
 from integration.mirror.calls import backlog
 from integration.mirror.schema import open_mirror
+from integration.sqlite.database import Database
+from integration.web.health_routes import make_blueprint
 
 FAR = {"REMOTE_ADDR": "192.0.2.7"}
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from integration.processes.logs import OneLine
+from integration.core.log_format import OneLine
 
 
 @pytest.mark.parametrize(

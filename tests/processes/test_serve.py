@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from integration import worker as product_worker
+from integration.server import worker as product_worker
 from tests.processes.conftest import Running, get, is_gone, open_stream, wait_for
 
 Start = Callable[..., Running]

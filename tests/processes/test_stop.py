@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.processes import stop
+from integration.server import shutdown as stop
 
 
 @pytest.fixture

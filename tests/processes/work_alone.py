@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import guarded
-from integration.processes.channel import Handler
-from integration.processes.commands import carry_out_with
+from integration.server.control_channel import Handler
+from integration.server.run_command import carry_out_with
 from tests.processes.standin import StandIn, settings_for
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import integration
 from integration.factory import rules
-from integration.mirror import expiry
 from integration.mirror.calls.rules import Rules
-from integration.settings import Settings
-from integration.settings_sources import keys
+from integration.mirror.privacy import retention_rules as expiry
+from integration.settings.model import Settings
+from integration.settings.sources import keys
 
 ROOT = Path(integration.__file__).parent
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.settings import Settings
-from integration.settings_manual import toml
-from integration.settings_sources import keys
+from integration.settings.manual import toml
+from integration.settings.model import Settings
+from integration.settings.sources import keys
 
 REQUIRED = "required"
 PROMISED: dict[str, dict[str, Any]] = {

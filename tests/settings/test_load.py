@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from integration.errors import ConfigurationError
-from integration.settings import Settings, load, warnings
+from integration.core.errors import ConfigurationError
+from integration.settings.model import Settings, load, warnings
 
 ENOUGH = {
     "SWITCHROOM_PLATFORM__BASE_URL": "https://api.example.com/v1.2",

@@ -6,9 +6,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from integration.settings import Settings
-from integration.settings_manual import manual
-from integration.settings_sources import keys
+from integration.settings.manual import manual
+from integration.settings.model import Settings
+from integration.settings.sources import keys
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
@@ -47,8 +47,8 @@ def test_every_key_has_its_help() -> None:
 
 
 def test_the_copied_file_as_it_is_lacks_only_credentials() -> None:
-    from integration.errors import ConfigurationError
-    from integration.settings import load
+    from integration.core.errors import ConfigurationError
+    from integration.settings.model import load
 
     try:
         load(EXAMPLE, {})

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from integration.catalogue import resource
-from integration.documents import Document
-from integration.errors import ConfigurationError, SwitchroomError
+from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.core.json_records import Document
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
-from integration.secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
-from integration.settings import Settings
-from integration.upkeep.account import same_customer
+from integration.server.tenant import same_customer
+from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
+from integration.settings.model import Settings
 from tests.harness import NOWHERE
 from tests.platform_api.server import Server
 

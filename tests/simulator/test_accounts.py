@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from integration import clock
+from integration.core import clock
 from tests.simulator.conftest import Client
 
 NEW = {"email": "nia@example.org", "first_name": "Nia", "last_name": "New", "password": "not shown again"}

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from integration.simulator import audio
+from integration.simulator.media import audio
 
 # MPEG-2.5 layer III, no CRC, 8 kbit/s, 8 kHz, mono: how every frame begins, and the bits that count.
 HEADER, MASK = 0xFFE318C0, 0xFFFFFEC0

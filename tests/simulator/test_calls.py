@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
-from integration.simulator.calls import Scripts
+from integration.core import clock
+from integration.simulator.calls.scripts import Scripts
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import time
 import pytest
 import requests
 
-from integration.simulator.faults import BadSpec, Faults, parse
+from integration.simulator.http.faults import BadSpec, Faults, parse
 
 
 def path_of_a_recording(client) -> str:

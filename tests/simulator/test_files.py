@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.simulator.capture import checksum
+from integration.simulator.media.capture import checksum
 from tests.simulator.conftest import Client, sample
 
 

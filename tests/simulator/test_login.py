@@ -7,7 +7,7 @@ import base64
 import pytest
 import requests
 
-from integration import clock
+from integration.core import clock
 from tests.simulator.conftest import Client, sample
 
 

@@ -12,7 +12,7 @@ import pytest
 from integration import catalogue
 from integration.catalogue import OPERATIONS
 from integration.simulator import embed
-from integration.simulator.history import seed_history
+from integration.simulator.calls.history import seed_history
 from integration.simulator.world import World
 from tests.simulator.conftest import START, sample
 

@@ -9,22 +9,25 @@ from typing import Any
 
 import pytest
 
-from integration import clock
-from integration.health import Health
+from integration.core import clock
+from integration.core.health import Health
 from integration.inbox.apply import ENDS
 from integration.inbox.interpret import interpret
-from integration.mirror import live_calls, lookups, walks, wiring
+from integration.mirror import hooks as wiring
+from integration.mirror.calls import live_table as live_calls
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
-from integration.mirror.walks import WalkState
+from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import lookup_queue as lookups
+from integration.mirror.sync_state.collection_state import WalkState
 from integration.platform_api import retry
 from integration.platform_api.client import Platform
-from integration.settings import load
+from integration.settings.model import load
 from integration.simulator import embed
-from integration.sync.parts import Gear
+from integration.sqlite.transaction import Transaction
+from integration.sync.context import Gear
 from integration.sync.plan import PLAN
-from integration.transaction import Transaction
 
 BEGIN = 1795014000.0
 """2026-11-18 15:00:00 UTC, a Wednesday."""

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from integration.errors import PlatformBroken
-from integration.sync.reading import Window, ahead
+from integration.core.errors import PlatformBroken
+from integration.sync.reading.pages import Window, ahead
 from tests.harness import wait_for
 
 

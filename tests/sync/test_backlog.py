@@ -6,11 +6,13 @@ import json
 
 import pytest
 
-from integration.mirror import settled
 from integration.mirror.calls import backlog as waiting
-from integration.sync import backlog, storing, walking
+from integration.mirror.sync_state import settled
 from integration.sync.plan import PLAN
-from integration.sync.walking import walk
+from integration.sync.reading import call_assembly as backlog
+from integration.sync.reading import full_sync as walking
+from integration.sync.reading import page_store as storing
+from integration.sync.reading.full_sync import walk
 from tests.sync.conftest import CDRS, Rig
 
 LEGS = "SELECT * FROM _legs ORDER BY leg_id"

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from integration.errors import ConfigurationError
-from integration.processes.channel import Unfinished
-from integration.sync import commands, walking
+from integration.core.errors import ConfigurationError
+from integration.server.control_channel import Unfinished
+from integration.sync import commands
 from integration.sync.plan import FILES_OF, PLAN
+from integration.sync.reading import full_sync as walking
 
 
 class Told:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.settings import load
+from integration.settings.model import load
 from integration.sync.cost import requests_a_day, table
 from integration.sync.plan import PLAN
 

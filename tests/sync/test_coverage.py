@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from integration import clock
-from integration.errors import PlatformBroken, PlatformError, PlatformRefused
-from integration.mirror import coverage as ledger
-from integration.sync import coverage, windows
+from integration.core import clock
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
+from integration.mirror.sync_state import completeness as ledger
 from integration.sync.plan import PLAN, growing
-from integration.sync.walking import walk
+from integration.sync.reading import day_counts as coverage
+from integration.sync.reading import windows
+from integration.sync.reading.full_sync import walk
 from tests.sync.conftest import CDRS
 
 

@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from integration.documents import Document
-from integration.errors import PlatformError
-from integration.sync import commands, deletions
+from integration.core.errors import PlatformError
+from integration.core.json_records import Document
+from integration.sync import commands
 from integration.sync.plan import PLAN
-from integration.sync.reconcile import look_back
-from integration.sync.storing import note_failure
-from integration.sync.walking import walk
+from integration.sync.reading import deletions
+from integration.sync.reading.full_sync import walk
+from integration.sync.reading.incremental_sync import look_back
+from integration.sync.reading.page_store import note_failure
 from tests.sync.conftest import CDRS
 from tests.sync.test_commands import Told
 

@@ -7,12 +7,13 @@ import os
 
 import pytest
 
-from integration.mirror import checks
-from integration.processes.channel import Progress, Unfinished
-from integration.sync import inspection, recordings
-from integration.sync.inspection import EVERY_DAYS
+from integration.mirror.sync_state import scrub_log as checks
+from integration.server.control_channel import Progress, Unfinished
+from integration.sync.files import download as recordings
+from integration.sync.files import scrub as inspection
+from integration.sync.files.scrub import EVERY_DAYS
 from integration.sync.plan import PLAN
-from integration.sync.walking import walk
+from integration.sync.reading.full_sync import walk
 
 MONTH = EVERY_DAYS * 86400 + 60
 DAY = 86400 + 60

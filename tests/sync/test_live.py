@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from integration.errors import PlatformError
-from integration.sync import live
-from integration.sync.reconcile import look_back
+from integration.core.errors import PlatformError
+from integration.sync.reading import live_poll as live
+from integration.sync.reading.incremental_sync import look_back
 from tests.sync.conftest import CDRS
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from integration import clock
-from integration.errors import PlatformBroken, PlatformRefused
-from integration.mirror import lookups
-from integration.sync import live
-from integration.sync.lookups import look_up
-from integration.sync.reconcile import look_back, reread
+from integration.core import clock
+from integration.core.errors import PlatformBroken, PlatformRefused
+from integration.mirror.sync_state import lookup_queue as lookups
+from integration.sync.reading import live_poll as live
+from integration.sync.reading.incremental_sync import look_back, reread
+from integration.sync.reading.lookups import look_up
 from tests.sync.conftest import CDRS
 
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from integration.health import Health
+from integration.core.health import Health
 from integration.sync import progress
 
 
 @pytest.fixture
 def passes(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("integration.clock.monotonic", lambda: now[0])
+    monkeypatch.setattr("integration.core.clock.monotonic", lambda: now[0])
     return lambda seconds: now.__setitem__(0, now[0] + seconds)
 
 

@@ -6,11 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from integration.cli.verify import command
-from integration.mirror import coverage as ledger
-from integration.processes.channel import Progress, Unfinished
-from integration.sync import commands, proof, recordings
+from integration.mirror.sync_state import completeness as ledger
+from integration.server.control_channel import Progress, Unfinished
+from integration.sync import commands
+from integration.sync.files import download as recordings
 from integration.sync.plan import PLAN
-from integration.sync.walking import walk
+from integration.sync.reading import verify as proof
+from integration.sync.reading.full_sync import walk
 from tests.sync.conftest import CDRS
 
 
@@ -137,7 +139,7 @@ def verify(rig, monkeypatch):
     def carry_out(_settings, name, arguments, on_progress, _on_notice):
         return commands.handlers(rig.parts)[name](arguments, Progress(on_progress, lambda: True))
 
-    monkeypatch.setattr("integration.processes.commands.carry_out", carry_out)
+    monkeypatch.setattr("integration.server.run_command.carry_out", carry_out)
     monkeypatch.setattr("integration.cli.verify.load", lambda *_: rig.settings)
     return lambda *arguments: CliRunner().invoke(command, arguments)
 

@@ -8,13 +8,27 @@ from types import SimpleNamespace
 
 import pytest
 
-from integration import clock
-from integration.errors import PlatformBroken, PlatformRefused
-from integration.sync import items, reading, reconcile, storing, walking
+from integration.core import clock
+from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.sync.plan import PLAN
-from integration.sync.reconcile import look_back
-from integration.sync.storing import Interrupted, Tally
-from integration.sync.walking import walk
+from integration.sync.reading import (
+    full_sync as walking,
+)
+from integration.sync.reading import (
+    incremental_sync as reconcile,
+)
+from integration.sync.reading import (
+    items,
+)
+from integration.sync.reading import (
+    page_store as storing,
+)
+from integration.sync.reading import (
+    pages as reading,
+)
+from integration.sync.reading.full_sync import walk
+from integration.sync.reading.incremental_sync import look_back
+from integration.sync.reading.page_store import Interrupted, Tally
 from tests.sync.conftest import CDRS
 
 FILLED = {"cdrs/dictionaries", "callmeback/websites", "calltracking/ddis"}

@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from integration import clock
-from integration.errors import PlatformError, PlatformRefused, StorageFull
-from integration.mirror import media
+from integration.core import clock
+from integration.core.errors import PlatformError, PlatformRefused, StorageFull
+from integration.mirror.sync_state import media_files as media
 from integration.simulator import embed
-from integration.sync import recordings, room
+from integration.sync.files import disk_quota as room
+from integration.sync.files import download as recordings
 from integration.sync.plan import PLAN
-from integration.sync.walking import walk
+from integration.sync.reading.full_sync import walk
 
 MONITORS, VOICEMAIL = PLAN["monitors"], PLAN["voicemessages"]
 
@@ -246,7 +247,7 @@ def test_a_disk_that_fills_up_stops_all_downloads_and_is_no_fault_of_the_file(ri
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("integration.platform_api.files.os.fsync", full)
+        patched.setattr("integration.platform_api.downloads.os.fsync", full)
         with pytest.raises(StorageFull, match="No space"):
             recordings.download_due(rig.parts)
     assert rows(rig, "state, tries") == [("wanted", 0)]

@@ -6,15 +6,19 @@ import time
 
 import pytest
 
-from integration import clock
-from integration.errors import PlatformBroken, PlatformRefused, StorageFull
-from integration.mirror import lookups
+from integration.core import clock
+from integration.core.errors import PlatformBroken, PlatformRefused, StorageFull
+from integration.mirror.sync_state import lookup_queue as lookups
 from integration.platform_api.circuit import FAILING_SECONDS, FAILURES
-from integration.sync import backoff, inspection, recordings, schedule, walking
-from integration.sync.backoff import Backoff
+from integration.sync import collection_backoff as backoff
+from integration.sync import jobs as schedule
+from integration.sync.collection_backoff import Backoff
+from integration.sync.files import download as recordings
+from integration.sync.files import scrub as inspection
+from integration.sync.jobs import Clockwork
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.schedule import Clockwork
-from integration.sync.walking import walk
+from integration.sync.reading import full_sync as walking
+from integration.sync.reading.full_sync import walk
 
 SOON = schedule.IDLE_SECONDS - 20
 """Seconds: what comes by a nudge, and not by itself a minute later."""
@@ -127,7 +131,7 @@ def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
 
 
 def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
-    monkeypatch.setattr("integration.sync.live.YOUNG_SECONDS", 0.0)
+    monkeypatch.setattr("integration.sync.reading.live_poll.YOUNG_SECONDS", 0.0)
     rig, _ = run()
     made = rig.control("calls", script="plain_answered", until="connected")
     for event in made["events"]:

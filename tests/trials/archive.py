@@ -21,14 +21,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from integration.errors import PlatformError, StorageFull
-from integration.mirror import checks, media
+from integration.core.errors import PlatformError, StorageFull
+from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state import scrub_log as checks
 from integration.platform_api.budget import PEOPLE
-from integration.processes.channel import Progress
-from integration.sync import inspection, recordings
+from integration.server.control_channel import Progress
+from integration.sync.files import download as recordings
+from integration.sync.files import scrub as inspection
+from integration.sync.jobs import Clockwork
 from integration.sync.plan import PLAN
-from integration.sync.reconcile import look_back
-from integration.sync.schedule import Clockwork
+from integration.sync.reading.incremental_sync import look_back
 from tests.trials import files
 from tests.trials.platform import House, Report, _moved, _simulated, until
 

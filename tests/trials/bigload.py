@@ -26,7 +26,7 @@ from pathlib import Path
 
 from integration import factory
 from integration.mirror.calls.store import CallStore
-from integration.settings import load
+from integration.settings.model import load
 from tests.harness import Process, wait_for
 from tests.trials.peer import FIFTH, recording
 from tests.trials.platform import Report

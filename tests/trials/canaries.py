@@ -27,10 +27,10 @@ from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
+from integration.access import keys, passwords, people
+from integration.app_schema import open_house
 from integration.catalogue import RESOURCES
-from integration.house import keys, passwords, people
-from integration.house.database import open_house
-from integration.mirror import masking
+from integration.mirror.records import masking
 from tests.harness import Product, Simulator, wait_for
 from tests.trials.platform import Report, friday_evening
 from tests.trials.traffic import PLANTED

@@ -20,8 +20,8 @@ from typing import Any
 
 import requests
 
-from integration import clock
-from integration.house import sessions
+from integration.access import sessions
+from integration.core import clock
 from tests.harness import Simulator
 from tests.trials.moved import Office, Time, office_at
 from tests.trials.platform import Report, friday_evening

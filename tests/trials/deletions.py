@@ -20,16 +20,18 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from integration import clock
-from integration.errors import PlatformError
-from integration.mirror import walks
+from integration.core import clock
+from integration.core.errors import PlatformError
+from integration.mirror.sync_state import collection_state as walks
 from integration.platform_api import retry
-from integration.simulator.people import Person
-from integration.simulator.store import Collection
-from integration.sync import deletions, recordings, walking
+from integration.simulator.records.people import Person
+from integration.simulator.records.store import Collection
+from integration.sync.files import download as recordings
 from integration.sync.plan import PLAN
-from integration.sync.storing import note_failure
-from integration.sync.walking import walk
+from integration.sync.reading import deletions
+from integration.sync.reading import full_sync as walking
+from integration.sync.reading.full_sync import walk
+from integration.sync.reading.page_store import note_failure
 from tests.trials import people
 from tests.trials.files import few, final
 from tests.trials.platform import House, Report, _both, _moved

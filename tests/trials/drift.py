@@ -25,12 +25,13 @@ import requests
 
 from integration.catalogue import events, resource
 from integration.catalogue.shapes import Resource
-from integration.documents import Raw, column_value
-from integration.errors import SwitchroomError
-from integration.mirror import drift, upsert
-from integration.processes.channel import Progress
+from integration.core.errors import SwitchroomError
+from integration.core.json_records import Raw, column_value
+from integration.mirror.records import schema_drift as drift
+from integration.mirror.records import upsert
+from integration.server.control_channel import Progress
 from integration.simulator import embed
-from integration.simulator.legs import Wish
+from integration.simulator.calls.legs import Wish
 from integration.sync.plan import PLAN
 from tests.harness import ROOT
 from tests.trials.moved import Office, Time, office

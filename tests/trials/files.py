@@ -24,14 +24,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from integration.errors import PlatformError, StorageFull
-from integration.mirror import media
-from integration.platform_api import files as received
-from integration.simulator import audio, embed
-from integration.sync import recordings, room
+from integration.core.errors import PlatformError, StorageFull
+from integration.mirror.sync_state import media_files as media
+from integration.platform_api import downloads as received
+from integration.simulator import embed
+from integration.simulator.media import audio
+from integration.sync.files import disk_quota as room
+from integration.sync.files import download as recordings
+from integration.sync.files import file_check as archived
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.walking import walk
-from integration.upkeep import archived
+from integration.sync.reading.full_sync import walk
 from tests.trials import archive, midway
 from tests.trials.platform import House, Report, _house, _moved, _simulated
 

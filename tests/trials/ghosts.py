@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from integration.simulator import embed
-from integration.simulator.legs import Step, Wish
-from integration.simulator.traffic import Running
-from integration.sync import live
+from integration.simulator.calls.legs import Step, Wish
+from integration.simulator.calls.traffic import Running
+from integration.sync.reading import live_poll as live
 from tests.trials.moved import Office, Time, office
 from tests.trials.platform import Report, friday_evening
 

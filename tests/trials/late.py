@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from integration import clock
-from integration.mirror import lookups
+from integration.core import clock
+from integration.mirror.sync_state import lookup_queue as lookups
 from integration.simulator import embed
-from integration.simulator.legs import Wish
-from integration.sync import reconcile
+from integration.simulator.calls.legs import Wish
+from integration.sync.reading import incremental_sync as reconcile
 from tests.trials.moved import Office, Time, office
 from tests.trials.platform import Report, friday_evening
 

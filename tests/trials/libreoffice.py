@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.catalogue import resource
-from integration.documents import read_object
-from integration.exports import csv, xlsx
+from integration.core.json_records import read_object
+from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
+from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.upsert import upsert
 
 NOT_RUN = 3
 INSTALL = "apt-get install --no-install-recommends libreoffice-calc-nogui"

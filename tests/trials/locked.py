@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from integration.write_ahead_log import LIMIT as WAL_LIMIT
+from integration.sqlite.wal import LIMIT as WAL_LIMIT
 from tests.harness import Product, Simulator, wait_for
 from tests.trials.crash import unapplied
 from tests.trials.platform import Report, friday_evening, until

@@ -26,11 +26,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from integration.mirror import media
+from integration.mirror.sync_state import media_files as media
 from integration.simulator import embed
-from integration.sync import recordings
+from integration.sync.files import download as recordings
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.walking import walk
+from integration.sync.reading.full_sync import walk
 from tests.harness import ROOT, Product, Simulator, wait_for
 from tests.trials import files
 from tests.trials.platform import Report, _house, _simulated, friday_evening, until

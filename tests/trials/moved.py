@@ -23,12 +23,13 @@ from apscheduler.executors import base as executors
 from apscheduler.schedulers import base as schedulers
 from apscheduler.triggers import interval
 
-from integration import clock, factory
-from integration.house import people, sessions
-from integration.settings import load
+from integration import factory
+from integration.access import people, sessions
+from integration.core import clock
+from integration.settings.model import load
 from integration.simulator import embed
-from integration.simulator.transport import Server
-from integration.sync import schedule
+from integration.simulator.http.transport import Server
+from integration.sync import jobs as schedule
 from integration.sync.plan import walked
 
 LOOK_SECONDS = 0.02

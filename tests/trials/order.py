@@ -25,9 +25,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from integration import clock
+from integration.core import clock
 from integration.simulator import embed
-from integration.simulator.legs import Wish
+from integration.simulator.calls.legs import Wish
 from integration.sync.plan import walked
 from tests.harness import Product
 from tests.trials.crash import unapplied

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from integration.errors import PlatformError
-from integration.mirror import walks
-from integration.sync import deletions, walking
+from integration.core.errors import PlatformError
+from integration.mirror.sync_state import collection_state as walks
 from integration.sync.plan import PLAN
-from integration.sync.reconcile import look_back
-from integration.sync.storing import Tally
-from integration.sync.walking import walk
+from integration.sync.reading import deletions
+from integration.sync.reading import full_sync as walking
+from integration.sync.reading.full_sync import walk
+from integration.sync.reading.incremental_sync import look_back
+from integration.sync.reading.page_store import Tally
 from tests.trials.platform import House, Report, _house, _more, _moved, _options, _simulated
 
 

@@ -23,9 +23,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
-from integration import clock
-from integration.simulator import audio
-from integration.simulator.history import seed_history
+from integration.core import clock
+from integration.simulator.calls.history import seed_history
+from integration.simulator.media import audio
 from integration.simulator.world import World
 
 FIFTH = 5

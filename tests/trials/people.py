@@ -16,7 +16,7 @@ from typing import Any
 
 import requests
 
-from integration import clock
+from integration.core import clock
 from tests.harness import Product, Simulator, wait_for
 from tests.trials.platform import Report, friday_evening
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from integration.cli import main
-from integration.database import Database
-from integration.errors import PlatformError, StorageBusy, StorageError
+from integration.core.errors import PlatformError, StorageBusy, StorageError
 from integration.inbox import receive, store
 from integration.live.hub import Hub
-from integration.mirror import masking
-from integration.sync import room
-from integration.transaction import Transaction
+from integration.mirror.records import masking
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+from integration.sync.files import disk_quota as room
 
 
 def hopeful() -> None:

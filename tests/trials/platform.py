@@ -19,22 +19,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from integration import clock
-from integration.errors import PlatformError
-from integration.health import Health
-from integration.mirror import walks, wiring
+from integration.core import clock
+from integration.core.errors import PlatformError
+from integration.core.health import Health
+from integration.mirror import hooks as wiring
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
+from integration.mirror.sync_state import collection_state as walks
 from integration.platform_api import login, retry
 from integration.platform_api.client import Platform
-from integration.settings import load
+from integration.settings.model import load
 from integration.simulator import embed
-from integration.simulator.people import Person
-from integration.sync import schedule
-from integration.sync.parts import Gear
+from integration.simulator.records.people import Person
+from integration.sync import jobs as schedule
+from integration.sync.context import Gear
+from integration.sync.jobs import Clockwork
 from integration.sync.plan import PLAN, Policy
-from integration.sync.schedule import Clockwork
-from integration.sync.walking import walk
+from integration.sync.reading.full_sync import walk
 
 FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
 """The first Friday's evening of Unix time, and how long it is to the next."""

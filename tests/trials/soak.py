@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from integration.write_ahead_log import LIMIT as WAL_LIMIT
+from integration.sqlite.wal import LIMIT as WAL_LIMIT
 from tests.harness import Product, Simulator, wait_for
 from tests.trials.crash import unapplied
 from tests.trials.platform import Report, until

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.house import keys, people, sessions
-from integration.house.database import open_house
+from integration.access import keys, people, sessions
+from integration.app_schema import open_house
 from tests.trials.crash import event
 
 DATABASES = ("inbox.db", "mirror.db", "house.db")

@@ -18,16 +18,17 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from integration import clock
-from integration.errors import PlatformError
-from integration.mirror import walks
+from integration.core import clock
+from integration.core.errors import PlatformError
+from integration.mirror.sync_state import collection_state as walks
 from integration.platform_api import retry
 from integration.platform_api.circuit import Resting
-from integration.processes.channel import Progress
-from integration.sync import proof, walking
+from integration.server.control_channel import Progress
+from integration.sync.jobs import Clockwork
 from integration.sync.plan import PLAN
-from integration.sync.schedule import Clockwork
-from integration.sync.walking import walk
+from integration.sync.reading import full_sync as walking
+from integration.sync.reading import verify as proof
+from integration.sync.reading.full_sync import walk
 from tests.trials.platform import House, Report, _both, _more, until
 
 TROUBLES = (

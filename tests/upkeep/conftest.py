@@ -16,18 +16,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from integration import clock
+from integration.access import audit, people
 from integration.catalogue import resource
 from integration.cli import erase, hold
-from integration.documents import Document
+from integration.core import clock
+from integration.core.json_records import Document
 from integration.factory import Product, build
-from integration.house import audit, callbacks, journal, notes, people, seen
-from integration.house.callback_items import recompute
-from integration.mirror import search
-from integration.mirror.upsert import replace_all, upsert
-from integration.processes.channel import Progress
-from integration.settings import Settings, load
-from integration.upkeep.commands import REPLAY
+from integration.inbox.replay_command import REPLAY
+from integration.mirror.page_queries import search_index as search
+from integration.mirror.records.upsert import replace_all, upsert
+from integration.server.control_channel import Progress
+from integration.settings.model import Settings, load
+from integration.sync.writing import write_log as journal
+from integration.workspace import callbacks, notes
+from integration.workspace import reads as seen
+from integration.workspace.callback_items import recompute
 from tests.harness import NOWHERE
 
 THEIRS, OTHER, OURS = "447700900123", "447700900456", "442079460002"

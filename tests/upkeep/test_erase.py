@@ -11,18 +11,24 @@ from functools import partial
 
 import pytest
 
-from integration import clock
+from integration.access import audit, keys
 from integration.catalogue import resource
-from integration.documents import Document
-from integration.errors import PlatformRefused, StorageBroken
+from integration.core import clock
+from integration.core.errors import PlatformRefused, StorageBroken
+from integration.core.json_records import Document
+from integration.exports import prepared_exports
 from integration.factory import Product
-from integration.house import audit, callbacks, erasures, keys, prepared_exports
-from integration.mirror import answers, below, erasing, messages
-from integration.mirror.upsert import upsert
-from integration.processes.channel import Progress
-from integration.sync import recordings
-from integration.upkeep import backup
-from integration.upkeep.commands import REPLAY
+from integration.inbox.replay_command import REPLAY
+from integration.maintenance import backup
+from integration.mirror.page_queries import messages
+from integration.mirror.privacy import erase_mirror as erasing
+from integration.mirror.records import response_cache as answers
+from integration.mirror.records import subresources as below
+from integration.mirror.records.upsert import upsert
+from integration.privacy import erasures
+from integration.server.control_channel import Progress
+from integration.sync.files import download as recordings
+from integration.workspace import callbacks
 from tests.upkeep.conftest import OTHER, OURS, THEIRS, Place
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)

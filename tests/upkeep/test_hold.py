@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from integration.errors import PlatformRefused
+from integration.access import audit
+from integration.core.errors import PlatformRefused
 from integration.factory import Product
-from integration.house import audit, erasures, holds
-from integration.sync import deletions, recordings
+from integration.privacy import erasures, holds
+from integration.privacy.retention import Keeper
+from integration.sync.files import download as recordings
 from integration.sync.plan import PLAN
-from integration.upkeep.retention import Keeper
+from integration.sync.reading import deletions
 from tests.dashboard.site import running
 from tests.upkeep.conftest import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror.erased import without
-from integration.mirror.spellings import finder, pattern
+from integration.core.number_variants import finder, pattern
+from integration.mirror.privacy.erasure_gate import without
 
 UK, US = "+447700900123", "+12025550143"
 OURS = finder([UK, US])

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from integration.mirror.calls.reading import ids_json
-from integration.transaction import Transaction
+from integration.sqlite.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from integration.mirror.numbers import clean_name, is_short, withheld
+from integration.core.phone_numbers import clean_name, is_short, withheld
 
 Answering = Literal["phone", "forward", "conference", "group", "ivr", "machine", "outside", "unknown"]
 """What picks up in a context: a user's phone, a Follow-Me or network-unavailable target, a conference, a

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from integration.mirror.calls.stamps import seconds
+from integration.core.timestamps import seconds
 
 _EVENT_ID = re.compile(
     r"^(?P<server>[A-Za-z0-9_-]+)\.(?P<seconds>[0-9a-f]{8})(?P<micros>[0-9a-f]{5})\d?(\.\d+)?$"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from integration.core.timestamps import seconds
 from integration.mirror.calls.directory import answering, group_in, id_of
 from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Sighting
-from integration.mirror.calls.stamps import seconds
 
 RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOLD": 4}
 ENDS = frozenset({"HANGUP", "MISSED", "FAILED"})

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from integration.core.phone_numbers import withheld
+from integration.core.timestamps import stamp
 from integration.mirror.calls.joins import Joined
+from integration.mirror.calls.leg_view import Knowledge, View, patience
 from integration.mirror.calls.legs import Leg
 from integration.mirror.calls.parties import group_of, our_number, party_name, party_view, whose
-from integration.mirror.calls.stamps import stamp
 from integration.mirror.calls.times import Talk, hold_seconds, ivr_seconds, talk_seconds
-from integration.mirror.calls.view import Knowledge, View, patience
-from integration.mirror.numbers import withheld
 
 OUR_CAUSES = frozenset(
     {

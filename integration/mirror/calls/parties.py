@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from integration.core.phone_numbers import clean_name, clid_number, is_short, withheld
 from integration.mirror.calls.directory import id_of
+from integration.mirror.calls.leg_view import Knowledge, View
 from integration.mirror.calls.times import Talk
-from integration.mirror.calls.view import Knowledge, View
-from integration.mirror.numbers import clean_name, clid_number, is_short, withheld
 
 
 def group_of(views: Sequence[View]) -> tuple[str | None, int | None, str | None]:

@@ -13,10 +13,10 @@ from math import isfinite
 
 import orjson
 
+from integration.core.phone_numbers import Numbers
+from integration.core.timestamps import seconds
 from integration.mirror.calls.directory import Directory, Group, Person
 from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Recording, Sighting, Voicemail
-from integration.mirror.calls.stamps import seconds
-from integration.mirror.numbers import Numbers
 
 EVENT_COLUMNS = (
     "event_id, name, leg_id, root_id, at, micros, server, state, connected_at, start_time, context, "

@@ -13,22 +13,23 @@ from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from integration import clock
-from integration.database import Database
-from integration.mirror.calls import backlog, contacts, reading
+from integration.core import clock
+from integration.core.phone_numbers import Numbers
+from integration.core.timestamps import seconds
+from integration.mirror.calls import backlog, reading
+from integration.mirror.calls import contact_numbers as contacts
+from integration.mirror.calls.affected_legs import Region
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
+from integration.mirror.calls.fast_path import call_of, is_alone
 from integration.mirror.calls.joins import Joined, join
+from integration.mirror.calls.leg_view import Knowledge, View
 from integration.mirror.calls.outcomes import CallRow, evaluate
-from integration.mirror.calls.plain import call_of, is_alone
-from integration.mirror.calls.region import Region
 from integration.mirror.calls.rules import Rules
-from integration.mirror.calls.stamps import seconds
-from integration.mirror.calls.tables import TABLES
-from integration.mirror.calls.view import Knowledge, View
+from integration.mirror.calls.schema import TABLES
 from integration.mirror.calls.writing import write_calls
-from integration.mirror.numbers import Numbers
-from integration.transaction import Transaction
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 
 __all__ = ["TABLES", "CallStore"]
 

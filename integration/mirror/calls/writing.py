@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from integration.mirror import summary
+from integration.core.timestamps import stamp
 from integration.mirror.calls import reading
+from integration.mirror.calls.affected_legs import Region
 from integration.mirror.calls.joins import Joined
 from integration.mirror.calls.outcomes import CallRow
-from integration.mirror.calls.region import Region
-from integration.mirror.calls.stamps import stamp
-from integration.mirror.calls.tables import insert_sql, update_sql
-from integration.transaction import Transaction
+from integration.mirror.calls.schema import insert_sql, update_sql
+from integration.mirror.page_queries import report_rollups as summary
+from integration.sqlite.transaction import Transaction
 
 PAST = 12 * 3600
 """Seconds after which a call that ended is history: a page shows no such call come, so that new ones need not

@@ -1,0 +1,205 @@
+"""Keys of the facade. They look like the platform's, since its clients insist on that form: a user id of
+seven digits and a secret of 40 lower-case hex digits (interface.md §4).
+
+A secret has 160 random bits and is shown once; we keep its SHA-256 (a slow hash is for what people choose).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from integration.core import clock
+from integration.core.refused import Refused
+from integration.sqlite.beside import Readable
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+Scope = Literal["read", "write"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+# Real user ids have five to seven digits and begin low (observed.md §3): the upper end stays clear of them.
+_LOWEST, _BEYOND = 9_000_000, 10_000_000
+_COLLECTION = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
+_USED_EVERY = 300.0
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS keys (
+    user_id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'write')),
+    collections TEXT,
+    platform_user_id INTEGER,
+    secret_hash BLOB NOT NULL UNIQUE,
+    created_at TEXT NOT NULL,
+    used_at REAL,
+    revoked_at TEXT
+) STRICT;
+-- serves the rule that a name is one key in force; a revoked row stays, so that its id is not reissued
+CREATE UNIQUE INDEX IF NOT EXISTS keys_name ON keys (name) WHERE revoked_at IS NULL;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`user_id` is the key's own. `collections` are paths without a leading slash, None for all;
+    `platform_user_id` narrows reads to that user's own records. `used_at` is Unix seconds."""
+
+    user_id: int
+    name: str
+    scope: Scope
+    collections: tuple[str, ...] | None
+    platform_user_id: int | None
+    created_at: str
+    used_at: float | None
+    revoked_at: str | None
+
+    def may_touch(self, collection: str) -> bool:
+        """Whether `collection` (a path, with or without leading slash) is within the key's reach."""
+        return self.collections is None or collection.strip("/") in self.collections
+
+
+def add(
+    house: Database,
+    name: str,
+    scope: str,
+    collections: Sequence[str] | None = None,
+    user: int | None = None,
+    *,
+    taken: Collection[int] = (),
+) -> tuple[int, str]:
+    """Make a key; returns its user id and its secret, which can't be had again.
+
+    `taken` are user ids of the platform, which the new one must not be. Raises Refused.
+    """
+    name = name.strip()
+    if not name or len(name) > 100 or not name.isprintable():
+        raise Refused("a key needs a name of 1 to 100 printable characters")
+    if scope not in SCOPES:
+        raise Refused(f"no such scope: {scope!r}; scopes are {', '.join(SCOPES)}")
+    paths = _paths(collections)
+    secret = secrets.token_hex(20)
+
+    def work(tx: Transaction) -> int:
+        if tx.execute("SELECT 1 FROM keys WHERE name = ? AND revoked_at IS NULL", (name,)).fetchone():
+            raise Refused(f"there is a key {name!r} already; revoke it first or choose another name")
+        user_id = _free_user_id(tx, taken)
+        tx.execute(
+            "INSERT INTO keys (user_id, name, scope, collections, platform_user_id, secret_hash, created_at) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                user_id,
+                name,
+                scope,
+                None if paths is None else json.dumps(paths),
+                user,
+                _hash(secret),
+                clock.stamp(),
+            ),
+        )
+        return user_id
+
+    return house.write(work), secret
+
+
+def check(house: Database, user_part: str | None, secret: str) -> Key | None:
+    """The key these credentials are. `user_part` is None for a secret that came alone (`X-Auth-Token`).
+
+    A wrong user id and a wrong secret cost the same work. Counting guesses is the caller's
+    (`attempts.check` before, `attempts.failed` after).
+    """
+    digest = _hash(secret)
+    with house.read() as connection:
+        row = connection.execute(
+            "SELECT * FROM keys WHERE secret_hash = ? AND revoked_at IS NULL", (digest,)
+        ).fetchone()
+    if row is None or not hmac.compare_digest(row["secret_hash"], digest):
+        return None
+    if user_part is not None and user_part != str(row["user_id"]):
+        return None
+    now = clock.unix()
+    if row["used_at"] is None or abs(now - row["used_at"]) >= _USED_EVERY:
+        user_id = row["user_id"]
+        house.submit(lambda tx: tx.execute("UPDATE keys SET used_at = ? WHERE user_id = ?", (now, user_id)))
+    return _key(row)
+
+
+def everything(house: Readable) -> list[Key]:
+    """All keys in force, by name."""
+    with house.read() as connection:
+        rows = connection.execute("SELECT * FROM keys WHERE revoked_at IS NULL ORDER BY name").fetchall()
+    return [_key(row) for row in rows]
+
+
+def revoke(house: Database, name: str) -> None:
+    """The key stops working at once. Raises Refused if no key in force has this name."""
+
+    def work(tx: Transaction) -> None:
+        done = tx.execute(
+            "UPDATE keys SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL",
+            (clock.stamp(), name.strip()),
+        )
+        if not done.rowcount:
+            raise Refused(f"no key is called {name!r}; `switchroom key list` shows them")
+
+    house.write(work)
+
+
+def platform_users(mirror: Path) -> frozenset[int]:
+    """User ids of the platform as far as the mirror knows them; empty where there is no mirror yet."""
+    if not mirror.exists():
+        return frozenset()
+    connection = sqlite3.connect(f"{mirror.resolve().as_uri()}?mode=ro", uri=True, timeout=5)
+    try:
+        if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'users'").fetchone() is None:
+            return frozenset()
+        return frozenset(
+            row[0] for row in connection.execute("SELECT id FROM users") if isinstance(row[0], int)
+        )
+    finally:
+        connection.close()
+
+
+def _paths(collections: Sequence[str] | None) -> list[str] | None:
+    if collections is None:
+        return None
+    paths = [path.strip().strip("/") for path in collections if path.strip()]
+    if not paths:
+        raise Refused("no collection named; leave the list away for all of them")
+    for path in paths:
+        if not _COLLECTION.match(path):
+            raise Refused(f"not the path of a collection: {path!r}")
+    return paths
+
+
+def _free_user_id(tx: Transaction, taken: Collection[int]) -> int:
+    while True:
+        user_id = _LOWEST + secrets.randbelow(_BEYOND - _LOWEST)
+        used = tx.execute("SELECT 1 FROM keys WHERE user_id = ?", (user_id,)).fetchone()
+        if used is None and user_id not in taken:
+            return user_id
+
+
+def _key(row: sqlite3.Row) -> Key:
+    return Key(
+        user_id=row["user_id"],
+        name=row["name"],
+        scope=row["scope"],
+        collections=None if row["collections"] is None else tuple(json.loads(row["collections"])),
+        platform_user_id=row["platform_user_id"],
+        created_at=row["created_at"],
+        used_at=row["used_at"],
+        revoked_at=row["revoked_at"],
+    )
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

@@ -1,0 +1,166 @@
+"""Sessions live here, not in the cookie: it holds a random token, this table its hash.
+
+A session ends after `IDLE` seconds without a request, `ABSOLUTE` seconds after login whatever happens,
+when it is revoked, and with its person's password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from integration.access import people
+from integration.core import clock
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+IDLE = 12 * 3600.0
+"""Seconds; a working day with the page in the background must not end in a login form."""
+ABSOLUTE = 7 * 86400.0
+JUMP_SECONDS = 60.0
+"""The wall clock against the one that never jumps: by so much it was set."""
+SEEN_EVERY = 60.0
+"""Seconds between two notes that a session is in use: not every request is worth a sync to disk."""
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    token_hash BLOB NOT NULL UNIQUE,
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
+    created_at REAL NOT NULL,
+    seen_at REAL NOT NULL,
+    address TEXT NOT NULL,
+    agent TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS sessions_person ON sessions (person_id); -- serves a person's list, and its end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One login of one person. Times are Unix seconds."""
+
+    id: int
+    person_id: int
+    created_at: float
+    seen_at: float
+    address: str
+    agent: str
+
+
+def new_token() -> str:
+    """What a browser carries: 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def csrf_token(token: str) -> str:
+    """The proof that a form came from a page of ours, bound to the browser's token; nothing to store."""
+    return hmac.new(token.encode("utf-8", "replace"), b"switchroom csrf", hashlib.sha256).hexdigest()
+
+
+def begin(
+    house: Database, person_id: int, *, address: str = "", agent: str = "", instead_of: str | None = None
+) -> str:
+    """Open a session and return its token. `instead_of` is the token the browser came with: it ends, so that
+    nobody who planted it is logged in along with the person."""
+    token = new_token()
+    now = clock.unix()
+
+    def work(tx: Transaction) -> None:
+        tx.execute("DELETE FROM sessions WHERE seen_at <= ? OR created_at <= ?", (now - IDLE, now - ABSOLUTE))
+        if instead_of is not None:
+            tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash(instead_of),))
+        tx.execute(
+            "INSERT INTO sessions (token_hash, person_id, created_at, seen_at, address, agent) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (_hash(token), person_id, now, now, address[:64], agent[:200]),
+        )
+
+    house.write(work)
+    return token
+
+
+def find(house: Database, token: str, *, touch: bool = True) -> tuple[Session, people.Person] | None:
+    """The session a token stands for and its person as they are now; None once it has ended.
+
+    `touch` notes that it is in use (without waiting for the disk).
+    """
+    now = clock.unix()
+    with house.read() as connection:
+        row = connection.execute(
+            "SELECT people.*, sessions.id AS session_id, token_hash, person_id, address, agent, "
+            "sessions.created_at AS begun_at, seen_at "
+            "FROM sessions JOIN people ON people.id = person_id WHERE token_hash = ?",
+            (_hash(token),),
+        ).fetchone()
+    if row is None or now >= row["seen_at"] + IDLE or now >= row["begun_at"] + ABSOLUTE:
+        return None
+    if not hmac.compare_digest(row["token_hash"], _hash(token)):
+        return None
+    # A clock set back leaves `seen_at` in the future; it is brought home as well.
+    if touch and abs(now - row["seen_at"]) >= SEEN_EVERY:
+        session_id = row["session_id"]
+        house.submit(lambda tx: tx.execute("UPDATE sessions SET seen_at = ? WHERE id = ?", (now, session_id)))
+    session = Session(
+        row["session_id"], row["person_id"], row["begun_at"], row["seen_at"], row["address"], row["agent"]
+    )
+    return session, people.from_row(row)
+
+
+def of_person(house: Database, person_id: int) -> list[Session]:
+    """The person's sessions that have not ended, newest first."""
+    now = clock.unix()
+    with house.read() as connection:
+        rows = connection.execute(
+            "SELECT id, person_id, created_at, seen_at, address, agent FROM sessions "
+            "WHERE person_id = ? AND seen_at > ? AND created_at > ? ORDER BY id DESC",
+            (person_id, now - IDLE, now - ABSOLUTE),
+        ).fetchall()
+    return [Session(*row) for row in rows]
+
+
+class Steady:
+    """Lets sessions live through a clock that is set: their times are set by as much. `look()` every second
+    or so sees it against the clock that never jumps. What the machine slept has passed for them, too."""
+
+    def __init__(self, house: Database) -> None:
+        self._house = house
+        self._offset = self._difference()
+
+    def look(self) -> None:
+        moved = self._difference() - self._offset
+        if abs(moved) < JUMP_SECONDS:
+            return
+        self._house.write(
+            lambda tx: (
+                tx.execute(
+                    "UPDATE sessions SET created_at = created_at + ?1, seen_at = seen_at + ?1", (moved,)
+                )
+                and None
+            )
+        )
+        self._offset += moved
+
+    @staticmethod
+    def _difference() -> float:
+        return clock.unix() - clock.monotonic() - clock.asleep()
+
+
+def end(house: Database, token: str) -> None:
+    """Log out."""
+    house.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash(token),)))
+
+
+def revoke(house: Database, session_id: int) -> None:
+    """End a session from elsewhere, at once."""
+    house.write(lambda tx: tx.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
+
+
+def revoke_all(house: Database, person_id: int) -> None:
+    house.write(lambda tx: tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,)))
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

@@ -1,0 +1,155 @@
+"""What alert rules told whom, and what still has to be told: a line for each message and target.
+
+A line is written in the transaction that notes its reason as told, and sent afterwards: what a crash
+interrupts is sent once more rather than never.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from integration.core import clock
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS alert_log (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    rule_id INTEGER NOT NULL,
+    rule TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('alert', 'recovered', 'test')),
+    subject TEXT NOT NULL,
+    body TEXT NOT NULL,
+    channel TEXT NOT NULL CHECK (channel IN ('notice', 'email', 'post', 'apprise')),
+    target TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'sent', 'failed')),
+    tries INTEGER NOT NULL,
+    next_at TEXT,
+    tried_at TEXT,
+    error TEXT
+) STRICT;
+-- serves the senders
+CREATE INDEX IF NOT EXISTS alert_log_waiting ON alert_log (channel, next_at) WHERE state = 'waiting';
+-- serves the cool-down of a rule
+CREATE INDEX IF NOT EXISTS alert_log_rule ON alert_log (rule_id, at);
+-- serves the health of a channel
+CREATE INDEX IF NOT EXISTS alert_log_tried ON alert_log (channel, tried_at);
+"""
+
+Kind = Literal["alert", "recovered", "test"]
+Channel = Literal["notice", "email", "post", "apprise"]
+CHANNELS: tuple[Channel, ...] = get_args(Channel)
+GAPS = (60, 300, 1800, 7200, 21600)
+"""Seconds between tries; after the last one nobody tries any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`target` is for people and holds no credential; `place` is the number of the address in `alerts.urls`.
+    `error` is why the last try failed. Times are UTC text; `next_at` None: not to be tried."""
+
+    id: int
+    at: str
+    rule_id: int
+    rule: str
+    kind: Kind
+    subject: str
+    body: str
+    channel: Channel
+    target: str
+    place: int
+    state: Literal["waiting", "sent", "failed"]
+    tries: int
+    next_at: str | None
+    tried_at: str | None
+    error: str | None
+
+
+def add(tx: Transaction, lines: Iterable[Line]) -> None:
+    """Lines to be sent; their ids are made here."""
+    tx.executemany(
+        "INSERT INTO alert_log (at, rule_id, rule, kind, subject, body, channel, target, place, state, tries,"
+        " next_at, tried_at, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (line.at, line.rule_id, line.rule, line.kind, line.subject, line.body, line.channel, line.target,
+             line.place, line.state, line.tries, line.next_at, line.tried_at, line.error)
+            for line in lines
+        ],
+    )  # fmt: skip
+
+
+def due(connection: sqlite3.Connection, channel: Channel, limit: int) -> list[Line]:
+    """What is to be sent now, oldest first."""
+    rows = connection.execute(
+        "SELECT * FROM alert_log WHERE channel = ? AND state = 'waiting' AND next_at <= ?"
+        " ORDER BY id LIMIT ?",
+        (channel, clock.stamp(), limit),
+    )
+    return [Line(*row) for row in rows]
+
+
+def sent(house: Database, line: Line) -> None:
+    _tried(house, line, "sent", None, None)
+
+
+def failed(house: Database, line: Line, error: str) -> None:
+    """It could not be sent; it is tried later unless that was the last time."""
+    later = line.tries < len(GAPS)
+    next_at = clock.stamp(clock.unix() + GAPS[line.tries]) if later else None
+    _tried(house, line, "waiting" if later else "failed", next_at, error[:500])
+
+
+def give_up(house: Database, line: Line, error: str) -> None:
+    """There is no sense in trying: no fault of the channel."""
+    house.write(
+        lambda tx: tx.execute(
+            "UPDATE alert_log SET state = 'failed', next_at = NULL, tried_at = NULL, error = ? WHERE id = ?",
+            (error, line.id),
+        )
+    )
+
+
+def _tried(house: Database, line: Line, state: str, next_at: str | None, error: str | None) -> None:
+    house.write(
+        lambda tx: tx.execute(
+            "UPDATE alert_log SET state = ?, tries = tries + 1, tried_at = ?, next_at = ?, error = ?"
+            " WHERE id = ?",
+            (state, clock.stamp(), next_at, error, line.id),
+        )
+    )
+
+
+def trouble(connection: sqlite3.Connection, channel: Channel, since: str) -> str | None:
+    """Why a channel does not work: the targets whose last try, if it was after `since` (UTC text), failed."""
+    rows = connection.execute(
+        # With max() the other columns are those of its row.
+        "SELECT target, error, max(printf('%s %012d', tried_at, id)) AS last FROM alert_log"
+        " WHERE channel = ? AND tried_at >= ? GROUP BY target ORDER BY target",
+        (channel, since),
+    )
+    return "; ".join(f"{row['target']}: {row['error']}" for row in rows if row["error"]) or None
+
+
+def last_told(connection: sqlite3.Connection) -> dict[int, str]:
+    """Rule id → when it last told of something (UTC text)."""
+    rows = connection.execute("SELECT rule_id, max(at) FROM alert_log WHERE kind = 'alert' GROUP BY rule_id")
+    return dict(tuple(row) for row in rows)
+
+
+def newest(connection: sqlite3.Connection, limit: int, before: int | None = None) -> list[Line]:
+    """The newest lines first; `before` is the id of the last one of the page before."""
+    rows = connection.execute(
+        "SELECT * FROM alert_log WHERE id < ? ORDER BY id DESC LIMIT ?",
+        (2**62 if before is None else before, limit),
+    )
+    return [Line(*row) for row in rows]
+
+
+def forget(tx: Transaction, before: str) -> int:
+    """Remove what is older than `before` (UTC text) and waits no more; returns how many lines."""
+    return tx.execute("DELETE FROM alert_log WHERE at < ? AND state <> 'waiting'", (before,)).rowcount

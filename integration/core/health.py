@@ -1,0 +1,195 @@
+"""How each part of the process is doing, for /readyz, /metrics and the System page.
+
+A part that works on its own says `beat(name)` while it lives; `watch(name, seconds)` says how long it may
+be silent, and a watchdog marks it as stalled after that. A part that tries things says `ok(name)` or
+`fail(name, error)` after each try. Parts whose failure means that events can't be stored or pages can't be
+served are watched as `essential`; everything else only degrades (interface.md §6, Health).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from integration.core import clock
+
+log = logging.getLogger(__name__)
+
+State = Literal["waiting", "ok", "failing", "stalled"]
+
+TICK_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class _Part:
+    state: State = "waiting"
+    error: str | None = None
+    failures: int = 0
+    last_beat: float | None = None
+    last_ok_at: str | None = None
+    last_failure_at: str | None = None
+    limit: float | None = None
+    watched_since: float = 0.0
+    essential: bool = False
+    told: bool = False
+    """Whether its present silence is in the log."""
+
+    def silence(self, now: float) -> float:
+        """Seconds since it was last heard of."""
+        return now - max(self.last_beat or 0.0, self.watched_since)
+
+
+class Health:
+    """Thread-safe. `start()` runs the watchdog; without it, silence is still seen when a report is made."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parts: dict[str, _Part] = {}
+        self._probes: dict[str, tuple[Callable[[], str | None], bool]] = {}
+        self._facts: dict[str, Any] = {}
+        self._stopping = threading.Event()
+        self._watchdog: threading.Thread | None = None
+
+    # --- told by the parts -------------------------------------------------------------------------
+
+    def watch(self, name: str, limit_seconds: float | None = None, *, essential: bool = False) -> None:
+        """Expect `name` to beat at least every `limit_seconds`, from now; None only lists it."""
+        with self._lock:
+            part = self._parts.setdefault(name, _Part())
+            part.limit = limit_seconds
+            part.essential = essential
+            part.watched_since = clock.monotonic()
+
+    def unwatch(self, name: str) -> None:
+        """`name` has ended as it should, and is forgotten."""
+        with self._lock:
+            self._parts.pop(name, None)
+
+    def beat(self, name: str) -> None:
+        """`name` is alive. Says nothing about whether what it last tried went well."""
+        with self._lock:
+            part = self._parts.setdefault(name, _Part())
+            part.last_beat = clock.monotonic()
+            if part.state in ("waiting", "stalled"):
+                part.state, part.told = "failing" if part.error else "ok", False
+
+    def ok(self, name: str) -> None:
+        """`name` did what it should; also a beat."""
+        with self._lock:
+            part = self._parts.setdefault(name, _Part())
+            part.state, part.error, part.failures, part.told = "ok", None, 0, False
+            part.last_beat = clock.monotonic()
+            part.last_ok_at = clock.stamp()
+
+    def fail(self, name: str, error: object) -> None:
+        """`name` could not do what it should, and why; also a beat. `error` must hold no secret."""
+        with self._lock:
+            part = self._parts.setdefault(name, _Part())
+            part.state, part.error = "failing", str(error) or type(error).__name__
+            part.failures += 1
+            part.told = False
+            part.last_beat = clock.monotonic()
+            part.last_failure_at = clock.stamp()
+
+    def probe(self, name: str, check: Callable[[], str | None], *, essential: bool = False) -> None:
+        """Ask `check()` at each report: None for well, else what is wrong. It must be quick."""
+        with self._lock:
+            self._probes[name] = (check, essential)
+
+    def fact(self, name: str, value: object) -> None:
+        """A value for people, such as the version or the time of the last webhook; shown in reports."""
+        with self._lock:
+            self._facts[name] = value
+
+    # --- asked by pages ----------------------------------------------------------------------------
+
+    def report(self) -> dict[str, Any]:
+        """How everything is.
+
+        `{"status": "ok"|"degraded"|"unready", "checks": {name: {state, error, failures, seconds_since_beat,
+        last_ok_at, last_failure_at, essential}}, "facts": {…}}`; `state` is `waiting` (not heard of yet),
+        `ok`, `failing` or `stalled` (silent for longer than it may be). `unready` means that something
+        essential is failing or stalled.
+        """
+        with self._lock:
+            now = clock.monotonic()
+            self._mark_stalled(now)
+            checks = {name: self._described(part, now) for name, part in sorted(self._parts.items())}
+            probes, facts = dict(self._probes), dict(self._facts)
+        for name, (check, essential) in probes.items():
+            problem = _asked(check)
+            checks[name] = {
+                "state": "ok" if problem is None else "failing",
+                "error": problem,
+                "failures": int(problem is not None),
+                "seconds_since_beat": 0.0,
+                "last_ok_at": None,
+                "last_failure_at": None,
+                "essential": essential,
+            }
+        bad = [check for check in checks.values() if check["state"] in ("failing", "stalled")]
+        status = "unready" if any(check["essential"] for check in bad) else "degraded" if bad else "ok"
+        return {"status": status, "checks": checks, "facts": facts}
+
+    @property
+    def ready(self) -> bool:
+        """Whether events can be stored and pages served."""
+        return bool(self.report()["status"] != "unready")
+
+    # --- the watchdog ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Watch for silence, and log it once for each time it begins."""
+        self._watchdog = threading.Thread(target=self._run, name="health watchdog", daemon=True)
+        self._watchdog.start()
+
+    def stop(self) -> None:
+        """End the watchdog. Safe to call twice, and without `start()`."""
+        self._stopping.set()
+        if self._watchdog is not None:
+            self._watchdog.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(TICK_SECONDS):
+            with self._lock:
+                now = clock.monotonic()
+                silent = [
+                    (name, part.silence(now)) for name, part in self._mark_stalled(now) if not part.told
+                ]
+                for name, _ in silent:
+                    self._parts[name].told = True
+            for name, seconds in silent:
+                log.error("%s has been silent for %.0f s", name, seconds)
+
+    def _mark_stalled(self, now: float) -> list[tuple[str, _Part]]:
+        """The parts that are silent for longer than they may be."""
+        silent = [
+            (name, part)
+            for name, part in self._parts.items()
+            if part.limit is not None and part.silence(now) > part.limit
+        ]
+        for _, part in silent:
+            part.state = "stalled"
+        return silent
+
+    @staticmethod
+    def _described(part: _Part, now: float) -> dict[str, Any]:
+        return {
+            "state": part.state,
+            "error": part.error,
+            "failures": part.failures,
+            "seconds_since_beat": None if part.last_beat is None else round(now - part.last_beat, 1),
+            "last_ok_at": part.last_ok_at,
+            "last_failure_at": part.last_failure_at,
+            "essential": part.essential,
+        }
+
+
+def _asked(check: Callable[[], str | None]) -> str | None:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 — a probe that fails is what it was asked about
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,202 @@
+"""The door of the dashboard: who is asking, may they, and did they mean to.
+
+Every route demands a login unless its endpoint or blueprint is named as open when the guard is installed:
+those have credentials of their own (receiver, facade, metrics) or need none (health, static). The login and
+set-up forms need no login, but the proof against forged requests like every other unsafe route.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import ParamSpec, TypeVar
+from urllib.parse import urlencode
+
+from flask import Flask, Response, g, jsonify, make_response, redirect, render_template, request
+
+from integration.access import audit, people, sessions
+from integration.access import browser as security
+from integration.access.people import Person
+from integration.access.visibility import AgentsSee, visibility
+from integration.context import this_house
+from integration.core.errors import error_body
+from integration.live.stream import Viewer
+from integration.sqlite.database import Database
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+BEFORE_LOGIN = "login"
+"""The blueprint of the login and set-up forms."""
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+FORM_LIMIT = 1024 * 1024
+"""Bytes; nothing that people send to the dashboard is longer."""
+LOGIN_FORM_LIMIT = 16 * 1024
+"""Bytes; anyone may send these forms, so they are read no further."""
+
+_OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+
+
+class Guard:
+    """`open_to_all` are names of endpoints or blueprints that answer without a login."""
+
+    def __init__(
+        self, house: Database, *, public_url: str | None, agents_see: AgentsSee, open_to_all: Collection[str]
+    ) -> None:
+        self._house = house
+        self._public_url = public_url
+        self._agents_see = agents_see
+        self._open = frozenset(open_to_all)
+
+    def check(self) -> Response | None:
+        """Before each request. The login is demanded before a byte of the body is read."""
+        if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
+            return None
+        request.max_content_length = LOGIN_FORM_LIMIT if request.blueprint == BEFORE_LOGIN else FORM_LIMIT
+        token = security.browser_token(request)
+        found = sessions.find(self._house, token) if token else None
+        if found is not None:
+            g.session, g.person = found
+            g.session_token = token
+        elif request.blueprint != BEFORE_LOGIN:
+            return _to_login()
+        if request.method not in SAFE:
+            return self._forged(token)
+        return None
+
+    def finish(self, response: Response) -> Response:
+        """After each request: a browser that was shown a form has to carry what the form proves."""
+        fresh = g.pop("fresh_token", None)
+        if fresh is not None:
+            security.put_cookie(response, fresh, logged_in=False)
+        return response
+
+    def viewer(self) -> Viewer:
+        """Who opens a live stream. They stay welcome while their session lives and shows them the same."""
+        person, token = current_person(), g.session_token
+
+        def welcome() -> bool:
+            found = sessions.find(self._house, token, touch=False)
+            return found is not None and visibility(found[1], self._agents_see) == seen
+
+        seen = visibility(person, self._agents_see)
+        return Viewer(person, seen, welcome)
+
+    def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
+        return endpoint in self._open or (blueprint is not None and blueprint in self._open)
+
+    def _forged(self, token: str | None) -> Response | None:
+        origin = security.foreign_origin(request, self._public_url)
+        if origin is not None:
+            return refuse(
+                403,
+                f"This request was sent by {origin}, which isn't the address of this dashboard. "
+                "If it should be, set server.public_url or server.trusted_proxies.",
+            )
+        given = request.headers.get("X-CSRF-Token") or request.form.get("csrf_token", "")
+        expected = sessions.csrf_token(token) if token else ""
+        if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+            return refuse(
+                403, "This form is out of date. Go back, load the page again and repeat what you did."
+            )
+        return None
+
+
+def install(
+    app: Flask,
+    house: Database,
+    *,
+    public_url: str | None,
+    agents_see: AgentsSee,
+    open_to_all: Collection[str],
+) -> Guard:
+    """Put the guard before every route of `app`; call it before any other `before_request` is added.
+
+    Templates get `csrf_token()` and `person` (None before login).
+    """
+    guard = Guard(house, public_url=public_url, agents_see=agents_see, open_to_all=open_to_all)
+    app.before_request(guard.check)
+    app.after_request(guard.finish)
+    app.jinja_env.globals["csrf_token"] = csrf_token
+    app.context_processor(lambda: {"person": g.get("person")})
+    return guard
+
+
+def current_person() -> Person:
+    """Who is logged in. Only for routes behind the guard; elsewhere RuntimeError."""
+    person = g.get("person")
+    if not isinstance(person, Person):
+        raise RuntimeError(f"{request.endpoint} asks who is logged in, but demands no login")
+    return person
+
+
+def audited(what: str, about: str = "") -> None:
+    """Keep in the audit what the person who is logged in has done, and from where."""
+    house = this_house().house
+    audit.record(house, current_person().email, what, about, address=request.remote_addr or "")
+
+
+def csrf_token() -> str:
+    """What forms carry as `csrf_token` and scripts as the header `X-CSRF-Token`."""
+    token = security.browser_token(request) or g.get("fresh_token")
+    if token is None:
+        token = g.fresh_token = sessions.new_token()
+    return sessions.csrf_token(token)
+
+
+def needs(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
+    """Decorator of a view: 403 unless the person has at least this role, or this right."""
+    if role_or_right not in (*people.ROLES, *people.RIGHTS):
+        raise ValueError(f"neither a role nor a right: {role_or_right!r}")
+
+    def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
+        @wraps(view)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
+            if not current_person().may(role_or_right):
+                what = "right" if role_or_right in people.RIGHTS else "role"
+                return refuse(
+                    403, f"This needs the {what} “{role_or_right}”. An administrator can give it to you."
+                )
+            return view(*args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+def refuse(status: int, message: str, *, retry_after: int | None = None) -> Response:
+    """A page for people, JSON for scripts."""
+    if _wants_page():
+        response = make_response(render_template("notice.html", message=message), status)
+    else:
+        response = make_response(jsonify(error_body(message)), status)
+    if retry_after is not None:
+        response.headers["Retry-After"] = str(retry_after)
+    return response
+
+
+def own_path(target: str | None) -> str:
+    """`target` if it is a path of ours, to go on to after login; else '/'."""
+    if target and len(target) <= 2000 and _OWN_PATH.fullmatch(target):
+        path = target.partition("?")[0]
+        if path not in ("/login", "/logout") and not path.startswith("/setup/"):
+            return target
+    return "/"
+
+
+def _to_login() -> Response:
+    if not _wants_page() or request.method not in SAFE:
+        return refuse(401, "Log in first.")
+    target = own_path(request.full_path.rstrip("?"))
+    query = "" if target == "/" else "?" + urlencode({"next": target})
+    return make_response(redirect(f"/login{query}", 302))
+
+
+def _wants_page() -> bool:
+    if request.headers.get("Sec-Fetch-Dest", "document") != "document":
+        return False
+    best = request.accept_mimetypes.best_match(("text/html", "application/json", "text/event-stream"))
+    return best == "text/html"

@@ -1,0 +1,251 @@
+"""What became of the periods of export schedules: where each stands, and a log of every try to deliver one.
+
+A period without a row has not been looked at yet. What is `delivered` or `skipped` is touched no more, unless
+a person asks for it again; an `open` one waits, for its data or after a failure.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal
+
+from integration.access import audit
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS export_periods (
+    schedule_id INTEGER NOT NULL REFERENCES export_schedules (id) ON DELETE CASCADE,
+    period TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'delivered', 'skipped')),
+    tries INTEGER NOT NULL DEFAULT 0,
+    next_at TEXT,
+    holds_all INTEGER NOT NULL DEFAULT 0,
+    error TEXT,
+    waits_for TEXT,
+    partial_at TEXT,
+    again INTEGER NOT NULL DEFAULT 0,
+    at_once INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (schedule_id, period)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS export_attempts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    schedule_id INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    period TEXT NOT NULL,
+    at TEXT NOT NULL,
+    file TEXT NOT NULL,
+    rows INTEGER,
+    bytes INTEGER,
+    state TEXT NOT NULL,
+    result TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS export_attempts_of ON export_attempts (schedule_id, id);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a period stands. Times are UTC text.
+
+    `next_at`: when it is tried again; `holds_all`: the last failure was the target's, so that others of the
+    schedule wait as well. `waits_for`: what its data lacks; `partial_at`: when an incomplete file was
+    delivered. `again`: how often a person asked for it once more; `at_once`: they don't wait for its data.
+    """
+
+    period: str
+    state: Literal["open", "delivered", "skipped"] = "open"
+    tries: int = 0
+    next_at: str | None = None
+    holds_all: bool = False
+    error: str | None = None
+    waits_for: str | None = None
+    partial_at: str | None = None
+    again: int = 0
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to deliver. `state` is 'delivered', 'incomplete', 'failed' or 'skipped'; `rows` and `bytes` are
+    None where there was no file yet."""
+
+    schedule_id: int
+    name: str
+    period: str
+    at: str
+    file: str
+    rows: int | None
+    bytes: int | None
+    state: str
+    result: str
+
+
+def standings(connection: sqlite3.Connection, schedule_id: int) -> dict[str, Standing]:
+    """By period."""
+    rows = connection.execute(
+        "SELECT period, state, tries, next_at, holds_all, error, waits_for, partial_at, again, at_once"
+        " FROM export_periods WHERE schedule_id = ?",
+        (schedule_id,),
+    )
+    return {
+        row["period"]: Standing(
+            **{**dict(row), "holds_all": bool(row["holds_all"]), "at_once": bool(row["at_once"])}
+        )
+        for row in rows
+    }
+
+
+def attempts(connection: sqlite3.Connection, schedule_id: int, limit: int = 100) -> list[Attempt]:
+    """The newest first."""
+    rows = connection.execute(
+        "SELECT schedule_id, name, period, at, file, rows, bytes, state, result FROM export_attempts"
+        " WHERE schedule_id = ? ORDER BY id DESC LIMIT ?",
+        (schedule_id, limit),
+    )
+    return [Attempt(*row) for row in rows]
+
+
+def failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
+    """Schedules that could not do what they should: (id, name, what is wrong with the oldest period)."""
+    rows = connection.execute(
+        "SELECT s.id, s.name, p.error, min(p.period) FROM export_schedules AS s JOIN export_periods AS p"
+        " ON p.schedule_id = s.id WHERE s.paused_at IS NULL AND p.state = 'open' AND p.error IS NOT NULL"
+        " GROUP BY s.id ORDER BY s.id"
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+def deliver_again(house: Database, number: int, period: str) -> None:
+    """Deliver this period now, once more where it was delivered, and as its data is."""
+
+    def work(tx: Transaction) -> None:
+        tx.execute(
+            "INSERT INTO export_periods (schedule_id, period, state, at_once) VALUES (?, ?, 'open', 1)"
+            " ON CONFLICT DO UPDATE SET again = again + (state = 'delivered' OR partial_at IS NOT NULL),"
+            " state = 'open', at_once = 1, partial_at = NULL",
+            (number, period),
+        )
+        forgive(tx, number)
+
+    house.write(work)
+
+
+def forgive(tx: Transaction, number: int) -> None:
+    """A person changed something: try again at once."""
+    tx.execute(
+        "UPDATE export_periods SET tries = 0, next_at = NULL, holds_all = 0, error = NULL"
+        " WHERE schedule_id = ? AND state = 'open'",
+        (number,),
+    )
+
+
+def drop_open(tx: Transaction, number: int) -> None:
+    """Periods of another length are other periods."""
+    tx.execute("DELETE FROM export_periods WHERE schedule_id = ? AND state = 'open'", (number,))
+
+
+def waits(house: Database, number: int, period: str, waits_for: str, error: str | None) -> None:
+    """The data of this period is not complete; `error` says that it should be by now."""
+    house.write(
+        lambda tx: tx.execute(
+            "INSERT INTO export_periods (schedule_id, period, state, waits_for, error)"
+            " SELECT id, ?, 'open', ?, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
+            " waits_for = excluded.waits_for, error = excluded.error",
+            (period, waits_for, error, number),
+        )
+    )
+
+
+def begun(house: Database, number: int, period: str, next_at: str) -> None:
+    """A try begins; whatever becomes of it, the next is not before `next_at`."""
+    house.write(
+        lambda tx: tx.execute(
+            "INSERT INTO export_periods (schedule_id, period, state, tries, next_at)"
+            " SELECT id, ?, 'open', 1, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
+            " tries = tries + 1, next_at = excluded.next_at",
+            (period, next_at, number),
+        )
+    )
+
+
+def failed(house: Database, attempt: Attempt, *, holds_all: bool) -> None:
+    """What was begun came to nothing."""
+
+    def work(tx: Transaction) -> None:
+        _log(tx, attempt)
+        tx.execute(
+            "UPDATE export_periods SET holds_all = ?, error = ? WHERE schedule_id = ? AND period = ?",
+            (int(holds_all), attempt.result, attempt.schedule_id, attempt.period),
+        )
+
+    house.write(work)
+
+
+def delivered(house: Database, attempt: Attempt) -> None:
+    """The target has it. After an incomplete file the period stays open, and the complete one follows."""
+    whole = attempt.state != "incomplete"
+
+    def work(tx: Transaction) -> None:
+        _log(tx, attempt)
+        audit.record(
+            tx,
+            f"schedule {attempt.name}",
+            "export",
+            attempt.file,
+            f"{attempt.rows} rows, {attempt.result}" if attempt.rows is not None else attempt.result,
+        )
+        tx.execute(
+            "INSERT INTO export_periods (schedule_id, period, state, partial_at)"
+            " SELECT id, ?, ?, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
+            " state = excluded.state, partial_at = coalesce(excluded.partial_at, partial_at), error = NULL,"
+            " next_at = NULL, tries = 0, holds_all = 0, at_once = 0, waits_for = NULL",
+            (
+                attempt.period,
+                "delivered" if whole else "open",
+                None if whole else attempt.at,
+                attempt.schedule_id,
+            ),
+        )
+
+    house.write(work)
+
+
+def skipped(house: Database, attempt: Attempt, since: str) -> None:
+    """This period is given up, and with it all that were due until then (`since`)."""
+
+    def work(tx: Transaction) -> None:
+        _log(tx, attempt)
+        tx.execute(
+            "INSERT INTO export_periods (schedule_id, period, state)"
+            " SELECT id, ?, 'open' FROM export_schedules WHERE id = ? ON CONFLICT DO NOTHING",
+            (attempt.period, attempt.schedule_id),
+        )
+        # Keys of one schedule sort as their periods do.
+        tx.execute(
+            "UPDATE export_periods SET state = 'skipped', error = NULL"
+            " WHERE schedule_id = ? AND state = 'open' AND period <= ?",
+            (attempt.schedule_id, attempt.period),
+        )
+        tx.execute(
+            "UPDATE export_schedules SET since = max(since, ?) WHERE id = ?", (since, attempt.schedule_id)
+        )
+
+    house.write(work)
+
+
+def forget(tx: Transaction, before: str) -> int:
+    """Remove attempts older than `before` (UTC text); returns how many."""
+    return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
+
+
+def _log(tx: Transaction, attempt: Attempt) -> None:
+    tx.execute(
+        "INSERT INTO export_attempts (schedule_id, name, period, at, file, rows, bytes, state, result)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            attempt.schedule_id, attempt.name, attempt.period, attempt.at, attempt.file, attempt.rows,
+            attempt.bytes, attempt.state, attempt.result,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Named queries of faxes, newest first."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+from integration.mirror.page_queries.messages import Place, plain_number
+
+_SENDER, _RECEIVER = plain_number('f."from"'), plain_number('f."to"')
+_OUT = f"EXISTS (SELECT 1 FROM ddis d WHERE {plain_number('d.e164')} = {_SENDER})"
+_FAXES = f"""SELECT * FROM (
+  SELECT f.id, f.created_at AS at, CASE WHEN {_OUT} THEN 'out' ELSE 'in' END AS direction,
+         {_SENDER} AS sender, {_RECEIVER} AS receiver,
+         CASE WHEN {_OUT} THEN {_RECEIVER} ELSE {_SENDER} END AS contact,
+         f.pages, f.status, f._missing_since AS missing_since,
+         CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
+    FROM faxes f)"""
+_LIST = f"""{_FAXES}
+ WHERE (:text = '' OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
+                                   WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
+        OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))
+   AND (:at IS NULL OR at < :at OR (at = :at AND id < CAST(:id AS INTEGER)))
+ ORDER BY at DESC, id DESC LIMIT :limit
+"""
+
+
+def page(
+    connection: sqlite3.Connection, find: str = "", before: Place | None = None, limit: int = 50
+) -> list[sqlite3.Row]:
+    """id, at (text UTC), direction ('in', 'out'), sender, receiver and contact (digits), pages, status (the
+    platform's code), charge, missing_since. `find` is a fragment of a number or of a contact's name; `before`
+    the `at` and `id` of the last row of the page before."""
+    digits = "".join(c for c in find if c.isdigit())
+    at, number = before or (None, None)
+    return connection.execute(
+        _LIST,
+        {
+            "text": find.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_"),
+            "digits": digits.lstrip("0"),
+            "at": at,
+            "id": number,
+            "limit": limit,
+        },
+    ).fetchall()
+
+
+def with_contacts(
+    connection: sqlite3.Connection, contacts: list[str], before: str | None, limit: int
+) -> list[sqlite3.Row]:
+    """The last faxes with any of these numbers (digits), before a time (UTC text); rows as of `page`."""
+    return connection.execute(
+        f"{_FAXES} WHERE contact IN (SELECT value FROM json_each(?)) AND (? IS NULL OR at < ?)"
+        " ORDER BY at DESC, id DESC LIMIT ?",
+        (json.dumps(contacts), before, before, limit),
+    ).fetchall()
+
+
+def last_received(connection: sqlite3.Connection, since: str) -> str | None:
+    """When the last fax came in, after `since` (UTC text); None if none did."""
+    row = connection.execute(
+        f"SELECT max(f.created_at) FROM faxes f WHERE f.created_at > ? AND NOT {_OUT}", (since,)
+    ).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,268 @@
+"""SMS by contact: what `/sms` lists, and what so far only a webhook told.
+
+An `sms.received` event and a record of `/sms` carry no common id. They are paired one to one by sender,
+receiver and text within a time window, so that for n events and m records there are max(n, m) messages:
+never doubled, never merged (promise P8).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Protocol
+
+from integration.core import clock
+from integration.core.number_variants import ERASED
+from integration.mirror.records.rows import Upserted
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+WINDOW = timedelta(minutes=10)
+"""How far `event_time` and `created_at` of one message may lie apart; both are the platform's clock."""
+
+
+def plain_number(column: str) -> str:
+    """SQL for a number's digits as text, however the platform wrote it: +, 00, bare, a JSON number."""
+    return (
+        f"CASE WHEN {column} LIKE '+%' THEN substr({column}, 2)"
+        f" WHEN {column} LIKE '00%' THEN substr({column}, 3)"
+        f" ELSE CAST(coalesce({column}, '') AS TEXT) END"
+    )
+
+
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS _sms_events (
+  event_id TEXT NOT NULL,
+  at TEXT NOT NULL,
+  user_id ANY,
+  sender TEXT NOT NULL,
+  receiver TEXT NOT NULL,
+  text TEXT NOT NULL,
+  doc TEXT NOT NULL,
+  sms_id INTEGER,
+  PRIMARY KEY (event_id, sender, receiver, text)
+) STRICT;
+-- serves match(): events that wait for their record
+CREATE INDEX IF NOT EXISTS _sms_events_unmatched ON _sms_events (at) WHERE sms_id IS NULL;
+-- serves match(): all events of one text
+CREATE INDEX IF NOT EXISTS _sms_events_by_text ON _sms_events (text);
+-- serves match(): all records of one text
+CREATE INDEX IF NOT EXISTS _sms_by_message ON sms (message);
+-- serves the list of threads
+CREATE INDEX IF NOT EXISTS _sms_by_created ON sms (created_at);
+
+CREATE VIEW IF NOT EXISTS _messages AS
+  SELECT 'sms ' || s.id AS key, s.id AS sms_id, s.created_at AS at,
+         CASE WHEN s.type = 'O' THEN 'out' WHEN s.type = 'I' THEN 'in'
+              WHEN EXISTS (SELECT 1 FROM ddis d
+                            WHERE {plain_number("d.e164")} = {plain_number('s."from"')}) THEN 'out'
+              ELSE 'in' END AS direction,
+         {plain_number('s."from"')} AS sender, {plain_number('s."to"')} AS receiver,
+         s.message AS text, s.result AS result, s.user_id AS user_id,
+         s.from_name AS from_name, s.to_name AS to_name, 'record' AS source, s._missing_since AS missing_since
+    FROM sms s
+  UNION ALL
+  SELECT 'event ' || e.event_id, NULL, e.at, 'in', {plain_number("e.sender")}, {plain_number("e.receiver")},
+         e.text, NULL, e.user_id, NULL, NULL, 'webhook', NULL
+    FROM _sms_events e
+   WHERE e.sms_id IS NULL OR NOT EXISTS (SELECT 1 FROM sms s WHERE s.id = e.sms_id);
+"""
+
+
+class SmsEvent(Protocol):
+    """What `inbox.interpret.SmsReceived` offers."""
+
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def at(self) -> str: ...
+    @property
+    def user_id(self) -> int | None: ...
+    @property
+    def sender(self) -> str: ...
+    @property
+    def receiver(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def doc(self) -> str: ...
+
+
+def add_event(tx: Transaction, event: SmsEvent) -> None:
+    """Take in an `sms.received`. The same event again changes nothing."""
+    known = (event.event_id, event.sender or "", event.receiver or "", event.text or "")
+    added = tx.execute(
+        "INSERT OR IGNORE INTO _sms_events (event_id, sender, receiver, text, at, user_id, doc)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*known, event.at, event.user_id, event.doc),
+    )
+    if added.rowcount:
+        _match_text(tx, event.text or "")
+        tx.announce("sms", event.event_id, {"from": event.sender, "to": event.receiver})
+
+
+def match(tx: Transaction) -> int:
+    """Pair events that still wait with records of `/sms`; to be called after `sms` rows changed.
+
+    Returns how many events found their record. The result depends only on what is there, not on the order
+    in which it came.
+    """
+    waiting = [
+        row["text"]
+        for row in tx.execute("SELECT DISTINCT text FROM _sms_events WHERE sms_id IS NULL").fetchall()
+    ]
+    return sum(_match_text(tx, text) for text in waiting)
+
+
+def follow(mirror: Database) -> None:
+    """From now on, pair events with every record of `/sms` that is stored, and announce that some were."""
+    mirror.hooks.setdefault("sms", []).append(_stored)
+
+
+def _stored(tx: Transaction, outcome: Upserted) -> None:
+    match(tx)
+    # No webhook tells of what was sent, nor of what came while none arrived.
+    tx.announce("sms", (outcome.inserted or outcome.updated)[-1])
+
+
+def _match_text(tx: Transaction, text: str) -> int:
+    """Pair all events and records of one text anew. Returns how many events gained a record."""
+    events: dict[tuple[str, str], list[sqlite3.Row]] = defaultdict(list)
+    for row in tx.execute(
+        "SELECT rowid, at, sender, receiver, sms_id FROM _sms_events WHERE text = ? ORDER BY at, event_id",
+        (text,),
+    ).fetchall():
+        events[digits(row["sender"]), digits(row["receiver"])].append(row)
+    records: dict[tuple[str, str], list[sqlite3.Row]] = defaultdict(list)
+    for row in tx.execute(
+        'SELECT id, created_at, "from", "to" FROM sms WHERE message = ? ORDER BY created_at, id', (text,)
+    ).fetchall():
+        records[digits(row["from"]), digits(row["to"])].append(row)
+    gained = 0
+    for ends, group in events.items():
+        pairs = _pairs(group, records.get(ends, []))
+        for row in group:
+            found = pairs.get(row["rowid"])
+            if found != row["sms_id"]:
+                tx.execute("UPDATE _sms_events SET sms_id = ? WHERE rowid = ?", (found, row["rowid"]))
+                gained += row["sms_id"] is None
+    return gained
+
+
+def _pairs(events: list[sqlite3.Row], records: list[sqlite3.Row]) -> dict[int, int]:
+    """The greatest pairing within the window. Both lists are in order of time; walking them side by side
+    and leaving behind whatever is too old for the other's head pairs as many as can be paired, which
+    'each takes its nearest' does not."""
+    pairs: dict[int, int] = {}
+    event, record = 0, 0
+    while event < len(events) and record < len(records):
+        told = clock.parse_stamp(events[event]["at"])
+        made = clock.parse_stamp(records[record]["created_at"])
+        if told is None:
+            event += 1
+        elif made is None or made < told - WINDOW:
+            record += 1
+        elif made > told + WINDOW:
+            event += 1
+        else:
+            pairs[events[event]["rowid"]] = records[record]["id"]
+            event += 1
+            record += 1
+    return pairs
+
+
+def digits(number: object) -> str:
+    """A number as threads are keyed: without plus or 00."""
+    text = str(number or "")
+    return text[1:] if text.startswith("+") else text[2:] if text.startswith("00") else text
+
+
+Place = tuple[str, str]
+"""Where a page ended: the time (text UTC) and what orders rows of one time."""
+
+
+def _place(before: Place | None) -> tuple[str | None, str | None, str | None, str | None]:
+    at, key = before or (None, None)
+    return at, at, at, key
+
+
+def threads(
+    connection: sqlite3.Connection, *, search: str = "", before: Place | None = None, limit: int = 50
+) -> list[sqlite3.Row]:
+    """Threads by contact, newest first: contact (digits), at, messages, text, direction, name.
+
+    `search` is a fragment of a number, a name or a text; `before` is the `at` and `contact` of the last
+    thread of the page before.
+    """
+    plain = search.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    digits_only = "".join(c for c in search if c.isdigit())
+    return connection.execute(
+        "WITH told AS (SELECT *, CASE direction WHEN 'in' THEN sender ELSE receiver END AS contact,"
+        " CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
+        # With max() SQLite takes the bare columns from the row that holds the maximum.
+        " SELECT contact, max(at) AS at, count(*) AS messages, text, direction, name FROM told"
+        f" WHERE contact <> '{ERASED}'"
+        " AND (? = '' OR text LIKE '%' || ? || '%' ESCAPE '\\' OR name LIKE '%' || ? || '%' ESCAPE '\\'"
+        "        OR (? <> '' AND contact LIKE '%' || ltrim(?, '0') || '%')"
+        "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
+        "                        WHERE name LIKE '%' || ? || '%' ESCAPE '\\'))"
+        " GROUP BY contact HAVING ? IS NULL OR max(at) < ? OR (max(at) = ? AND contact > ?)"
+        " ORDER BY 2 DESC, contact LIMIT ?",
+        (plain, plain, plain, digits_only, digits_only, plain, *_place(before), limit),
+    ).fetchall()
+
+
+def thread(
+    connection: sqlite3.Connection, contact: str, *, before: Place | None = None, limit: int = 100
+) -> list[sqlite3.Row]:
+    """The last messages with a contact (digits), oldest first; `before` is `at` and `key` of the first one of
+    the page after."""
+    rows = connection.execute(
+        "SELECT * FROM _messages WHERE ((direction = 'in' AND sender = ?)"
+        " OR (direction = 'out' AND receiver = ?))"
+        " AND (? IS NULL OR at < ? OR (at = ? AND key < ?)) ORDER BY at DESC, key DESC LIMIT ?",
+        (contact, contact, *_place(before), limit),
+    ).fetchall()
+    return rows[::-1]
+
+
+def latest_received(connection: sqlite3.Connection, since: str) -> dict[str, str]:
+    """Contact (digits) → when they last wrote, after `since` (UTC text)."""
+    return {
+        row["sender"]: row["at"]
+        for row in connection.execute(
+            "SELECT sender, max(at) AS at FROM _messages WHERE at > ? AND direction = 'in' GROUP BY sender",
+            (since,),
+        )
+    }
+
+
+def own_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Numbers of ours that may send SMS: e164 as the platform writes it, name."""
+    return connection.execute(
+        "SELECT e164, name FROM ddis WHERE sms_enabled IN (1, '1', 'true') AND _missing_since IS NULL"
+        " ORDER BY e164"
+    ).fetchall()
+
+
+def canned(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
+    """(id, name, text) of the canned responses. Their fields stand in the body that makes one; the records
+    themselves are not shown in the specification, so that they are read from what was received."""
+    rows = connection.execute(
+        "SELECT id, _doc ->> '$.name' AS name, coalesce(_doc ->> '$.text', _doc ->> '$.message') AS text"
+        " FROM sms_cannedresponses WHERE _missing_since IS NULL ORDER BY name COLLATE NOCASE, id"
+    )
+    return [(row["id"], row["name"] or row["text"][:40], row["text"]) for row in rows if row["text"]]
+
+
+def names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
+    """Contact (digits) → name, from the account's contacts; only those that are known."""
+    wanted = [f"+{contact}" for contact in contacts]
+    marks = ", ".join("?" * len(wanted))
+    sql = (
+        "SELECT substr(e164, 2) AS contact, min(name) AS name FROM _contact_numbers"
+        f" WHERE e164 IN ({marks}) GROUP BY e164"
+    )
+    return {row["contact"]: row["name"] for row in connection.execute(sql, wanted)}

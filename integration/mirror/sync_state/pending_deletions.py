@@ -1,0 +1,61 @@
+"""Deletions that the platform accepted (202) and has not done yet, as far as we know."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from integration.core import clock
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS _accepted (
+    id INTEGER PRIMARY KEY, collection TEXT NOT NULL, keys TEXT, asked_at TEXT NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0, due_at REAL NOT NULL
+) STRICT;
+"""
+
+GAPS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
+"""Seconds before each look; after the last the next complete walk finds out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """`keys` None: the whole collection."""
+
+    id: int
+    collection: str
+    keys: list[int] | None
+    tries: int
+
+
+def note(tx: Transaction, collection: str, keys: Sequence[int] | None, asked_at: str) -> None:
+    tx.execute(
+        "INSERT INTO _accepted (collection, keys, asked_at, due_at) VALUES (?, ?, ?, ?)",
+        (collection, None if keys is None else json.dumps(list(keys)), asked_at, clock.unix() + GAPS[0]),
+    )
+
+
+def due(connection: sqlite3.Connection, now: float) -> list[Accepted]:
+    rows = connection.execute(
+        "SELECT id, collection, keys, tries FROM _accepted WHERE due_at <= ? ORDER BY id", (now,)
+    )
+    return [Accepted(row[0], row[1], json.loads(row[2]) if row[2] else None, row[3]) for row in rows]
+
+
+def done(tx: Transaction, entry: Accepted) -> None:
+    tx.execute("DELETE FROM _accepted WHERE id = ?", (entry.id,))
+
+
+def later(tx: Transaction, entry: Accepted, left: Sequence[int] | None) -> None:
+    """Some of it is still there: `left`, None for any of the whole collection."""
+    tries = entry.tries + 1
+    if tries >= len(GAPS):
+        done(tx, entry)
+        return
+    tx.execute(
+        "UPDATE _accepted SET keys = ?, tries = ?, due_at = ? WHERE id = ?",
+        (None if left is None else json.dumps(list(left)), tries, clock.unix() + GAPS[tries], entry.id),
+    )

@@ -1,0 +1,140 @@
+"""When each file of the archive was last read again, and what was found wrong with it.
+
+A disk forgets in silence. Files are read in turn, the one that was left longest first; one that is no longer
+what was downloaded is wanted again (sync/inspection.py).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from integration.core import clock
+from integration.mirror.page_queries.archive_queries import Kept
+from integration.mirror.sync_state.media_files import counts
+from integration.sqlite.transaction import Transaction
+
+_SEEN = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
+"""When a file was last read, by its download or a check."""
+
+_BESIDE = "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
+_KEPT = "SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media"
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A file that was damaged: what was found at `found_at` (UTC text), and its state in `media` now."""
+
+    kind: str
+    record_id: int
+    path: str
+    finding: str
+    found_at: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """`files` in the archive; `oldest`: when the one that was left longest was last read, by its download or
+    a check (UTC text, None without files); `damaged`: the latest findings, newest first."""
+
+    files: int
+    oldest: str | None
+    damaged: Sequence[Damaged]
+
+
+def due(connection: sqlite3.Connection, before: str, limit: int) -> list[Kept]:
+    """Files that nobody has read since `before` (UTC text), the one that was left longest first."""
+    rows = connection.execute(
+        f"{_KEPT} {_BESIDE} WHERE media.state = 'have' AND {_SEEN} < ? ORDER BY {_SEEN} LIMIT ?",
+        (before, limit),
+    )
+    return [Kept(*row) for row in rows]
+
+
+def after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int) -> list[Kept]:
+    """Files in the order of (kind, record_id), from the one after this."""
+    rows = connection.execute(
+        f"{_KEPT} WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id LIMIT ?",
+        (kind, record_id, limit),
+    )
+    return [Kept(*row) for row in rows]
+
+
+def some(connection: sqlite3.Connection, limit: int) -> list[Kept]:
+    """Files of the archive, whichever."""
+    return [
+        Kept(*row)
+        for row in connection.execute(f"{_KEPT} WHERE state = 'have' ORDER BY random() LIMIT ?", (limit,))
+    ]
+
+
+def lost(connection: sqlite3.Connection, limit: int) -> list[Kept]:
+    """Files that were had and that the platform has no longer either, whichever."""
+    rows = connection.execute(
+        f"{_KEPT} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
+    )
+    return [Kept(*row) for row in rows]
+
+
+def found_again(tx: Transaction, file: Kept) -> None:
+    """The very file lies in its place once more."""
+    tx.execute(
+        "UPDATE media SET state = 'have', last_error = NULL, next_try_at = NULL, updated_at = ? "
+        "WHERE kind = ? AND record_id = ? AND state <> 'have' AND sha256 = ?",
+        (clock.stamp(), file.kind, file.record_id, file.sha256),
+    )
+    tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
+
+
+def sound(tx: Transaction, files: Sequence[Kept]) -> None:
+    """These are what was downloaded."""
+    tx.executemany(
+        "INSERT INTO _checks (kind, record_id, checked_at) VALUES (?, ?, ?) "
+        "ON CONFLICT (kind, record_id) DO UPDATE SET checked_at = excluded.checked_at",
+        [(file.kind, file.record_id, clock.stamp()) for file in files],
+    )
+
+
+def damaged(tx: Transaction, file: Kept, finding: str) -> bool:
+    """This one is not: it is wanted again, at once. False where the row says something else by now."""
+    wanted = tx.execute(
+        "UPDATE media SET state = 'wanted', tries = 0, last_error = ?, next_try_at = ?, updated_at = ? "
+        "WHERE kind = ? AND record_id = ? AND state = 'have' AND path = ? AND sha256 IS ?",
+        (
+            f"the file {finding}",
+            clock.unix(),
+            clock.stamp(),
+            file.kind,
+            file.record_id,
+            file.path,
+            file.sha256,
+        ),
+    ).rowcount
+    if not wanted:
+        return False
+    tx.execute(
+        "INSERT INTO _checks VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
+        "checked_at = excluded.checked_at, found_at = excluded.found_at, finding = excluded.finding",
+        (file.kind, file.record_id, clock.stamp(), clock.stamp(), finding),
+    )
+    tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "wanted"})
+    return True
+
+
+def archive(connection: sqlite3.Connection, limit: int = 10) -> Archive:
+    """How the archive stands."""
+    files = sum(number for (_, state), number in counts(connection).items() if state == "have")
+    oldest = connection.execute(
+        # CROSS keeps the index by time first: hundreds of thousands of files are read for one otherwise.
+        "SELECT checked_at FROM _checks CROSS JOIN media ON media.kind = _checks.kind"
+        " AND media.record_id = _checks.record_id WHERE media.state = 'have' ORDER BY checked_at LIMIT 1"
+    ).fetchone()
+    rows = connection.execute(
+        "SELECT _checks.kind, _checks.record_id, path, finding, found_at, state FROM _checks "
+        "JOIN media ON media.kind = _checks.kind AND media.record_id = _checks.record_id "
+        "WHERE finding IS NOT NULL ORDER BY found_at DESC LIMIT ?",
+        (limit,),
+    )
+    return Archive(files, oldest[0] if oldest else None, [Damaged(*row) for row in rows])

@@ -1,0 +1,103 @@
+"""E-mail by the mail server of the settings (`smtp`), for whatever has something to send."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.utils import formatdate, make_msgid
+
+from integration.core.errors import SwitchroomError
+from integration.settings.model import Smtp
+from integration.settings.values import is_loopback
+
+SECONDS = 60.0
+"""For one step of talking to the mail server."""
+MOST_ADDRESSES = 20
+
+
+class MailFailed(SwitchroomError):
+    """The mail server did not take it. Says why, without credentials."""
+
+
+def addresses(smtp: Smtp, text: str) -> list[str]:
+    """The addresses in `text`, between which stand blanks, commas or semicolons. Raises ValueError saying
+    what is wrong, also where there is no mail server."""
+    if smtp.host is None:
+        raise ValueError("There is no mail server yet: set smtp.host and smtp.from in the configuration.")
+    found = text.replace(",", " ").replace(";", " ").split()
+    if not 1 <= len(found) <= MOST_ADDRESSES:
+        raise ValueError(f"Name one e-mail address or more, {MOST_ADDRESSES} at most.")
+    for address in found:
+        name, at, host = address.rpartition("@")
+        if not (name and at and host and address.isascii() and address.isprintable()) or set(address) & set(
+            "<>\"'\\"
+        ):
+            raise ValueError(f"{address!r} is no e-mail address.")
+    return found
+
+
+def letter(smtp: Smtp, to: Sequence[str], subject: str, message_id: str | None = None) -> EmailMessage:
+    """One with its header, without content. Raises MailFailed where there is no mail server."""
+    if smtp.host is None or smtp.from_ is None:
+        raise MailFailed("there is no mail server: set smtp.host and smtp.from")
+    made = EmailMessage()
+    made["From"] = smtp.from_
+    made["To"] = ", ".join(to)
+    made["Subject"] = subject
+    made["Date"] = formatdate(localtime=False)
+    made["Message-ID"] = message_id or make_msgid(domain=smtp.from_.rpartition("@")[2])
+    # Answers of absent people would go to an address that nobody reads.
+    made["Auto-Submitted"] = "auto-generated"
+    return made
+
+
+def send(smtp: Smtp, made: EmailMessage, to: Sequence[str], seconds: float = SECONDS) -> str:
+    """Returns what to write into a log. Raises MailFailed."""
+    try:
+        with _server(smtp, seconds) as server:
+            if smtp.user is not None:
+                server.login(smtp.user, smtp.password or "")
+            refused = server.send_message(made, smtp.from_ or "", list(to))
+    except smtplib.SMTPAuthenticationError as error:
+        raise MailFailed(f"{smtp.host} refuses smtp.user and smtp.password ({error.smtp_code})") from None
+    except smtplib.SMTPRecipientsRefused as error:
+        raise MailFailed(f"{smtp.host} refuses every recipient: {_refusals(error.recipients)}") from None
+    except smtplib.SMTPResponseException as error:
+        raise MailFailed(f"{smtp.host} answered {error.smtp_code} {_text(error.smtp_error)}") from None
+    except ssl.SSLError as error:
+        raise MailFailed(f"no secure connection to {smtp.host}: {error.reason or error}") from None
+    except (smtplib.SMTPException, OSError) as error:
+        raise MailFailed(f"{smtp.host}: {error}") from None
+    if refused:
+        # The others have it: sending it once more would be once too often for them.
+        return f"sent, but {smtp.host} refuses {_refusals(refused)}"
+    return f"sent to {', '.join(to)}"
+
+
+def _server(smtp: Smtp, seconds: float) -> smtplib.SMTP:
+    """Connected, encrypted as the settings say. Raises OSError, SMTPException, MailFailed."""
+    host, port = smtp.host or "", smtp.port or 587
+    context = ssl.create_default_context()
+    if port == 465 and smtp.starttls is not True:
+        return smtplib.SMTP_SSL(host, port, timeout=seconds, context=context)
+    if smtp.starttls is False and smtp.user is not None and not is_loopback(host):
+        raise MailFailed("smtp.password would be sent in the clear: take smtp.starttls = false away")
+    server = smtplib.SMTP(host, port, timeout=seconds)
+    if smtp.starttls is not False:
+        try:
+            server.starttls(context=context)
+        except BaseException:
+            server.close()
+            raise
+    return server
+
+
+def _refusals(recipients: dict[str, tuple[int, bytes]]) -> str:
+    return ", ".join(f"{address} ({code} {_text(why)})" for address, (code, why) in recipients.items())
+
+
+def _text(answer: bytes | str) -> str:
+    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+    return " ".join(text.split())[:200]

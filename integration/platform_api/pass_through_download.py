@@ -1,0 +1,102 @@
+"""A body on its way to somebody else, through a file without a name: the platform is done with us as soon as
+it has sent all, however slowly our caller reads, and memory does not grow with it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from integration.core.errors import PlatformBroken
+from integration.outbound.exchange import Body
+from integration.platform_api.downloads import MOST_BYTES
+
+PIECE = 64 * 1024
+
+
+class Passage:
+    """The body of one answer, fetched by a thread of its own, for one reader who calls `close()` at the end.
+
+    `size` is in bytes: told by the platform, else known once all has come, so that an early end always shows.
+    """
+
+    def __init__(self, body: Body, exchange: ExitStack, folder: Path) -> None:
+        """Takes `exchange` over and closes it when all has come. The bytes lie on the disk of `folder`.
+
+        Raises OSError; PlatformError where the length is not told and the body ends early.
+        """
+        self.status: int = body.status
+        self.headers: Mapping[str, str] = body.headers
+        self._changed = threading.Condition()
+        self._received = 0
+        self._over = False
+        self._wanted = True
+        self._error: BaseException | None = None
+        with ExitStack() as failed:
+            failed.push(exchange)
+            # Not closed by `with`: whoever is done last closes it, the thread or the reader.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            threading.Thread(target=self._fetch, args=(body, exchange), name="passage", daemon=True).start()
+            failed.pop_all()
+        told = None if "Content-Encoding" in body.headers else body.length
+        self.size: int = self._whole() if told is None else told
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes as they come. Raises what the platform failed with, after all that came before."""
+        at = 0
+        while (there := self._come(at)) > at:
+            while at < there:
+                piece = os.pread(self._file.fileno(), min(PIECE, there - at), at)
+                if not piece:
+                    raise PlatformBroken("what came was lost before it was read")
+                at += len(piece)
+                yield piece
+
+    def close(self) -> None:
+        """Nobody reads on: what has not come yet is not fetched. Safe to call twice."""
+        with self._changed:
+            self._wanted = False
+            if self._over:
+                self._file.close()
+
+    def _come(self, at: int) -> int:
+        """How much has come, once that is more than `at` or all there will be."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._received > at or self._over)
+            if self._received <= at and self._error is not None:
+                raise self._error
+            return self._received
+
+    def _whole(self) -> int:
+        with self._changed:
+            self._changed.wait_for(lambda: self._over)
+            if self._error is None:
+                return self._received
+        self.close()
+        raise self._error
+
+    def _fetch(self, body: Body, exchange: ExitStack) -> None:
+        error: BaseException | None = None
+        try:
+            with exchange:
+                for chunk in body.chunks(MOST_BYTES, at_once=True):
+                    self._take(chunk)
+                    if not self._wanted:
+                        break
+        except BaseException as failure:  # noqa: BLE001 – the reader's to tell: nobody else waits for this
+            error = failure
+        with self._changed:
+            self._over, self._error = True, error
+            if not self._wanted:
+                self._file.close()
+            self._changed.notify_all()
+
+    def _take(self, chunk: bytes) -> None:
+        self._file.write(chunk)
+        self._file.flush()
+        with self._changed:
+            self._received += len(chunk)
+            self._changed.notify_all()

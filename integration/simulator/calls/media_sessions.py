@@ -1,0 +1,81 @@
+"""Media sessions of talking legs whose phone is an application, and their detail records (msdrs).
+
+`status` ACTIVE or ENDED and `type` audio are choices; see dictionaries.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from integration.core import clock
+from integration.simulator.calls.legs import Leg
+from integration.simulator.calls.records import seconds_between
+from integration.simulator.records.store import owned_by
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+Record = dict[str, Any]
+
+KEPT_DAYS = 30
+"""How far back the seeded history has them."""
+
+_APPLICATIONS = ("Desk", "Mobile")
+
+
+def lay_out(world: World) -> None:
+    world.collect("mediasessions", mine=owned_by("user"))
+    world.collect("msdrs", mine=owned_by("user_id"))
+
+
+def begin(world: World, leg: Leg) -> None:
+    """The session of `leg`, which has just been answered; nothing where its phone is no application."""
+    if leg.user is None or leg.connected is None or leg.session is not None:
+        return
+    if leg.user.user_agent is None or not leg.user.user_agent.startswith(_APPLICATIONS):
+        return
+    stamp = clock.stamp(leg.connected)
+    leg.session = world.collections["mediasessions"].add(
+        {
+            "id": world.new_id("mediasessions"),
+            "call_id": f"{leg.src_hash[:16]}@sip.example.net",
+            "src_id": leg.src_id,
+            "src_ua": leg.user.user_agent if leg.outbound else None,
+            "dst_id": leg.dst_id,
+            "dst_ua": None if leg.outbound else leg.user.user_agent,
+            "status": "ACTIVE",
+            "type": "audio",
+            "created_at": stamp,
+            "updated_at": stamp,
+            "duration": 0,
+            "user": leg.user.id,
+        }
+    )
+
+
+def end(world: World, leg: Leg) -> None:
+    """Close the session of `leg`, which has ended, and file its detail record."""
+    begin(world, leg)
+    session = leg.session
+    if session is None or leg.ended is None or leg.connected is None or leg.user is None:
+        return
+    duration = seconds_between(leg.connected, leg.ended)
+    session.update(status="ENDED", duration=duration, updated_at=clock.stamp(leg.ended))
+    world.collections["msdrs"].add(
+        {
+            "id": world.new_id("msdrs"),
+            "media_session_id": session["id"],
+            "user_id": leg.user.id,
+            "call_id": session["call_id"],
+            "created_at": session["created_at"],
+            "duration": duration,
+            "src": leg.src,
+            "src_id": leg.src_id,
+            "src_ua": session["src_ua"],
+            "dst": leg.dst,
+            "dst_id": leg.dst_id,
+            "dst_ua": session["dst_ua"],
+            "t_cause": leg.t_cause,
+            "type": session["type"],
+        }
+    )

@@ -1,0 +1,195 @@
+"""Posts webhooks: in order, one at a time, again after a failure, badly on demand.
+
+How the platform repeats is not known (observed.md §1.3); here everything but a 2xx is tried again after
+growing gaps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import requests
+
+from integration.core import clock
+from integration.simulator.http.faults import Faults
+
+Record = dict[str, Any]
+
+GAPS = (1.0, 5.0, 30.0, 120.0)
+_KEPT = 20_000
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One webhook on its way. `state`: waiting, delivered, dropped (by a fault), failed (no more tries)."""
+
+    number: int
+    event: Record
+    body: bytes
+    state: str = "waiting"
+    tries: list[Record] = field(default_factory=list)
+
+    def record(self) -> Record:
+        return {
+            "number": self.number,
+            "id": self.event["id"],
+            "name": self.event.get("event_name") or self.event.get("nome_do_evento"),
+            "call_id": self.event.get("call_id"),
+            "state": self.state,
+            "tries": list(self.tries),
+            "event": self.event,
+        }
+
+
+class Sender:
+    """Sends to `url` (None: webhooks are only kept in the log). `ca`: file of certificates to trust."""
+
+    def __init__(
+        self,
+        faults: Faults,
+        *,
+        url: str | None = None,
+        ca: str | None = None,
+        seed: int = 0,
+        gaps: tuple[float, ...] = GAPS,
+        timeout: float = 10.0,
+    ) -> None:
+        self.faults = faults
+        self.url = url
+        self.ca = ca
+        self.gaps = gaps
+        self.timeout = timeout
+        self.error: str | None = None
+        self._rng = random.Random(f"webhooks {seed}")
+        self._queue: list[tuple[float, int, Delivery]] = []
+        self._count = 0
+        self._busy = False
+        self._stopping = False
+        self._changed = threading.Condition()
+        self.log: deque[Delivery] = deque(maxlen=_KEPT)
+        self._thread = threading.Thread(target=self._run, name="simulator-webhooks", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            # Not longer: a receiver that hangs is left to the daemon thread.
+            self._thread.join(1)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def send(self, event: Record) -> None:
+        """Queue one webhook; returns at once."""
+        name = str(event.get("event_name") or event.get("nome_do_evento"))
+        drawn = {fault.kind: fault for fault in self.faults.draw_webhook(name)}
+        body = orjson.dumps(event).replace(b"/", b"\\/")
+        with self._changed:
+            due = clock.monotonic()
+            if "webhook-delay" in drawn:
+                due += drawn["webhook-delay"].number()
+            if "webhook-reorder" in drawn:
+                due += 0.05 + self._rng.random() * 1.5
+            copies = [due, due + self._rng.random()] if "webhook-duplicate" in drawn else [due]
+            for moment in copies:
+                delivery = Delivery(self._count, event, body)
+                self.log.append(delivery)
+                if "webhook-drop" in drawn:
+                    delivery.state = "dropped"
+                elif self.url is None:
+                    delivery.state = "no url"
+                else:
+                    heapq.heappush(self._queue, (moment, self._count, delivery))
+                self._count += 1
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing is due any more (later tries don't count); False if that took too long."""
+        with self._changed:
+            return self._changed.wait_for(self._idle, seconds)
+
+    def _idle(self) -> bool:
+        return not self._busy and not any(not delivery.tries for _, _, delivery in self._queue)
+
+    def deliveries(self, after: int = -1) -> list[Record]:
+        with self._changed:
+            return [delivery.record() for delivery in self.log if delivery.number > after]
+
+    def probe(self, url: str) -> str | None:
+        """What is wrong with `url`, asked as the platform asks when a webhook is saved; None: it answers."""
+        try:
+            answer = requests.get(url, timeout=self.timeout, verify=self.ca or True, allow_redirects=False)
+        except requests.RequestException as error:
+            return f"The URL does not answer: {error}"
+        return None if answer.status_code < 300 else f"The URL answers {answer.status_code}"
+
+    def _run(self) -> None:
+        with requests.Session() as session:
+            session.trust_env = False
+            while True:
+                delivery = self._next()
+                if delivery is None:
+                    return
+                try:
+                    self._post(session, delivery)
+                finally:
+                    with self._changed:
+                        self._busy = False
+                        self._changed.notify_all()
+
+    def _next(self) -> Delivery | None:
+        with self._changed:
+            while not self._stopping:
+                if self._queue:
+                    wait = self._queue[0][0] - clock.monotonic()
+                    if wait <= 0:
+                        self._busy = True
+                        return heapq.heappop(self._queue)[2]
+                    self._changed.wait(wait)
+                else:
+                    self._changed.wait()
+            return None
+
+    def _post(self, session: requests.Session, delivery: Delivery) -> None:
+        started, status, failure = clock.monotonic(), None, None
+        url = self.url
+        if url is None:
+            return
+        try:
+            answer = session.post(
+                url,
+                data=delivery.body,
+                headers={"Content-Type": "application/json", "User-Agent": "Platform-Webhook/1.2"},
+                timeout=self.timeout,
+                verify=self.ca or True,
+                allow_redirects=False,
+            )
+            status = answer.status_code
+        except requests.RequestException as error:
+            failure = str(error)
+        took = clock.monotonic() - started
+        delivery.tries.append(
+            {"at": clock.stamp(), "status": status, "error": failure, "seconds": round(took, 4)}
+        )
+        if status is not None and 200 <= status < 300:
+            delivery.state = "delivered"
+            self.error = None
+            return
+        self.error = failure or f"answered {status}"
+        if len(delivery.tries) > len(self.gaps):
+            delivery.state = "failed"
+            return
+        with self._changed:
+            gap = self.gaps[len(delivery.tries) - 1]
+            heapq.heappush(self._queue, (clock.monotonic() + gap, delivery.number, delivery))

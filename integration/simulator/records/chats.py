@@ -1,0 +1,76 @@
+"""Chats of the website's visitors with our people, message by message.
+
+The fields of chat messages are not shown: invented. `state` of a chat is 2 (ended) or 1 (open), a choice too.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from integration.core import clock
+from integration.simulator.records import words
+from integration.simulator.records.people import CUSTOMER_ID, Person
+from integration.simulator.records.store import owned_by
+from integration.simulator.records.widgets import BROWSERS
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+Record = dict[str, Any]
+
+MESSAGE_FIELDS = ("id", "chat_id", "user_id", "from", "name", "message", "created_at")
+_PLACES = (("London", "51.51,-0.13"), ("Leeds", "53.80,-1.55"), ("Cardiff", "51.48,-3.18"))
+_NAMES = ("Sam", "Alex", "Robin", "Jo", "Charlie", "Morgan", "Kim", "Lee")
+
+
+def lay_out(world: World) -> None:
+    world.collect("chats", mine=owned_by("operator_id"))
+    world.collect("chatmsgs", fields=MESSAGE_FIELDS, mine=owned_by("user_id"))
+
+
+def chat(world: World, rng: random.Random, operator: Person, at: float) -> Record:
+    """A whole chat that began at `at`: its record, and its messages beside it."""
+    chat_id = world.new_id("chats")
+    question, answer = words.sms_pair(rng)
+    name, (city, place) = rng.choice(_NAMES), rng.choice(_PLACES)
+    lines = [
+        ("visitor", question, rng.randrange(2, 10)),
+        ("operator", f"Hello, {operator.first_name} here. {answer}", rng.randrange(15, 60)),
+        ("visitor", "Thank you!", rng.randrange(10, 90)),
+    ]
+    messages, moment = world.collections["chatmsgs"], at
+    for who, message, wait in lines:
+        moment += wait
+        messages.add(
+            {
+                "id": world.new_id("chatmsgs"),
+                "chat_id": chat_id,
+                "user_id": operator.id,
+                "from": who,
+                "name": name if who == "visitor" else operator.name,
+                "message": message,
+                "created_at": clock.stamp(moment),
+            }
+        )
+    return world.collections["chats"].add(
+        {
+            "id": chat_id,
+            "customer_id": CUSTOMER_ID,
+            "website_id": 1601,
+            "operator_id": operator.id,
+            "state": 2,
+            "created_at": clock.stamp(at),
+            "duration": int(moment) - int(at),
+            "operator_ua": BROWSERS[0],
+            "visitor_id": f"v{rng.getrandbits(48):012x}",
+            "visitor_name": name,
+            "visitor_email": f"{name.lower()}@example.net",
+            "visitor_ip": f"198.51.100.{rng.randrange(1, 255)}",
+            "visitor_city": city,
+            "visitor_country": "GB",
+            "visitor_geo": place,
+            "visitor_referer": rng.choice((None, "https://search.example.net/")),
+            "visitor_ua": rng.choice(BROWSERS),
+        }
+    )

@@ -1,0 +1,99 @@
+"""Faxes and invoices: what is on paper.
+
+The numeric `status` (1 done, 2 failed) and `type` (1 received, 2 sent) of a fax follow the one sample there
+is; their meaning is this simulator's choice. Transactions are not in the specification (observed.md §7).
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from integration.core import clock
+from integration.simulator.media import pdf
+from integration.simulator.records import numbers
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+Record = dict[str, Any]
+
+TRANSACTION_FIELDS = ("id", "created_at", "amount", "currency_iso", "type", "result")
+
+
+def lay_out(world: World) -> None:
+    world.collect("faxes", unfilterable=frozenset({"from", "to"}))
+    world.collect("transactions", fields=TRANSACTION_FIELDS, records=_transactions(world))
+
+
+def fax(world: World, rng: random.Random, at: float) -> Record:
+    """A fax at `at`, mostly one that came in."""
+    ours = next(line.e164 for line in world.account.lines if line.fax)
+    other = numbers.london(rng.randrange(900, 1000))
+    inbound = rng.random() < 0.75
+    sender, receiver = (other, ours) if inbound else (ours, other)
+    pages = rng.choices((1, 2, 3, 6), weights=(6, 3, 2, 1))[0]
+    name = clock.stamp(at).translate(str.maketrans("", "", "-: "))
+    return world.collections["faxes"].add(
+        {
+            "id": world.new_id("faxes"),
+            "created_at": clock.stamp(at),
+            "from": sender,
+            "to": receiver,
+            "filename": f"fax-to-{receiver}-from-{sender}-at-{name}.pdf",
+            "pages": pages,
+            "status": 2 if rng.random() < 0.05 else 1,
+            "type": 1 if inbound else 2,
+            "charge": 0.0 if inbound else round(0.05 * pages, 2),
+        }
+    )
+
+
+def fax_pdf(record: Record) -> bytes:
+    return pdf.document(
+        [
+            (
+                f"Fax {record['id']}, page {n} of {record['pages']}",
+                f"{record['created_at']} UTC",
+                f"From {record['from']} to {record['to']}",
+            )
+            for n in range(1, record["pages"] + 1)
+        ]
+    )
+
+
+def invoice_pdf(record: Record) -> bytes:
+    return pdf.document(
+        [
+            (
+                f"Invoice {record['id']}",
+                f"{record['created_at']} UTC",
+                f"{record['amount']:.2f} {record['currency_iso']}",
+            )
+        ]
+    )
+
+
+def _transactions(world: World) -> list[Record]:
+    """One on the first of each of the last twelve months, and one that is not completed yet."""
+    day = clock.parse_stamp(clock.stamp(world.start))
+    assert day is not None
+    firsts: list[datetime] = []
+    while len(firsts) < 12:
+        day = day.replace(day=1, hour=4, minute=0, second=0)
+        firsts.append(day)
+        day -= timedelta(days=1)
+    rng = random.Random(f"transactions {world.seed}")
+    moments = [*(clock.stamp(first) for first in reversed(firsts)), clock.stamp(world.start - 7200)]
+    return [
+        {
+            "id": world.new_id("transactions"),
+            "created_at": moment,
+            "amount": round(40 + rng.random() * 60, 2),
+            "currency_iso": "GBP",
+            "type": "P",
+            "result": "OK" if n < 12 else "PENDING",
+        }
+        for n, moment in enumerate(sorted(moments))
+    ]

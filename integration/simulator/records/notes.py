@@ -1,0 +1,67 @@
+"""Notes and labels on CDRs. A note's fields are not shown: invented."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from integration.core import clock
+from integration.simulator.http.bodies import Form, filled, listed, text, whole
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+Record = dict[str, Any]
+
+FIELDS = ("id", "cdr_id", "user_id", "text", "created_at")
+# What PATCH /cdrs takes is not shown; these are the fields of a CDR that people might set.
+FORM = Form({"id": whole, "labels": listed(filled), "metadata": text, "info": text, "note": filled}, ("id",))
+
+_TEXTS = (
+    "Promised to call back on Thursday.",
+    "Wants the invoice by e-mail / not by post.",
+    "Spare part ordered, see the workshop's list.",
+)
+
+
+def lay_out(world: World) -> None:
+    world.collect("cdrs/notes", fields=FIELDS)
+
+
+def add(world: World, cdr: Record, user_id: int | None, words: str, at: float) -> Record:
+    """A note on `cdr`, whose `nb_notes` counts it."""
+    cdr["nb_notes"] += 1
+    return world.collections["cdrs/notes"].add(
+        {
+            "id": world.new_id("cdrs/notes"),
+            "cdr_id": cdr["id"],
+            "user_id": user_id,
+            "text": words,
+            "created_at": clock.stamp(at),
+        }
+    )
+
+
+def seed(world: World) -> None:
+    """Some notes and labels on the last thousand CDRs."""
+    rng = random.Random(f"notes {world.seed}")
+    labels = [label["name"] for label in world.collections["calllabels"].records.values()][:3]
+    talked = [
+        cdr
+        for cdr in list(world.collections["cdrs"].records.values())[-1000:]
+        if cdr["billsec"] and cdr["user_id"]
+    ]
+    for cdr in talked:
+        draw = rng.random()
+        if draw < 0.05:
+            cdr["labels"] = rng.sample(labels, rng.choice((1, 1, 2)))
+        if 0.03 < draw < 0.06:
+            ended = clock.parse_stamp(cdr["calldate"])
+            assert ended is not None
+            add(
+                world,
+                cdr,
+                cdr["user_id"],
+                rng.choice(_TEXTS),
+                ended.timestamp() + cdr["duration"] + 40,
+            )

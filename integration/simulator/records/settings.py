@@ -1,0 +1,272 @@
+"""Settings of the account that no simulated call depends on, and what their writes take.
+
+Conference rooms, pick-up groups, IVRs, routing rules, groups of users and queues, roles, voicemail
+announcements, call labels, canned responses. The specification shows neither fields nor bodies of call labels
+and another resource's fields for canned responses: `name`, `color`/`text`, `user_id` (null: everybody's) and
+`created_at` are invented.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from integration.simulator.http.bodies import (
+    Form,
+    digits,
+    filled,
+    flag,
+    joined,
+    listed,
+    one_of,
+    sound,
+    text,
+    whole,
+)
+from integration.simulator.records.contacts import OPENED
+from integration.simulator.records.people import CUSTOMER_ID
+from integration.simulator.records.store import owned_by, shared_or_owned
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+Record = dict[str, Any]
+
+DESTINATIONS = ("U", "V", "R", "I", "Q", "C", "H")
+_KEYS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+ROLES = (
+    ("ROLE_ADMIN", "Administrator", "pbx"),
+    ("ROLE_USER", "User", "pbx"),
+    ("ROLE_SUPERVISOR", "Supervisor", "callcentre"),
+    ("ROLE_BILLING", "Billing", "account"),
+    ("ROLE_REPORTS", "Reports", "reports"),
+)
+
+FORMS: dict[str, Form] = {
+    "calllabels": Form({"name": filled, "color": text, "user_id": whole}, ("name",)),
+    "sms/cannedresponses": Form({"name": filled, "text": filled, "user_id": whole}, ("name", "text")),
+    "vmannouncements": Form(
+        {"extension_id": whole, "description": text, "data": sound}, ("extension_id", "data")
+    ),
+    "conferences": Form(
+        {
+            "name": filled,
+            "pin": digits,
+            "pin_pstn": digits,
+            "ann_join_leave": flag,
+            "monitor": flag,
+            "ddis": listed(digits),
+        },
+        ("name",),
+    ),
+    "routingrules": Form(
+        {
+            "pos": whole,
+            "source": joined,
+            "destination": joined,
+            "time_interval": joined,
+            "action": filled,
+            "direction": one_of("I", "O"),
+        },
+        ("action", "direction"),
+    ),
+    "ivrs": Form(
+        {
+            "name": filled,
+            "ring_time": whole,
+            "post_sounds": joined,
+            "ddis": listed(digits),
+            "timeout": whole,
+            "repeats": whole,
+            "ext_dialing": flag,
+            "language": text,
+            "final_dst_type": one_of(*DESTINATIONS),
+            "final_dst_id": whole,
+            "number": whole,
+            "random_choice": flag,
+        },
+        ("name",),
+    ),
+    "queuegroups": Form({"name": filled}, ("name",)),
+    "usergroups": Form({"name": filled, "color": text}, ("name",)),
+    "usergrouppolicies": Form({"name": filled, "color": text}, ("name",)),
+    "callmeback/buttons": Form({"name": filled, "data_online": text, "data_offline": text}, ("name",)),
+}
+
+
+def ivr_record(**values: Any) -> Record:
+    """An IVR: what a key does is `<letter of the destination>:<id>`, as in final_dst_type; null: nothing."""
+    return {
+        "id": 0,
+        "name": "",
+        "number": 0,
+        "language": "en",
+        "timeout": 5,
+        "repeats": 2,
+        "ring_time": 20,
+        "ext_dialing": True,
+        "random_choice": False,
+        "random_dst": None,
+        "sounds": "welcome",
+        "post_sounds": None,
+        "final_dst_type": "H",
+        "final_dst_id": None,
+        "hash": None,
+        "star": None,
+        **dict.fromkeys(_KEYS),
+        **{f"{key}_sounds": None for key in _KEYS[1:]},
+        **values,
+    }
+
+
+def conference_record(number: int, **values: Any) -> Record:
+    return {
+        "id": 72000 + number,
+        "name": "",
+        "confno": 900 + number,
+        "confno_pstn": 72000900 + number,
+        "pin": None,
+        "pin_pstn": None,
+        "ann_join_leave": True,
+        "monitor": False,
+        **values,
+    }
+
+
+def lay_out(world: World) -> None:
+    """Add these collections with their seeded records."""
+    people, groups = world.account.people, world.account.groups
+    world.collect(
+        "aclroles",
+        records=[
+            {"id": n, "_name": name, "name": title, "product_code": product}
+            for n, (name, title, product) in enumerate(ROLES, 1)
+        ],
+    )
+    world.collect("pickupgroups", records=_pickup_groups(world))
+    world.collect(
+        "conferences",
+        records=[
+            conference_record(1, name="Monday round", pin="4711", pin_pstn="471100", monitor=True),
+            conference_record(2, name="Suppliers", pin="0815", pin_pstn="081500"),
+        ],
+    )
+    world.collect(
+        "ivrs",
+        records=[
+            ivr_record(
+                id=70001,
+                name="Main menu",
+                number=701,
+                one=f"R:{groups[0].id}",
+                two=f"R:{groups[1].id}",
+                three=f"Q:{groups[3].id}",
+                final_dst_type="R",
+                final_dst_id=groups[0].id,
+            ),
+            ivr_record(id=70002, name="How did we do?", number=702, sounds="survey", repeats=1),
+        ],
+    )
+    rules = (
+        ("I", "block", "447700900666", "", ""),
+        ("I", f"R:{groups[1].id}", "", "442079460101", "1,2"),
+        ("O", "block", str(people[5].id), "premium", ""),
+    )
+    world.collect(
+        "routingrules",
+        records=[
+            {
+                "id": 73000 + n,
+                "customer": CUSTOMER_ID,
+                "pos": n,
+                "direction": direction,
+                "action": action,
+                "source": source,
+                "destination": destination,
+                "time_interval": interval,
+                "final_dst": action != "block",
+            }
+            for n, (direction, action, source, destination, interval) in enumerate(rules, 1)
+        ],
+    )
+    world.collect("queuegroups", records=[{"id": 74001, "name": "Front of house"}])
+    shades = (("Office", "#2f6fde"), ("Workshop", "#c2571a"), ("Field", "#2c8a4b"))
+    world.collect(
+        "usergroups",
+        records=[
+            {"id": 75000 + n, "name": name, "color": color} for n, (name, color) in enumerate(shades, 1)
+        ],
+    )
+    world.collect(
+        "usergrouppolicies",
+        records=[
+            {"id": 76001, "name": "No international calls", "color": "#aa3333"},
+            {"id": 76002, "name": "Recording on request", "color": "#777777"},
+        ],
+    )
+    world.collect(
+        "vmannouncements",
+        mine=owned_by("extension"),
+        records=[
+            {
+                "id": 77000 + n,
+                "extension": people[at].id,
+                "description": words,
+                "created_at": OPENED,
+            }
+            for n, (at, words) in enumerate(
+                ((0, "Out of the office"), (1, "Please leave a message"), (3, "Holiday in August")), 1
+            )
+        ],
+    )
+    _words(world)
+
+
+def _pickup_groups(world: World) -> list[Record]:
+    people = world.account.people
+    records: list[Record] = []
+    for n, (name, members) in enumerate((("Front desk", people[0:5]), ("Back office", people[5:9])), 71001):
+        for person in members:
+            person.pickup_groups = (n,)
+        records.append({"id": n, "name": name, "users": len(members)})
+    for n, person in enumerate(people):
+        person.group_ids = [75001 + n // 5]
+    return records
+
+
+def _words(world: World) -> None:
+    """Call labels and canned responses: most for everybody, some somebody's own."""
+    people = world.account.people
+    labels = (
+        ("Order", "#2f6fde", None),
+        ("Complaint", "#c0392b", None),
+        ("Sales lead", "#27ae60", None),
+        ("Ben: follow up", "#8e44ad", people[1].id),
+        ("Dev: quote", "#16a085", people[3].id),
+    )
+    replies = (
+        ("Opening hours", "We are open Monday to Friday from 8 to 6, Saturdays 9 to 1.", None),
+        ("On our way", "We are on our way and will be with you within the hour.", None),
+        ("Ready", "Your order is ready to collect from the front desk.", people[1].id),
+        ("Sizes", "It comes in three sizes, see https://example.com/sizes", people[3].id),
+    )
+    world.collect(
+        "calllabels",
+        fields=("id", "name", "color", "user_id", "created_at"),
+        mine=shared_or_owned,
+        own=owned_by("user_id"),
+        records=[
+            {"id": 6000 + n, "name": name, "color": color, "user_id": owner, "created_at": OPENED}
+            for n, (name, color, owner) in enumerate(labels, 1)
+        ],
+    )
+    world.collect(
+        "sms/cannedresponses",
+        fields=("id", "name", "text", "user_id", "created_at"),
+        mine=shared_or_owned,
+        own=owned_by("user_id"),
+        records=[
+            {"id": 6500 + n, "name": name, "text": text, "user_id": owner, "created_at": OPENED}
+            for n, (name, text, owner) in enumerate(replies, 1)
+        ],
+    )

@@ -1,0 +1,76 @@
+"""Records of one kind, and who may see and change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from integration.simulator.records.people import Person
+
+Record = dict[str, Any]
+Owner = Callable[[Record, Person], bool]
+
+
+@dataclass(slots=True)
+class Collection:
+    """Records of one kind by key, in the order of their keys.
+
+    `fields` are the names a query may use. `item` makes the form of the record's own path. `mine` says
+    whether a person may read a record, `own` whether they may change it (default: as `mine`); without `mine`
+    only administrators see the collection. `derive` gives the records of a collection that is only another
+    view of records kept elsewhere.
+    """
+
+    name: str
+    fields: Sequence[str]
+    records: dict[Any, Record] = field(default_factory=dict)
+    key: str = "id"
+    item: Callable[[Record], Record] = dict
+    mine: Owner | None = None
+    own: Owner | None = None
+    unfilterable: frozenset[str] = frozenset()
+    derive: Callable[[], Iterable[Record]] | None = None
+
+    def add(self, record: Record) -> Record:
+        self.records[record[self.key]] = record
+        return record
+
+    def remove(self, record: Record) -> None:
+        self.records.pop(record[self.key], None)
+
+    def rows(self) -> Iterable[Record]:
+        return self.records.values() if self.derive is None else self.derive()
+
+    def visible(self, person: Person) -> Iterable[Record]:
+        """The records `person` may see, in order."""
+        if person.is_root:
+            return self.rows()
+        mine = self.mine
+        return [] if mine is None else [record for record in self.rows() if mine(record, person)]
+
+    def may_read(self, record: Record, person: Person) -> bool:
+        return person.is_root or (self.mine is not None and self.mine(record, person))
+
+    def may_write(self, record: Record, person: Person) -> bool:
+        owner = self.own or self.mine
+        return person.is_root or (owner is not None and owner(record, person))
+
+    def find(self, key: str) -> Record | None:
+        """The record whose key reads `key`, as in a path."""
+        if self.derive is not None:
+            return next((record for record in self.derive() if str(record.get(self.key)) == key), None)
+        found = self.records.get(key)
+        if found is None and key.isascii() and key.isdigit() and len(key) <= 20:
+            found = self.records.get(int(key))
+        return found
+
+
+def owned_by(name: str) -> Owner:
+    """Records whose field `name` holds the person's id."""
+    return lambda record, person: bool(record[name] == person.id)
+
+
+def shared_or_owned(record: Record, person: Person) -> bool:
+    """Everybody's (`user_id` null), or the person's own."""
+    return record["user_id"] is None or bool(record["user_id"] == person.id)

@@ -1,0 +1,148 @@
+"""Call tracking: campaigns, the numbers they are told by, and the calls that came in on those numbers.
+
+The specification's examples show other resources here, so that all fields but `e164` and `campaign_id` are
+invented. `calldate` of a campaign (its last call) is what one real client reads (observed.md §10.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from integration.simulator.http.bodies import Form, digits, filled, listed, mapping, url, whole
+from integration.simulator.records.contacts import OPENED
+from integration.simulator.records.store import owned_by
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+Record = dict[str, Any]
+
+CAMPAIGN_FORM = Form(
+    {
+        "chat_setting_id": whole,
+        "call_me_back_setting_id": whole,
+        "call_tracking_setting_id": whole,
+        "name": filled,
+        "url": url,
+        "rules": listed(mapping),
+    },
+    ("name",),
+)
+DDI_FORM = Form({"e164": digits, "campaign_id": whole, "id": whole}, ("e164", "campaign_id"))
+
+_SOURCES = (("search", "organic"), ("search", "cpc"), ("newsletter", "email"), ("leaflet", "print"))
+
+
+def campaign_record(campaign_id: int, **values: Any) -> Record:
+    return {
+        "id": campaign_id,
+        "name": "",
+        "url": None,
+        "chat_setting_id": None,
+        "call_me_back_setting_id": None,
+        "call_tracking_setting_id": None,
+        "rules": [],
+        "created_at": OPENED,
+        "calldate": None,
+        **values,
+    }
+
+
+def lay_out(world: World) -> None:
+    lines = world.account.lines
+    world.collect(
+        "calltracking/campaigns",
+        fields=tuple(campaign_record(0)),
+        derive=lambda: _campaigns(world),
+        records=[
+            campaign_record(
+                81001,
+                name="Website",
+                url="https://example.com/",
+                call_me_back_setting_id=1501,
+                rules=[{"source": "search", "ddi": lines[0].e164}],
+            ),
+            campaign_record(81002, name="Autumn leaflet", url="https://example.com/autumn"),
+        ],
+    )
+    world.collect(
+        "calltracking/ddis",
+        fields=("id", "e164", "campaign_id", "name"),
+        records=[
+            {"id": 82000 + n, "e164": lines[at].e164, "campaign_id": campaign, "name": lines[at].name}
+            for n, (at, campaign) in enumerate(((0, 81001), (5, 81001), (1, 81002)), 1)
+        ],
+    )
+    ddi_fields = world.collections["ddis"].fields
+    world.collect("ddis/calltracking", fields=(*ddi_fields, "campaign_id"), derive=lambda: _lines(world))
+    world.collect(
+        "cdrs/calltracking",
+        fields=(*world.collections["cdrs"].fields, "campaign_id", "campaign"),
+        mine=owned_by("user_id"),
+        derive=lambda: _cdrs(world),
+    )
+    world.collect(
+        "calltracking/cdrs",
+        fields=tuple(_tracked(_EXAMPLE, {"id": 0, "name": ""})),
+        mine=owned_by("user_id"),
+        derive=lambda: (_tracked(cdr, campaign) for cdr, campaign in _calls(world)),
+    )
+
+
+_EXAMPLE = dict.fromkeys(("id", "live_id", "user_id", "calldate", "src", "dst", "duration", "billsec"), 0)
+
+
+def _campaigns_by_number(world: World) -> dict[str, Record]:
+    campaigns = world.collections["calltracking/campaigns"].records
+    return {
+        ddi["e164"]: campaigns[ddi["campaign_id"]]
+        for ddi in world.collections["calltracking/ddis"].records.values()
+        if ddi["campaign_id"] in campaigns
+    }
+
+
+def _calls(world: World) -> Iterator[tuple[Record, Record]]:
+    """First legs of calls that came in on a tracked number, each with its campaign."""
+    tracked = _campaigns_by_number(world)
+    for cdr in world.collections["cdrs"].records.values():
+        if cdr["is_root"] and cdr["destination"] == "in" and cdr["dst"] in tracked:
+            yield cdr, tracked[cdr["dst"]]
+
+
+def _cdrs(world: World) -> Iterator[Record]:
+    for cdr, campaign in _calls(world):
+        yield {**cdr, "campaign_id": campaign["id"], "campaign": campaign["name"]}
+
+
+def _tracked(cdr: Record, campaign: Record) -> Record:
+    source, medium = _SOURCES[cdr["id"] % len(_SOURCES)]
+    return {
+        "id": cdr["id"],
+        "cdr_id": cdr["id"],
+        "live_id": cdr["live_id"],
+        "user_id": cdr["user_id"],
+        "campaign_id": campaign["id"],
+        "calldate": cdr["calldate"],
+        "from": cdr["src"],
+        "to": cdr["dst"],
+        "duration": cdr["duration"],
+        "billsec": cdr["billsec"],
+        "source": source,
+        "medium": medium,
+        "landing_page": "https://example.com/",
+    }
+
+
+def _lines(world: World) -> Iterator[Record]:
+    ddis = world.collections["ddis"].records
+    for number, campaign in _campaigns_by_number(world).items():
+        yield {**ddis[number], "campaign_id": campaign["id"]}
+
+
+def _campaigns(world: World) -> Iterator[Record]:
+    last: dict[int, str] = {}
+    for cdr, campaign in _calls(world):
+        last[campaign["id"]] = max(cdr["calldate"], last.get(campaign["id"], ""))
+    for record in world.collections["calltracking/campaigns"].records.values():
+        yield {**record, "calldate": last.get(record["id"])}

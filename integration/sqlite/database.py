@@ -1,0 +1,378 @@
+"""One SQLite file with one writer thread; every other connection is read-only.
+
+inbox.db, mirror.db and house.db are each a `Database`. Its writer alone writes *and* checkpoints: SQLite
+before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection
+(design.md §4). Jobs that queue up while a transaction is being synced share the next one (group commit);
+each runs in a savepoint, so that one that fails takes nothing else with it. A caller gets its result only
+after COMMIT, and changes are announced only then.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+from integration.core import clock
+from integration.core.errors import StorageBroken, StorageBusy, StorageError, StorageFull
+from integration.sqlite.errors import translate
+from integration.sqlite.readers import Readers
+from integration.sqlite.transaction import Change, Gate, Hook, Transaction
+from integration.sqlite.wal import WriteAheadLog
+
+log = logging.getLogger(__name__)
+S = TypeVar("S")
+T = TypeVar("T")
+
+BUSY_SECONDS = 3.0
+"""How long a write waits for a lock that another program holds, before it is answered StorageBusy."""
+
+DEAF_SECONDS = 3600.0
+"""How long a listener's failure shows."""
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[Transaction, list[Any]], Sequence[Any]]
+    """Does the items of neighbouring jobs that name it, all at once; a result for each, in order."""
+    item: Any
+    future: Future[Any]
+
+
+_work_of = attrgetter("work")
+
+
+def _one(tx: Transaction, works: list[Callable[[Transaction], Any]]) -> Sequence[Any]:
+    (work,) = works
+    return (work(tx),)
+
+
+def _aside(_: Transaction, works: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
+    """Names what runs outside a transaction (`Database.aside`)."""
+    raise RuntimeError(f"{works} in a transaction")
+
+
+def _runs(jobs: list[_Job]) -> list[list[_Job]]:
+    """Jobs that share a transaction, and those between them that run outside any."""
+    return [list(some) for _, some in groupby(jobs, key=lambda job: job.work is _aside)]
+
+
+class Database:
+    """A single-writer SQLite file.
+
+    `prepare(connection)` creates or migrates the schema, once, on the writer's connection, before the
+    first job. `synchronous` is FULL for what nothing can rebuild, NORMAL for what can be fetched again.
+    `on_commit(changes)` is called on the writer thread after each commit that announced something.
+    `on_broken(error)` is called once when the disk failed below us, or the writer itself: the process must
+    start afresh, since a handle whose sync failed can't be trusted again (promise P18).
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        prepare: Callable[[sqlite3.Connection], None],
+        synchronous: str = "NORMAL",
+        group: int = 64,
+        functions: Callable[[sqlite3.Connection], None] | None = None,
+        on_commit: Callable[[list[Change]], None] | None = None,
+        on_broken: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        if synchronous not in ("NORMAL", "FULL"):
+            raise ValueError(f"synchronous {synchronous!r}")
+        self.path = path
+        self.name = path.name
+        self.on_commit = on_commit
+        self.on_broken = on_broken
+        self.hooks: dict[str, list[Hook]] = {}
+        self.gates: dict[str, Gate] = {}
+        self._functions = functions
+        self._group = group
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._readers = Readers(path, functions)
+        self._closed = threading.Event()
+        self._broken: BaseException | None = None
+        self._entering = threading.Lock()
+        """Held while a job is queued and while the end is: nothing may come to stand behind the end."""
+        self._deaf: tuple[float, str] | None = None
+        self._writer = self._open_writer(synchronous, prepare)
+        self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
+        self._thread.start()
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def submit(self, work: Callable[[Transaction], T]) -> Future[T]:
+        """Queue `work` for the writer. The future is done after COMMIT, or carries the error.
+
+        Raises: nothing; a closed or broken database fails the future with StorageError.
+        """
+        return self._queue(_one, work)
+
+    def gather(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
+        """Queue `item` for `work`, which is called once for all that queued up side by side for it.
+
+        `work(transaction, items)` returns a result for each item, in order. Its statements should be few,
+        not few per item: each gives up the interpreter and has to win it back from every waiting request.
+        If it raises, each item is tried alone. The future is as that of `submit`.
+        """
+        return self._queue(work, item)
+
+    def _queue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        with self._entering:
+            if not self._closed.is_set() and self._broken is None:
+                self._jobs.put(_Job(work, item, future))
+                return future
+        future.set_exception(self._broken_error())
+        return future
+
+    def write(self, work: Callable[[Transaction], T], timeout: float | None = None) -> T:
+        """Run `work` in the writer's next transaction; returns its result once that is durable.
+
+        Must not be called from within a write job (it would wait for itself). Raises StorageBusy,
+        StorageFull, StorageBroken, TimeoutError (the work may still happen), and whatever `work` raises.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("write() called from a write job: use the Transaction you were given")
+        return self.submit(work).result(timeout)
+
+    def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on the writer's connection, outside any transaction, after what was queued before: for
+        what SQLite does to a file as a whole. Whoever writes waits meanwhile. Raises StorageError."""
+        result: T = self._queue(_aside, work).result()
+        return result
+
+    @property
+    def healthy(self) -> bool:
+        """False once the writer is gone: what was asked of it can't become durable."""
+        return self._broken is None and self._thread.is_alive()
+
+    @property
+    def deaf(self) -> str | None:
+        """What went wrong of late when listeners were told of a commit; nobody tells them again."""
+        if self._deaf is None or clock.monotonic() - self._deaf[0] > DEAF_SECONDS:
+            return None
+        return self._deaf[1]
+
+    def close(self) -> None:
+        """Finish what is queued, then close every connection. Safe to call twice."""
+        with self._entering:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            self._jobs.put(None)
+        self._thread.join()
+        self._readers.close()
+        # Last: only a connection that can write leaves no -wal behind.
+        self._writer.close()
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def read(
+        self, seconds: float | None = None, *, whole: bool = False
+    ) -> AbstractContextManager[sqlite3.Connection]:
+        """A read-only connection with one consistent view of the database while the block runs.
+
+        Rows are `sqlite3.Row`. A statement running longer than `seconds` (since the block began) is cut
+        with sqlite3.OperationalError 'interrupted'. `whole`: a whole table will be read, whose pages need not
+        stay in our memory.
+        """
+        return self._readers.read(seconds, whole)
+
+    # --- inside ------------------------------------------------------------------------------------
+
+    def _open_writer(
+        self, synchronous: str, prepare: Callable[[sqlite3.Connection], None]
+    ) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None)
+            connection.row_factory = sqlite3.Row
+            connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={synchronous}")
+            connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            if self._functions:
+                self._functions(connection)
+            prepare(connection)
+            self._log = WriteAheadLog(connection, self.path)
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
+        return connection
+
+    def _broken_error(self) -> StorageError:
+        if self._broken is not None:
+            return StorageBroken(f"{self.name}: writing failed ({self._broken}); restart Switchroom")
+        return StorageError(f"{self.name} is closed")
+
+    def _run(self) -> None:
+        while (jobs := self._take()) is not None:
+            try:
+                for some in _runs(jobs):
+                    if self._broken is None:
+                        self._do_aside(some) if some[0].work is _aside else self._commit(some)
+                if self._broken is None:
+                    self._log.copy_if_grown()
+            except BaseException as error:
+                # Nobody knows what of the transaction stands; without this all who wait would for ever.
+                log.exception("%s: the writer failed", self.name)
+                self._break(error)
+            if self._broken is not None:
+                self._refuse(jobs)
+                return
+
+    def _take(self) -> list[_Job] | None:
+        """The next group of jobs, oldest first; None when closed and nothing is left."""
+        first = self._jobs.get()
+        if first is None:
+            return None
+        jobs = [first]
+        while len(jobs) < self._group:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                self._jobs.put(None)
+                break
+            jobs.append(job)
+        return jobs
+
+    def _do_aside(self, jobs: list[_Job]) -> None:
+        for job in jobs:
+            try:
+                result = job.item(self._writer)
+            except sqlite3.Error as error:
+                failure = translate(error, self.path)
+                if isinstance(failure, StorageBroken):
+                    self._break(error)
+                job.future.set_exception(failure)
+            except BaseException as problem:  # noqa: BLE001 – its own, and no reason to end the writer
+                job.future.set_exception(problem)
+            else:
+                job.future.set_result(result)
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        """Run `jobs` in one transaction and answer each after COMMIT."""
+        outcomes: list[tuple[Any, BaseException | None]] = []
+        transaction = Transaction(self._writer, self.hooks, self.gates)
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+            if len(jobs) == 1:
+                outcomes = self._try_alone(jobs[0], transaction)
+            else:
+                for work, alike in groupby(jobs, key=_work_of):
+                    outcomes += self._try(work, [job.item for job in alike], transaction)
+            self._writer.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            failure = translate(error, self.path)
+            if isinstance(failure, StorageBroken):
+                self._break(error)
+            for job in jobs:
+                job.future.set_exception(failure)
+            return
+        for action in transaction._after:
+            self._tell(action)
+        if transaction.changes and self.on_commit is not None:
+            listener, changes = self.on_commit, transaction.changes
+            self._tell(lambda: listener(changes))
+        for job, (result, problem) in zip(jobs, outcomes, strict=True):
+            if problem is None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(problem)
+
+    def _try_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
+        """The only job of its transaction, without a savepoint: for that SQLite keeps the former form of each
+        page, which a load of records pays for."""
+        try:
+            (result,) = job.work(transaction, [job.item])
+        except BaseException as problem:
+            if self._is_everyones(problem):
+                raise
+            self._writer.execute("ROLLBACK")
+            self._writer.execute("BEGIN IMMEDIATE")
+            transaction.changes.clear()
+            transaction._after.clear()
+            return [(None, problem)]
+        return [(result, None)]
+
+    def _is_everyones(self, problem: BaseException) -> bool:
+        """Errors of the work are its own; errors of the disk are everyone's."""
+        if not isinstance(problem, sqlite3.Error):
+            return False
+        return isinstance(translate(problem, self.path), StorageFull | StorageBroken | StorageBusy)
+
+    def _try(
+        self,
+        work: Callable[[Transaction, list[Any]], Sequence[Any]],
+        items: list[Any],
+        transaction: Transaction,
+    ) -> list[tuple[Any, BaseException | None]]:
+        """The items inside a savepoint; if that fails, each in one of its own."""
+        if work is _one and len(items) > 1:
+            return [outcome for item in items for outcome in self._try(work, [item], transaction)]
+        self._writer.execute("SAVEPOINT job")
+        changes, after = len(transaction.changes), dict(transaction._after)
+        try:
+            results = work(transaction, items)
+            outcomes: list[tuple[Any, BaseException | None]] = [
+                (result, None) for _, result in zip(items, results, strict=True)
+            ]
+        except BaseException as problem:
+            if self._is_everyones(problem):
+                raise
+            self._writer.execute("ROLLBACK TO job")
+            self._writer.execute("RELEASE job")
+            del transaction.changes[changes:]
+            transaction._after = after
+            if len(items) == 1:
+                return [(None, problem)]
+            return [outcome for item in items for outcome in self._try(work, [item], transaction)]
+        self._writer.execute("RELEASE job")
+        return outcomes
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:
+            # The work is durable already; a listener's mistake must not unmake the answer.
+            log.exception("%s: a listener failed after commit", self.name)
+            about = f"at {clock.stamp()} UTC what was committed was not told: {type(error).__name__}: {error}"
+            self._deaf = clock.monotonic(), about
+
+    def _undo(self) -> None:
+        try:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        with self._entering:
+            self._broken = error
+        log.critical("%s: writing failed: %s", self.name, error)
+        if self.on_broken is not None:
+            self.on_broken(error)
+
+    def _refuse(self, jobs: list[_Job]) -> None:
+        """Answer `jobs` and whatever is queued: nothing more becomes durable here."""
+        while True:
+            for job in jobs:
+                if not job.future.done():
+                    job.future.set_exception(self._broken_error())
+            try:
+                queued = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            jobs = [queued] if queued is not None else []

@@ -1,0 +1,103 @@
+"""Database files as a whole: open one to look at, copy one while it is written, examine one.
+
+Beside `database.py`, which is for the process that writes. Everything here works next to that process and
+never writes or checkpoints what it looks at (design.md §4: a checkpoint from a second connection can lose
+committed pages before SQLite 3.51.3).
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from integration.core.errors import StorageError
+from integration.sqlite.errors import translate
+
+SAFE_SQLITE = (3, 51, 3)
+"""The first version whose commits can't lose pages to a checkpoint from another connection."""
+
+COPY_PAGES = 4096
+"""Pages (of 4 KiB, usually) between two reports of progress."""
+
+READ = 1 << 22
+OVERLAP = 256
+"""Bytes read at a time, and read twice where two readings meet."""
+
+Told = Callable[[int, int], None]
+"""Called with what is done and the total."""
+
+
+@contextmanager
+def look_at(path: Path) -> Iterator[sqlite3.Connection]:
+    """A read-only connection of one's own. Raises StorageError, also for SQLite's errors in the block."""
+    if not path.is_file():
+        raise StorageError(f"{path}: there is no such database")
+    try:
+        with closing(
+            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+        ) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("PRAGMA busy_timeout=5000")
+            yield connection
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+
+
+def copy(source: Path, target: Path, told: Told = lambda _done, _total: None) -> None:
+    """One consistent state of `source`, as it was when this began, in the new file `target`.
+
+    `target` needs no -wal beside it. It is not synced to disk yet. Raises StorageError.
+
+    The pages are copied as they are. `VACUUM INTO` is rejected: it may give rows of tables without an
+    INTEGER PRIMARY KEY other numbers, which a search index refers to.
+    """
+    with look_at(source) as origin:
+        # The open read transaction holds the state still; without it, every commit of the writer would
+        # make the copy begin again, for ever under load.
+        origin.execute("BEGIN")
+        origin.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+        try:
+            with closing(sqlite3.connect(target, isolation_level=None)) as copied:
+                copied.execute("PRAGMA synchronous=OFF")
+                origin.backup(
+                    copied, pages=COPY_PAGES, progress=lambda _, left, total: told(total - left, total)
+                )
+                copied.execute("PRAGMA journal_mode=DELETE")
+        except sqlite3.Error as error:
+            raise translate(error, target) from error
+
+
+def count(path: Path, pattern: re.Pattern[bytes]) -> int:
+    """How often the pattern stands in the bytes of a file, read as they are on disk; 0 where there is none.
+    Raises OSError."""
+    found, kept = 0, b""
+    if not path.exists():
+        return 0
+    with open(path, "rb") as file:
+        while chunk := file.read(READ):
+            # The end of one piece again before the next: what stands across the two is found once.
+            piece = kept + chunk
+            found += sum(1 for match in pattern.finditer(piece) if match.end() > len(kept))
+            kept = piece[-OVERLAP:]
+    return found
+
+
+def faults(path: Path) -> list[str]:
+    """What is wrong inside the database, a line each; empty if nothing is."""
+    if not path.is_file():
+        return ["is missing"]
+    try:
+        with look_at(path) as connection:
+            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+            orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+    except StorageError as error:
+        return [str(error).removeprefix(f"{path.name}: ")]
+    lines = [line.replace("\n", " ") for line in found if line != "ok"]
+    return lines + [
+        f"table {row[0]}: row {row[1]} refers to a missing row of {row[2]}" for row in orphans[:20]
+    ]

@@ -1,0 +1,177 @@
+"""Every write that went through the facade: who, what, when, with which result. Never a secret.
+
+A row is there before the platform is asked, so that a crash in between leaves a trace of what may have
+happened. The answers behind an `Idempotency-Key` are kept for a day (interface.md §4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from integration.core import clock
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS journal (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    who TEXT NOT NULL,
+    address TEXT NOT NULL,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,
+    body TEXT,
+    status INTEGER,
+    result TEXT,
+    seconds REAL
+) STRICT;
+CREATE TABLE IF NOT EXISTS idempotency (
+    who TEXT NOT NULL,
+    key_hash BLOB NOT NULL,
+    request_hash BLOB NOT NULL,
+    at REAL NOT NULL,
+    status INTEGER,
+    content_type TEXT,
+    body BLOB,
+    PRIMARY KEY (who, key_hash)
+) STRICT;
+CREATE INDEX IF NOT EXISTS idempotency_at ON idempotency (at); -- serves forgetting after a day
+"""
+
+KEPT_SECONDS = 86400.0
+LONGEST_BODY = 10_000
+_SECRET = re.compile(r"pass|token|secret|nonce|^code$|api_?key|^pin|_pin$|fingerprint|^sip_", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One write. `status` and `seconds` are None while it is under way, or was cut off."""
+
+    id: int
+    at: str
+    who: str
+    address: str
+    method: str
+    path: str
+    body: str | None
+    status: int | None
+    result: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What became of an earlier request with the same Idempotency-Key. `status` None: still under way, or cut
+    off before its answer was known. `same` says whether it asked for the same."""
+
+    same: bool
+    status: int | None
+    content_type: str | None
+    body: bytes | None
+
+
+def begin(house: Database, *, who: str, address: str, method: str, path: str, body: bytes | None) -> int:
+    """Note that a write is about to be sent. Returns the entry's number, durable."""
+    values = (clock.stamp(), who, address, method, path, redacted(body))
+
+    def work(tx: Transaction) -> int:
+        cursor = tx.execute(
+            "INSERT INTO journal (at, who, address, method, path, body) VALUES (?, ?, ?, ?, ?, ?)", values
+        )
+        return int(cursor.lastrowid or 0)
+
+    return house.write(work)
+
+
+def finish(house: Database, entry: int, *, status: int | None, result: str, seconds: float) -> None:
+    house.write(
+        lambda tx: tx.execute(
+            "UPDATE journal SET status = ?, result = ?, seconds = ? WHERE id = ?",
+            (status, result, round(seconds, 3), entry),
+        )
+    )
+
+
+def newest(house: Database, limit: int = 100, before: int | None = None) -> list[Entry]:
+    """The newest entries first; `before` is the id of the last one of the page before."""
+    with house.read() as connection:
+        rows = connection.execute(
+            "SELECT id, at, who, address, method, path, body, status, result, seconds FROM journal"
+            " WHERE id < ? ORDER BY id DESC LIMIT ?",
+            (2**62 if before is None else before, limit),
+        ).fetchall()
+    return [Entry(*row) for row in rows]
+
+
+def forget(tx: Transaction, before: str) -> int:
+    """Remove what is older than `before` (UTC text); returns how many entries."""
+    return tx.execute("DELETE FROM journal WHERE at < ?", (before,)).rowcount
+
+
+def claim(house: Database, who: str, key: str, method: str, path: str, body: bytes | None) -> First | None:
+    """Take `key` for this request: None if it is the first, else what became of the first. Conditional
+    insert, so that of two at once exactly one is sent."""
+    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    request_hash = hashlib.sha256(b"\0".join((method.encode(), path.encode(), body or b""))).digest()
+    now = clock.unix()
+
+    def work(tx: Transaction) -> First | None:
+        tx.execute("DELETE FROM idempotency WHERE at < ?", (now - KEPT_SECONDS,))
+        taken = tx.execute(
+            "INSERT OR IGNORE INTO idempotency (who, key_hash, request_hash, at) VALUES (?, ?, ?, ?)",
+            (who, key_hash, request_hash, now),
+        )
+        if taken.rowcount:
+            return None
+        row = tx.execute(
+            "SELECT * FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash)
+        ).fetchone()
+        return First(row["request_hash"] == request_hash, row["status"], row["content_type"], row["body"])
+
+    return house.write(work)
+
+
+def settle(house: Database, who: str, key: str, status: int, content_type: str, body: bytes) -> None:
+    """Keep the answer that repeats of `key` get."""
+    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    house.write(
+        lambda tx: tx.execute(
+            "UPDATE idempotency SET status = ?, content_type = ?, body = ? WHERE who = ? AND key_hash = ?",
+            (status, content_type, body, who, key_hash),
+        )
+    )
+
+
+def release(house: Database, who: str, key: str) -> None:
+    """Forget a claim whose request was refused: nothing was done, so that it may be sent again."""
+    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    house.write(
+        lambda tx: tx.execute("DELETE FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash))
+    )
+
+
+def redacted(body: bytes | None) -> str | None:
+    """The body for the journal: secrets and long texts replaced, None for none."""
+    if not body:
+        return None
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "(not JSON)"
+    text = orjson.dumps(_redact(parsed)).decode()
+    return text if len(text) <= LONGEST_BODY else text[:LONGEST_BODY] + "…"
+
+
+def _redact(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: "***" if _SECRET.search(name) else _redact(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_redact(inner) for inner in value]
+    if isinstance(value, str) and len(value) > 1000:
+        return f"({len(value)} characters)"
+    return value

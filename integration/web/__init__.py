@@ -1,0 +1,1 @@
+"""WSGI parts shared by receiver, dashboard and facade."""

@@ -1,0 +1,95 @@
+"""/metrics: the health report and counts of the product as Prometheus text.
+
+A registry of our own, never the library's global one: two products in one process (tests) must not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from integration.core.health import Health
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Gauges and counts that are asked for when the page is read, and the health of all."""
+
+    def __init__(self, health: Health) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(_HealthCollector(health))
+        ProcessCollector(registry=self.registry)
+
+    def counts(
+        self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """What only rises, by `label`, asked for when the page is read; `name` without `switchroom_` and
+        `_total`."""
+        self.registry.register(_AskedCounts(f"switchroom_{name}", help_text, label, values))
+
+    def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
+        """A value that is asked for when the page is read."""
+        self.registry.register(_AskedGauge(f"switchroom_{name}", help_text, value))
+
+    def text(self) -> bytes:
+        """The page."""
+        return generate_latest(self.registry)
+
+
+class _AskedGauge(Collector):
+    def __init__(self, name: str, help_text: str, value: Callable[[], float]) -> None:
+        self.name, self.help_text, self.value = name, help_text, value
+
+    def describe(self) -> Iterable[Metric]:
+        return [GaugeMetricFamily(self.name, self.help_text)]
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(self.name, self.help_text, value=self.value())
+
+
+class _AskedCounts(Collector):
+    def __init__(
+        self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self.name, self.help_text, self.label, self.values = name, help_text, label, values
+
+    def describe(self) -> Iterable[Metric]:
+        return [CounterMetricFamily(self.name, self.help_text)]
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(self.name, self.help_text, labels=[self.label])
+        for name, value in self.values().items():
+            family.add_metric([name], value)
+        yield family
+
+
+class _HealthCollector(Collector):
+    def __init__(self, health: Health) -> None:
+        self.health = health
+
+    def describe(self) -> Iterable[Metric]:
+        return [GaugeMetricFamily("switchroom_ready", "")]
+
+    def collect(self) -> Iterable[Metric]:
+        report = self.health.report()
+        ready = GaugeMetricFamily("switchroom_ready", "1 while events can be stored and pages served.")
+        ready.add_metric([], float(report["status"] != "unready"))
+        well = GaugeMetricFamily(
+            "switchroom_check_ok", "1 while a part does what it should.", labels=["check"]
+        )
+        failures = GaugeMetricFamily(
+            "switchroom_check_failures", "Failures of a part since it last went well.", labels=["check"]
+        )
+        beat = GaugeMetricFamily(
+            "switchroom_check_last_beat_seconds", "Seconds since a part was last heard of.", labels=["check"]
+        )
+        for name, check in report["checks"].items():
+            well.add_metric([name], float(check["state"] in ("ok", "waiting")))
+            failures.add_metric([name], check["failures"])
+            if check["seconds_since_beat"] is not None:
+                beat.add_metric([name], check["seconds_since_beat"])
+        yield from (ready, well, failures, beat)

@@ -1,0 +1,139 @@
+"""The call-back list: one open item per caller who was missed, closed when either side reaches the other.
+
+`callback_calls` keeps what of each caller's calls matters here: misses, and the calls that reached them.
+`follow` brings it up to date with mirror.db; a caller's items are made from it and from what people did by
+hand. So an item depends on the calls and the deeds, never on the order in which they became known, and it
+outlives a mirror that is built anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from integration.core import clock
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+from integration.workspace.callback_following import follow
+from integration.workspace.callback_items import Item, recompute
+
+__all__ = [
+    "TABLES", "Item", "assign", "close", "count_open", "follow", "item", "items", "look", "note",
+    "open_calls", "open_for", "reopen",
+]  # fmt: skip
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS callbacks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, party TEXT NOT NULL, party_name TEXT NOT NULL,
+    opened_at TEXT NOT NULL, last_at TEXT NOT NULL, attempts INTEGER NOT NULL, last_call_id INTEGER NOT NULL,
+    our_number TEXT, reason TEXT NOT NULL, state TEXT NOT NULL, closed_at TEXT, closed_by TEXT,
+    closed_call_id INTEGER, owner TEXT, note TEXT
+) STRICT;
+-- serves the items of a caller
+CREATE INDEX IF NOT EXISTS callbacks_party ON callbacks (party);
+-- serves the work list
+CREATE INDEX IF NOT EXISTS callbacks_state ON callbacks (state, last_at);
+
+-- Misses, and calls that reached the same caller. `item_id` is the item a miss counts for.
+CREATE TABLE IF NOT EXISTS callback_calls (
+    call_id INTEGER PRIMARY KEY, party TEXT NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
+    our_number TEXT, party_name TEXT NOT NULL, item_id INTEGER
+) STRICT;
+-- serves the calls of a caller
+CREATE INDEX IF NOT EXISTS callback_calls_party ON callback_calls (party);
+
+-- What people did by hand, to the item that these calls (JSON) made up then.
+CREATE TABLE IF NOT EXISTS callback_deeds (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, deed TEXT NOT NULL, text TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS callback_deed_calls (
+    call_id INTEGER NOT NULL, deed_id INTEGER NOT NULL, PRIMARY KEY (call_id, deed_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS callback_position (
+    one INTEGER PRIMARY KEY CHECK (one = 0), epoch TEXT NOT NULL, number INTEGER NOT NULL, since TEXT NOT NULL
+) STRICT;
+"""
+
+# --- what pages read -----------------------------------------------------------------------------------
+
+
+def items(connection: sqlite3.Connection, state: str = "open", limit: int | None = None) -> list[Item]:
+    """Items that are 'open' or 'closed', the last attempt first."""
+    rows = connection.execute(
+        "SELECT * FROM callbacks WHERE state = ? ORDER BY last_at DESC, id DESC LIMIT ?",
+        (state, -1 if limit is None else limit),
+    )
+    return [Item(*row) for row in rows]
+
+
+def item(connection: sqlite3.Connection, number: int) -> Item | None:
+    row = connection.execute("SELECT * FROM callbacks WHERE id = ?", (number,)).fetchone()
+    return None if row is None else Item(*row)
+
+
+def open_for(connection: sqlite3.Connection, party: str | None) -> Item | None:
+    """The open item of a caller, by E.164 or the number as received."""
+    row = connection.execute(
+        "SELECT * FROM callbacks WHERE party = ? AND state = 'open' ORDER BY id DESC", (party,)
+    ).fetchone()
+    return None if row is None else Item(*row)
+
+
+def count_open(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM callbacks WHERE state = 'open'").fetchone()[0])
+
+
+def open_calls(connection: sqlite3.Connection) -> list[int]:
+    """The last call of every open item."""
+    return [row[0] for row in connection.execute("SELECT last_call_id FROM callbacks WHERE state = 'open'")]
+
+
+def look(connection: sqlite3.Connection) -> tuple[int, ...]:
+    """What changes whenever the open list does by itself: its length, its newest item, all its tries."""
+    row = connection.execute(
+        "SELECT count(*), coalesce(max(id), 0), coalesce(sum(attempts), 0) FROM callbacks"
+        " WHERE state = 'open'"
+    ).fetchone()
+    return tuple(row)
+
+
+# --- what people do ------------------------------------------------------------------------------------
+
+
+def close(house: Database, number: int, who: str, note: str | None = None) -> bool:
+    """Close an item by hand. False where there is none, as for the other deeds."""
+    return _do(house, number, who, "close", note)
+
+
+def reopen(house: Database, number: int, who: str) -> bool:
+    """Open a closed item again. Without effect while the caller has a newer one that is open."""
+    return _do(house, number, who, "reopen", None)
+
+
+def assign(house: Database, number: int, owner: str | None, who: str) -> bool:
+    """Give an item to somebody, or to nobody."""
+    return _do(house, number, who, "assign", owner)
+
+
+def note(house: Database, number: int, text: str, who: str) -> bool:
+    """Write the item's note; an empty one takes it away."""
+    return _do(house, number, who, "note", text.strip() or None)
+
+
+def _do(house: Database, number: int, who: str, deed: str, text: str | None) -> bool:
+    def job(tx: Transaction) -> bool:
+        found = item(tx.connection, number)
+        if found is None:
+            return False
+        deed_id = tx.execute(
+            "INSERT INTO callback_deeds (at, who, deed, text) VALUES (?, ?, ?, ?)",
+            (clock.stamp(), who, deed, text),
+        ).lastrowid
+        tx.execute(
+            "INSERT INTO callback_deed_calls SELECT call_id, ? FROM callback_calls WHERE item_id = ?",
+            (deed_id, number),
+        )
+        recompute(tx, found.party)
+        return True
+
+    return house.write(job)

@@ -1,0 +1,160 @@
+"""Notes and labels of ours on calls. They refer to leg ids, so that a rebuilt mirror finds them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from integration.core import clock
+from integration.sqlite.transaction import Transaction
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS notes (
+  id INTEGER PRIMARY KEY,
+  leg_id INTEGER NOT NULL,
+  at TEXT NOT NULL,
+  person TEXT NOT NULL,
+  text TEXT NOT NULL
+) STRICT;
+-- serves notes_of()
+CREATE INDEX IF NOT EXISTS notes_by_leg ON notes (leg_id);
+CREATE TABLE IF NOT EXISTS labels (
+  leg_id INTEGER NOT NULL,
+  label TEXT NOT NULL,
+  at TEXT NOT NULL,
+  person TEXT NOT NULL,
+  PRIMARY KEY (leg_id, label)
+) STRICT, WITHOUT ROWID;
+-- serves the history's filter by label
+CREATE INDEX IF NOT EXISTS labels_by_label ON labels (label, leg_id);
+"""
+
+LONGEST = 2000
+
+
+def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
+    """Write a note; returns its id. Raises ValueError for an empty one or one over LONGEST characters."""
+    text = text.strip()
+    if not text:
+        raise ValueError("A note needs some text.")
+    if len(text) > LONGEST:
+        raise ValueError(f"A note holds at most {LONGEST} characters.")
+    cursor = tx.execute(
+        "INSERT INTO notes (leg_id, at, person, text) VALUES (?, ?, ?, ?)",
+        (leg_id, clock.stamp(), person, text),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: str) -> bool:
+    """Take back a note of one's own on one of these legs; False where there is none."""
+    marks = ", ".join("?" * len(leg_ids))
+    sql = f"DELETE FROM notes WHERE leg_id IN ({marks}) AND id = ? AND person = ?"
+    return tx.execute(sql, [*leg_ids, note_id, person]).rowcount > 0
+
+
+def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
+    """Put a label on a call; doing it twice is once. Raises ValueError for an empty or long one."""
+    tx.execute(
+        "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
+        (leg_id, clean_label(label), clock.stamp(), person),
+    )
+
+
+def clean_label(label: str) -> str:
+    """A label with single spaces. Raises ValueError for an empty or long one."""
+    label = " ".join(label.split())
+    if not 0 < len(label) <= 40:
+        raise ValueError("A label has 1 to 40 characters.")
+    return label
+
+
+def remove_label(tx: Transaction, leg_ids: Sequence[int], label: str) -> bool:
+    marks = ", ".join("?" * len(leg_ids))
+    sql = f"DELETE FROM labels WHERE leg_id IN ({marks}) AND label = ?"
+    return tx.execute(sql, [*leg_ids, label]).rowcount > 0
+
+
+def notes_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
+    """Notes on any of these legs, oldest first: id, leg_id, at, person, text."""
+    marks = ", ".join("?" * len(leg_ids))
+    sql = f"SELECT * FROM notes WHERE leg_id IN ({marks}) ORDER BY at, id"
+    return connection.execute(sql, list(leg_ids)).fetchall()
+
+
+def labels_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[str]:
+    """Labels on any of these legs, in alphabetical order."""
+    marks = ", ".join("?" * len(leg_ids))
+    sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({marks}) ORDER BY label"
+    return [row["label"] for row in connection.execute(sql, list(leg_ids))]
+
+
+def labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
+    """The labels of those legs that have any, in alphabetical order."""
+    rows = connection.execute(
+        "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
+        (json.dumps(list(leg_ids)),),
+    )
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["leg_id"], []).append(row["label"])
+    return found
+
+
+def label_uses(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+    """Every label in use, in alphabetical order: label, calls, last_at (UTC text)."""
+    return connection.execute(
+        "SELECT label, count(*) AS calls, max(at) AS last_at FROM labels GROUP BY label"
+        " ORDER BY label COLLATE NOCASE"
+    ).fetchall()
+
+
+def rename_label(tx: Transaction, label: str, to: str) -> None:
+    """Call a label something else on every call. One that exists already takes the calls of both. Raises
+    ValueError for an empty or long name."""
+    to = clean_label(to)
+    if to == label:
+        return
+    tx.execute(
+        "INSERT OR IGNORE INTO labels (leg_id, label, at, person)"
+        " SELECT leg_id, ?, at, person FROM labels WHERE label = ?",
+        (to, label),
+    )
+    drop_label(tx, label)
+
+
+def drop_label(tx: Transaction, label: str) -> None:
+    """Take a label off every call."""
+    tx.execute("DELETE FROM labels WHERE label = ?", (label,))
+
+
+def known_labels(connection: sqlite3.Connection) -> list[str]:
+    """Every label in use, in alphabetical order."""
+    return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]
+
+
+MOST_LEGS = 5000
+"""Notes that a search looks through at most, the newest first."""
+
+
+def legs_with_label(connection: sqlite3.Connection, label: str) -> list[int]:
+    """Legs that carry this label."""
+    return [row[0] for row in connection.execute("SELECT leg_id FROM labels WHERE label = ?", (label,))]
+
+
+def legs_noted(connection: sqlite3.Connection, query: str) -> list[int]:
+    """Legs with a note or a label that has every word of `query`."""
+    words = [
+        "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        for word in query.split()[:10]
+    ]
+    if not words:
+        return []
+    text = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in words)
+    rows = connection.execute(
+        "SELECT leg_id FROM (SELECT leg_id, text, at FROM notes"
+        f" UNION ALL SELECT leg_id, label, at FROM labels) WHERE {text} ORDER BY at DESC LIMIT ?",
+        (*words, MOST_LEGS),
+    )
+    return sorted({row[0] for row in rows})

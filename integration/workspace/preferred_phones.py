@@ -1,0 +1,32 @@
+"""Whose phone rings when somebody places a call who is no user of the platform themselves."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from integration.sqlite.database import Database
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS phones (
+    person_id INTEGER PRIMARY KEY REFERENCES people (id) ON DELETE CASCADE,
+    platform_user_id INTEGER NOT NULL
+) STRICT;
+"""
+
+
+def choose(house: Database, person_id: int, platform_user_id: int) -> None:
+    house.write(
+        lambda tx: tx.execute(
+            "INSERT INTO phones VALUES (?, ?)"
+            " ON CONFLICT DO UPDATE SET platform_user_id = excluded.platform_user_id",
+            (person_id, platform_user_id),
+        )
+    )
+
+
+def chosen(connection: sqlite3.Connection, person_id: int) -> int | None:
+    """The platform user whose phone was chosen last."""
+    row = connection.execute(
+        "SELECT platform_user_id FROM phones WHERE person_id = ?", (person_id,)
+    ).fetchone()
+    return None if row is None else int(row[0])
