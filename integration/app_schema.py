@@ -1,7 +1,8 @@
 """house.db: what only we know and nothing can rebuild. `synchronous=FULL`, mode 0600.
 
 Every module that owns tables here has a constant `TABLES`, an SQL script of `CREATE … IF NOT EXISTS`, and
-is named in `OWNERS`. What an existing table needs to change is a step of `MIGRATIONS` (`migrations.py`).
+is named in `TABLE_MODULES`. What an existing table needs to change is a step of `MIGRATIONS`
+(`migrations.py`).
 """
 
 from __future__ import annotations
@@ -13,80 +14,49 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from integration.access import (
-    audit,
-    keys,
-    people,
-    sessions,
-    setup_links,
-)
-from integration.access import (
-    credential_cache as remembered,
-)
-from integration.access import (
-    login_throttle as attempts,
-)
-from integration.alerts import notification_log as alert_log
-from integration.alerts import rules as alert_rules
+from integration.access import audit, credential_cache, keys, login_throttle, people, sessions, setup_links
+from integration.alerts import notification_log, rules
 from integration.core.errors import StorageError
-from integration.exports import (
-    deliveries as export_deliveries,
-)
-from integration.exports import (
-    prepared_exports,
-)
-from integration.exports import (
-    schedule_table as export_schedules,
-)
+from integration.exports import deliveries, prepared_exports, schedules
 from integration.privacy import erasures, holds
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.migrations import Step, run_script
-from integration.sync.writing import write_log as journal
+from integration.sync.writing import write_log
 from integration.workspace import (
     callbacks,
     column_sets,
-    heard,
     notes,
+    preferred_phones,
+    promoted_fields,
+    reads,
+    saved_views,
     wallboards,
-)
-from integration.workspace import (
-    preferred_phones as phones,
-)
-from integration.workspace import (
-    promoted_fields as promoted,
-)
-from integration.workspace import (
-    reads as seen,
-)
-from integration.workspace import (
-    saved_views as views,
 )
 
 # People first: sessions and set-up links refer to them.
-OWNERS: tuple[ModuleType, ...] = (
+TABLE_MODULES: tuple[ModuleType, ...] = (
     people,
     sessions,
     setup_links,
     keys,
-    attempts,
+    login_throttle,
     audit,
     notes,
     callbacks,
     column_sets,
-    export_schedules,
-    export_deliveries,
+    schedules,
+    deliveries,
     prepared_exports,
-    journal,
-    remembered,
+    write_log,
+    credential_cache,
     wallboards,
-    alert_rules,
-    alert_log,
-    phones,
-    seen,
-    heard,
-    views,
-    promoted,
+    rules,
+    notification_log,
+    preferred_phones,
+    reads,
+    saved_views,
+    promoted_fields,
     holds,
     erasures,
 )
@@ -97,26 +67,26 @@ MIGRATIONS: dict[str, Step] = {
 """In order, by name. The first is recorded in every house.db there is."""
 
 
-def open_house(path: Path, **kw: Any) -> Database:
-    """Open house.db, creating or migrating it; `kw` goes to `Database` (`on_broken`, `group`, …).
+def open_app_db(path: Path, **options: Any) -> Database:
+    """Open house.db, creating or migrating it; `options` goes to `Database` (`on_broken`, `group`, …).
 
     Raises NewerDatabase, and StorageError where the file can't be created or its mode can't be set.
     """
-    _keep_private(path)
-    return Database(path, prepare=prepare, synchronous="FULL", **kw)
+    _make_private(path)
+    return Database(path, prepare=migrate, synchronous="FULL", **options)
 
 
-def prepare(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
     """Bring the schema to this version's form. Raises NewerDatabase."""
-    migrations.prepare(connection, "house.db", MIGRATIONS, _create)
+    migrations.migrate(connection, "house.db", MIGRATIONS, _create_tables)
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    for owner in OWNERS:
-        run_script(connection, owner.TABLES)
+def _create_tables(connection: sqlite3.Connection) -> None:
+    for module in TABLE_MODULES:
+        run_script(connection, module.TABLES)
 
 
-def _keep_private(path: Path) -> None:
+def _make_private(path: Path) -> None:
     """Create the file with mode 0600, or take away what others may do; -wal and -shm inherit it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

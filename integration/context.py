@@ -13,38 +13,40 @@ from integration.settings.model import Settings
 from integration.sqlite.database import Database
 
 if TYPE_CHECKING:
+    from integration.access.authenticator import Authenticator
     from integration.core.health import Health
-    from integration.core.phone_numbers import Numbers
+    from integration.core.phone_numbers import PhoneNumbers
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
     from integration.mirror.calls.store import CallStore
-    from integration.mirror.sync_state.media_files import Kind
+    from integration.mirror.sync_state.media_files import MediaKind
     from integration.platform_api.client import Platform
-    from integration.sync.jobs import Clockwork
+    from integration.sync.jobs import SyncJobs
 
 EXTENSION = "switchroom"
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """The parts by name. `mirror`, `house` are databases; `inbox` wraps the third."""
+class AppContext:
+    """The parts by name. `mirror_db`, `app_db` are databases; `inbox` wraps the third."""
 
     settings: Settings
     health: Health
-    mirror: Database
-    house: Database
+    mirror_db: Database
+    app_db: Database
     inbox: Inbox
     platform: Platform
-    clockwork: Clockwork
-    calls: CallStore
-    numbers: Numbers
-    hub: Hub
-    fetch_file: Callable[[Kind, int], Path]
+    sync_jobs: SyncJobs
+    call_store: CallStore
+    phone_numbers: PhoneNumbers
+    live_hub: Hub
+    authenticator: Authenticator
+    fetch_file: Callable[[MediaKind, int], Path]
     """Path of a recording's or voicemail's file, fetched first where it is missing; raises PlatformError."""
 
 
-def this_house() -> House:
+def app_context() -> AppContext:
     """The parts behind the application that serves the present request."""
-    house = current_app.extensions[EXTENSION]
-    assert isinstance(house, House)
-    return house
+    context = current_app.extensions[EXTENSION]
+    assert isinstance(context, AppContext)
+    return context

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,69 +14,63 @@ from zoneinfo import ZoneInfo
 from flask import Flask
 
 from integration import __version__
-from integration.access import browser as security
-from integration.access import commands as house_commands
+from integration.access import commands as access_commands
 from integration.access import sessions, setup_links
-from integration.alerts.loops import alert_loops
-from integration.app_schema import open_house
-from integration.context import EXTENSION, House
+from integration.access.authenticator import Authenticator
+from integration.alerts.evaluate import make_alert_consumers
+from integration.app_schema import open_app_db
+from integration.context import EXTENSION, AppContext
 from integration.core import clock
-from integration.core.consumer import Loop
+from integration.core.commands import Handler
+from integration.core.consumer import Consumer
 from integration.core.health import Health
-from integration.core.phone_numbers import Numbers
+from integration.core.phone_numbers import PhoneNumbers
 from integration.dashboard import pages
-from integration.dashboard.calls.live import beat, present
-from integration.dashboard.site import guard, login
-from integration.dashboard.site.background_jobs import EXTENSION as JOBS
-from integration.dashboard.site.background_jobs import Jobs
+from integration.dashboard.calls.live import render_change, render_heartbeat
+from integration.dashboard.site import guard, headers, login
+from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
+from integration.dashboard.site.background_jobs import BackgroundJobs
 from integration.exports import routes as export_routes
-from integration.exports.jobs import EVERY_SECONDS as LOOK_SECONDS
-from integration.exports.jobs import EXTENSION as PREPARED
-from integration.exports.jobs import Preparer
-from integration.exports.query import give_back_stalled
-from integration.exports.schedules import EVERY_SECONDS, WAKE, Schedules
+from integration.exports.jobs import CHECK_SECONDS as EXPORT_CHECK_SECONDS
+from integration.exports.jobs import EXTENSION as EXPORT_JOBS
+from integration.exports.jobs import ExportJobs
+from integration.exports.query import close_stalled_streams
+from integration.exports.schedule_runner import CHECK_SECONDS, WAKE_EXTENSION, ScheduleRunner
 from integration.facade.blueprint import make_blueprint as make_facade
-from integration.inbox import replay_command as upkeep_commands
+from integration.inbox import replay
 from integration.inbox.apply import Applier
-from integration.inbox.receive import PREFIX, Receiver
+from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.maintenance import rotation
-from integration.maintenance.rotation import Rotation
-from integration.mirror import hooks as wiring
-from integration.mirror.calls import live_table as live_calls
-from integration.mirror.calls.rules import Rules
+from integration.maintenance.rotation import BackupRotation
+from integration.mirror import hooks
+from integration.mirror.calls import live_table
+from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.store import CallStore
-from integration.mirror.page_queries import report_rollups as summary
-from integration.mirror.page_queries import search_index as search
-from integration.mirror.privacy import retention_rules as expiry
-from integration.mirror.privacy.erasure_gate import Erased
-from integration.mirror.privacy.held_records import Held
-from integration.mirror.records import change_log as changes
-from integration.mirror.schema import epoch, open_mirror
-from integration.mirror.sync_state.media_files import Kind
+from integration.mirror.page_queries import report_rollups, search_index
+from integration.mirror.privacy import retention_rules
+from integration.mirror.privacy.erasure_gate import ErasureGate
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.records import change_log
+from integration.mirror.schema import get_epoch, open_mirror
+from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.client import Platform
-from integration.privacy import erase as erasing
-from integration.privacy import erasures, retention
-from integration.privacy import hold_commands as holding
-from integration.privacy.erase import held_now
-from integration.privacy.retention import Keeper
-from integration.server import BLOCKING_THREADS
-from integration.server.control_channel import Handler
-from integration.server.shutdown import end_broken
-from integration.settings.data_dir_secrets import HookSecrets, erasure_key
+from integration.privacy import erase, erasures, hold_commands, retention
+from integration.privacy.erase import refresh_held
+from integration.privacy.retention import RetentionJob
+from integration.settings.data_dir_secrets import WebhookSecrets, load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change
-from integration.sync.commands import handlers as sync_commands
-from integration.sync.files import download as recordings
-from integration.sync.jobs import Clockwork
-from integration.sync.writing import deletion_poller as followup
-from integration.web import health_routes
-from integration.web.request_limits import Bodies
-from integration.workspace import callbacks
-from integration.workspace import promoted_fields as promoted
+from integration.sync.commands import make_handlers as sync_commands
+from integration.sync.files import download
+from integration.sync.jobs import SyncJobs
+from integration.sync.writing import deletion_poller
+from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
+from integration.web.request_limits import RequestLimits
+from integration.workspace import callbacks, promoted_fields
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -84,243 +78,303 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[1]
-OPEN_TO_ALL = ("static", "wall", "health", "facade", "exports")
+UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
 """Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
 
 
 class Product:
-    """The running product, as the worker wants it (`worker.Product`)."""
+    """The running product, as the worker wants it (`server/worker.py`)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_broken: Callable[[BaseException], None] | None = None) -> None:
         data_dir = settings.storage.data_dir
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.health = Health()
-        self.health.fact("version", __version__)
-        numbers = Numbers(settings.dashboard.country)
-        calls = CallStore(rules(settings), numbers, on_ended=live_calls.ended)
-        house = open_house(data_dir / "house.db", on_broken=end_broken)
-        mirror = open_mirror(data_dir / "mirror.db", on_commit=self._announce, on_broken=end_broken)
-        inbox = Inbox(data_dir / "inbox.db", on_stored=self._stored, on_broken=end_broken)
-        with mirror.read() as connection:
-            hub = Hub(lambda number: changes.since(mirror, number), epoch(connection))
+        self.health.set_fact("version", __version__)
+        phone_numbers = PhoneNumbers(settings.dashboard.country)
+        call_store = CallStore(
+            make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
+        )
+        app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
+        mirror_db = open_mirror(data_dir / "mirror.db", on_commit=self._publish_changes, on_broken=on_broken)
+        inbox = Inbox(data_dir / "inbox.db", on_stored=self._handle_stored_webhook, on_broken=on_broken)
+        with mirror_db.read() as connection:
+            live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
         platform = Platform(settings.platform, requests_per_minute=settings.sync.max_requests_per_minute)
-        clockwork = Clockwork(settings, mirror, platform, calls, self.health)
-        self.parts = House(
-            settings, self.health, mirror, house, inbox, platform, clockwork, calls, numbers, hub, self._fetch
+        sync_jobs = SyncJobs(settings, mirror_db, platform, call_store, self.health)
+        self.context = AppContext(
+            settings,
+            self.health,
+            mirror_db,
+            app_db,
+            inbox,
+            platform,
+            sync_jobs,
+            call_store,
+            phone_numbers,
+            live_hub,
+            Authenticator(settings, mirror_db, app_db, platform),
+            self._fetch_file,
         )
-        wiring.connect(mirror, calls)
-        held, erased = Held(), Erased(erasure_key(data_dir, make=False))
-        with house.read() as ours, mirror.read() as theirs:
-            held_now(ours, theirs, held)
-            erasures.load(ours, erased)
-        expiry.guard(mirror, expiry.Limits(settings.retention), held, erased)
-        if erased:
-            erased.guard(mirror)
-            inbox.redact = erased.webhook
-        self.health.probe("erasures", partial(_unfinished, house, erased))
-        self._applier = Applier(inbox, mirror, calls, clockwork.nudge)
-        self._applying = Loop("webhooks applied", self._applier.run, 30, self.health)
-        self._following = Loop("call-back list", self._follow, 30, self.health)
-        self._indexing = Loop("search index", lambda: search.catch_up(mirror), 60, self.health)
-        self._summing = Loop("report sums", self._sum, 60, self.health)
-        self._following_up = Loop(
-            "accepted deletions", lambda: followup.follow_up(self.parts), followup.EVERY_SECONDS, self.health
+        hooks.register_hooks(mirror_db, call_store)
+        held_records, erasure_gate = HeldRecords(), ErasureGate(load_erasure_key(data_dir, create=False))
+        with app_db.read() as app_connection, mirror_db.read() as mirror_connection:
+            refresh_held(app_connection, mirror_connection, held_records)
+            erasures.load_gate(app_connection, erasure_gate)
+        retention_rules.install_gates(
+            mirror_db, retention_rules.RetentionLimits(settings.retention), held_records, erasure_gate
         )
-        self._steady = sessions.Steady(house)
-        self._ticking = Loop("call timers", self._tick, 1, self.health)
-        self._schedules = Schedules(self.parts)
-        self._exporting = Loop("scheduled exports", self._schedules.run, EVERY_SECONDS, self.health)
-        self._preparer = Preparer(self.parts)
-        self._preparing = Loop("prepared exports", self._preparer.run, LOOK_SECONDS, self.health)
-        self._preparer.wake = self._preparing.wake
-        self._sending = Loop("exports under way", give_back_stalled, LOOK_SECONDS, self.health)
-        self._promoting = Loop(
+        if erasure_gate:
+            erasure_gate.install(mirror_db)
+            inbox.redact = erasure_gate.filter_webhook
+        self.health.probe("erasures", partial(_find_erasure_problem, app_db, erasure_gate))
+        self._applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
+        self._webhook_consumer = Consumer("webhooks applied", self._applier.run, 30, self.health)
+        self._callback_consumer = Consumer("call-back list", self._update_callbacks, 30, self.health)
+        self._search_consumer = Consumer(
+            "search index", lambda: search_index.index_all_due(mirror_db), 60, self.health
+        )
+        self._rollup_consumer = Consumer("report sums", self._update_rollups, 60, self.health)
+        self._deletion_consumer = Consumer(
+            "accepted deletions",
+            lambda: deletion_poller.poll_due(self.context),
+            deletion_poller.POLL_SECONDS,
+            self.health,
+        )
+        self._clock_watch = sessions.ClockWatch(app_db)
+        self._call_timer_consumer = Consumer("call timers", self._update_call_timers, 1, self.health)
+        self._schedule_runner = ScheduleRunner(self.context)
+        self._schedule_consumer = Consumer(
+            "scheduled exports", self._schedule_runner.run, CHECK_SECONDS, self.health
+        )
+        self._export_jobs = ExportJobs(self.context)
+        self._export_job_consumer = Consumer(
+            "prepared exports", self._export_jobs.run, EXPORT_CHECK_SECONDS, self.health
+        )
+        self._export_jobs.wake = self._export_job_consumer.wake
+        self._stalled_export_consumer = Consumer(
+            "exports under way", close_stalled_streams, EXPORT_CHECK_SECONDS, self.health
+        )
+        self._promoted_field_consumer = Consumer(
             "promoted fields",
-            lambda: promoted.settle(house, mirror, lambda: self._stopped),
+            lambda: promoted_fields.restore_columns(app_db, mirror_db, lambda: self._stopped),
             3600,
             self.health,
         )
-        self._alerting = alert_loops(self.parts)
-        self._pruning = Loop("housekeeping", lambda: mirror.write(changes.prune), 3600, self.health)
-        self._rotation = Rotation(settings, self.health)
-        self._backing_up = Loop(
-            rotation.NAME,
-            self._rotation.look,
-            rotation.LOOK_SECONDS,
-            self.health,
-            again=rotation.LOOK_SECONDS,
+        self._alert_consumers = make_alert_consumers(self.context)
+        self._change_log_consumer = Consumer(
+            "housekeeping", lambda: mirror_db.write(change_log.prune), 3600, self.health
         )
-        self._keeper = Keeper(settings, mirror, house, inbox, calls, self.health, held)
-        self._expiring = Loop(retention.NAME, self._keeper.run, retention.EVERY_SECONDS, self.health)
-        self._stopping = threading.Lock()
+        self._backup_rotation = BackupRotation(settings, self.health)
+        self._backup_consumer = Consumer(
+            rotation.HEALTH_NAME,
+            self._backup_rotation.run_if_due,
+            rotation.CHECK_SECONDS,
+            self.health,
+            retry_seconds=rotation.CHECK_SECONDS,
+        )
+        self._retention_job = RetentionJob(
+            settings, mirror_db, app_db, inbox, call_store, self.health, held_records
+        )
+        self._retention_consumer = Consumer(
+            retention.JOB_NAME, self._retention_job.run, retention.INTERVAL_SECONDS, self.health
+        )
+        self._stop_lock = threading.Lock()
         self._stopped = False
-        self.site = make_site(self.parts)
-        self.application: WSGIApplication = with_receiver(self.parts, self.site)
+        self.site = make_site(self.context)
+        self.application: WSGIApplication = make_dispatcher(self.context, self.site)
         self.commands: Mapping[str, Handler] = {
-            **house_commands.handlers(house, mirror.path),
-            **promoted.handlers(house, mirror),
-            **sync_commands(self.parts),
-            **upkeep_commands.handlers(inbox, self._applier),
-            **holding.handlers(house, mirror, held),
-            **erasing.handler(self.parts, erased, held, self._preparer.drop_all),
+            **access_commands.handlers(app_db, mirror_db.path),
+            **promoted_fields.handlers(app_db, mirror_db),
+            **sync_commands(self.context),
+            **replay.make_handlers(inbox, self._applier),
+            **hold_commands.make_handlers(app_db, mirror_db, held_records),
+            **erase.make_handlers(self.context, erasure_gate, held_records, self._export_jobs.remove_all),
         }
-        self.site.extensions[JOBS] = Jobs(commands=self.commands)
-        self.site.extensions[PREPARED] = self._preparer
-        self.site.extensions[WAKE] = self._exporting.wake
-        _watch_databases(self.parts)
-        self.health.probe("schedules of exports", self._schedules.trouble)
+        self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs(commands=self.commands)
+        self.site.extensions[EXPORT_JOBS] = self._export_jobs
+        self.site.extensions[WAKE_EXTENSION] = self._schedule_consumer.wake
+        _register_database_probes(self.context)
+        self.health.probe("schedules of exports", self._schedule_runner.describe_failures)
 
     @property
-    def loops(self) -> tuple[Loop, ...]:
+    def consumers(self) -> tuple[Consumer, ...]:
         """What runs again and again while the product does."""
-        loops = [self._applying, self._following, self._indexing, self._following_up]
-        loops += [self._ticking, self._pruning, self._summing, *self._alerting]
-        loops += [self._exporting, self._preparing, self._sending, self._promoting]
-        if self.parts.settings.backup.every_hours:
-            loops.append(self._backing_up)
-        if self._keeper.wanted:
-            loops.append(self._expiring)
-        return tuple(loops)
+        consumers = [
+            self._webhook_consumer,
+            self._callback_consumer,
+            self._search_consumer,
+            self._deletion_consumer,
+        ]
+        consumers += [
+            self._call_timer_consumer,
+            self._change_log_consumer,
+            self._rollup_consumer,
+            *self._alert_consumers,
+        ]
+        consumers += [
+            self._schedule_consumer,
+            self._export_job_consumer,
+            self._stalled_export_consumer,
+            self._promoted_field_consumer,
+        ]
+        if self.context.settings.backup.every_hours:
+            consumers.append(self._backup_consumer)
+        if self._retention_job.is_needed:
+            consumers.append(self._retention_consumer)
+        return tuple(consumers)
 
     def start(self) -> None:
         """Start what works on its own: applying webhooks, timers, followers, the clockwork."""
-        link = setup_links.first_run_link(self.parts.house, setup_links.base_url(self.parts.settings))
+        link = setup_links.create_first_run_link(
+            self.context.app_db, setup_links.find_base_url(self.context.settings)
+        )
         if link is not None:
             print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
-        for loop in self.loops:
-            loop.start()
-        self.parts.clockwork.start()
+        for consumer in self.consumers:
+            consumer.start()
+        self.context.sync_jobs.start()
 
     def close_streams(self) -> None:
-        self.parts.hub.close()
+        self.context.live_hub.close()
 
     def stop(self) -> None:
         """End jobs, then writers; what is queued for them becomes durable. Safe to call twice."""
-        with self._stopping:
+        with self._stop_lock:
             if self._stopped:
                 return
             self._stopped = True
-            self.parts.hub.close()
+            self.context.live_hub.close()
             self._applier.stop()
-            self._rotation.stop()
-            self._keeper.stop()
-            self.parts.platform.close()
-            self.parts.clockwork.stop(timeout=2.0)
-            self._schedules.stop()
-            self._preparer.stop()
-            for loop in self.loops:
-                loop.stop()
-            self.parts.inbox.close()
-            self.parts.mirror.close()
-            self.parts.house.close()
+            self._backup_rotation.stop()
+            self._retention_job.stop()
+            self.context.platform.close()
+            self.context.sync_jobs.stop(timeout=2.0)
+            self._schedule_runner.stop()
+            self._export_jobs.stop()
+            for consumer in self.consumers:
+                consumer.stop()
+            self.context.inbox.close()
+            self.context.mirror_db.close()
+            self.context.app_db.close()
 
-    def _announce(self, announced: list[Change]) -> None:
-        self.parts.hub.publish(announced)
-        self._following.wake()
-        self._indexing.wake()
+    def _publish_changes(self, committed_changes: list[Change]) -> None:
+        self.context.live_hub.publish(committed_changes)
+        self._callback_consumer.wake()
+        self._search_consumer.wake()
 
-    def _stored(self) -> None:
-        self.health.fact("last webhook", clock.stamp())
-        self._applying.wake()
+    def _handle_stored_webhook(self) -> None:
+        self.health.set_fact("last webhook", clock.utc_text())
+        self._webhook_consumer.wake()
 
-    def _fetch(self, kind: Kind, record_id: int) -> Path:
-        return recordings.fetch_file(self.parts, kind, record_id)
+    def _fetch_file(self, kind: MediaKind, record_id: int) -> Path:
+        return download.fetch(self.context, kind, record_id)
 
-    def _follow(self) -> None:
-        house, mirror = self.parts.house, self.parts.mirror
-        with house.read() as connection:
-            before = callbacks.look(connection)
-        callbacks.follow(house, mirror, self.parts.settings.calls.callback_seconds)
-        with house.read() as connection:
-            after = callbacks.look(connection)
-        if after != before:
+    def _update_callbacks(self) -> None:
+        app_db, mirror_db = self.context.app_db, self.context.mirror_db
+        with app_db.read() as connection:
+            old_fingerprint = callbacks.compute_fingerprint(connection)
+        callbacks.update_from_mirror(app_db, mirror_db, self.context.settings.calls.callback_seconds)
+        with app_db.read() as connection:
+            new_fingerprint = callbacks.compute_fingerprint(connection)
+        if new_fingerprint != old_fingerprint:
             # The change that led here was announced before the list knew of it.
-            mirror.write(lambda tx: tx.announce("callback", 0))
+            mirror_db.write(lambda tx: tx.announce("callback", 0))
 
-    def _sum(self) -> None:
-        mirror, settings = self.parts.mirror, self.parts.settings
-        zone, level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
-        if summary.catch_up(mirror, zone, level):
-            self._summing.wake()
-        elif (day := summary.prove(mirror, zone, level)) is not None:
+    def _update_rollups(self) -> None:
+        mirror_db, settings = self.context.mirror_db, self.context.settings
+        zone, service_level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
+        if report_rollups.update_due(mirror_db, zone, service_level):
+            self._rollup_consumer.wake()
+        elif (day := report_rollups.verify_random_day(mirror_db, zone, service_level)) is not None:
             log.error("the kept sums of %s were not those of its calls; they are made anew", day)
-            self._summing.wake()
+            self._rollup_consumer.wake()
 
-    def _tick(self) -> None:
+    def _update_call_timers(self) -> None:
         now = clock.unix()
-        self._steady.look()
-        self.parts.mirror.write(lambda tx: self.parts.calls.tick(tx, now))
+        self._clock_watch.check()
+        self.context.mirror_db.write(lambda tx: self.context.call_store.evaluate_due_calls(tx, now))
 
 
-def build(settings: Settings) -> Product:
-    """The product for `settings`; nothing runs before its `start()`. Raises SwitchroomError."""
-    return Product(settings)
+def build(settings: Settings, on_broken: Callable[[BaseException], None] | None = None) -> Product:
+    """Build the product for `settings`; nothing runs before its `start()`. Raises SwitchroomError.
+
+    `on_broken(error)` is called once if the disk of a database fails.
+    """
+    return Product(settings, on_broken)
 
 
-def with_receiver(parts: House, site: Flask) -> WSGIApplication:
+def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:
     """The product's application: webhooks to the receiver, everything else to `site`.
 
     The receiver bounds nothing: it reads no body before it knows the secret.
     """
-    receiver = security.TrustedProxies(
-        Receiver(parts.inbox, parts.settings.webhooks, HookSecrets(parts.settings)),
-        parts.settings.server.trusted_proxies,
+    receiver = trusted_proxies.TrustedProxies(
+        Receiver(context.inbox, context.settings.webhooks, WebhookSecrets(context.settings)),
+        context.settings.server.trusted_proxies,
     )
-    others = Bodies(site)
+    # A fifth for slow bodies and a fifth for slow readers: with the live streams' half that leaves a tenth.
+    limited_site = RequestLimits(site, BLOCKING_THREADS // 5)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        chosen = receiver if environ["PATH_INFO"].startswith(PREFIX) else others
-        return chosen(environ, start_response)
+        target = receiver if environ["PATH_INFO"].startswith(PATH_PREFIX) else limited_site
+        return target(environ, start_response)
 
     return application
 
 
-def make_site(parts: House) -> Flask:
+def make_site(context: AppContext) -> Flask:
     """Every route but the receiver's: health, login, pages, stream, exports, facade."""
-    settings = parts.settings
+    settings = context.settings
     app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
-    app.extensions[EXTENSION] = parts
-    security.install(app, settings.server.trusted_proxies)
-    watch = guard.install(
+    app.extensions[EXTENSION] = context
+    trusted_proxies.install(app, settings.server.trusted_proxies)
+    headers.install(app)
+    login_guard = guard.install(
         app,
-        parts.house,
+        context.app_db,
         public_url=settings.server.public_url,
         agents_see=settings.dashboard.agents_see,
-        open_to_all=OPEN_TO_ALL,
+        open_to_all=UNGUARDED_ENDPOINTS,
     )
-    app.register_blueprint(health_routes.make_blueprint(parts))
-    app.register_blueprint(login.make_login(parts.house))
+    app.register_blueprint(health_routes.make_blueprint(context))
+    app.register_blueprint(login.make_blueprint(context.app_db))
     app.register_blueprint(
-        make_stream(parts.hub, present, BLOCKING_THREADS // 2, viewer=watch.viewer, beat=beat)
+        make_stream(
+            context.live_hub,
+            render_change,
+            BLOCKING_THREADS // 2,
+            find_viewer=login_guard.viewer,
+            heartbeat=render_heartbeat,
+        )
     )
-    app.register_blueprint(export_routes.make_blueprint(parts))
+    app.register_blueprint(export_routes.make_blueprint(context))
     pages.register(app)
-    app.register_blueprint(make_facade(parts, partial(recordings.open_file, parts)))
+    app.register_blueprint(make_facade(context, partial(download.open_file, context)))
     return app
 
 
-def rules(settings: Settings) -> Rules:
+def make_call_rules(settings: Settings) -> CallRules:
     """How calls are judged."""
-    return Rules(short=settings.calls.short_seconds, live_interval=settings.sync.live_interval)
+    return CallRules(short_seconds=settings.calls.short_seconds, live_interval=settings.sync.live_interval)
 
 
-def _watch_databases(parts: House) -> None:
+def _register_database_probes(context: AppContext) -> None:
     """Events can't be stored, or pages served, without these: `/readyz` is 503 when one is gone. One that
     tells nobody what it committed only degrades."""
-    for database in (parts.inbox.database, parts.mirror, parts.house):
-        parts.health.probe(database.name, partial(_trouble, database), essential=True)
-        parts.health.probe(f"listeners of {database.name}", partial(getattr, database, "deaf"))
+    for database in (context.inbox.database, context.mirror_db, context.app_db):
+        context.health.probe(database.name, partial(_find_database_problem, database), essential=True)
+        context.health.probe(f"listeners of {database.name}", partial(getattr, database, "listener_error"))
 
 
-def _unfinished(house: Database, erased: Erased) -> str | None:
-    with house.read() as connection:
-        broken = [one.id for one in erasures.all_of(connection) if one.done_at is None]
-    if broken:
-        return f"erasure {broken[-1]} was broken off: repeat `switchroom erase NUMBER --yes`"
-    if erased and not erased.has_key:
+def _find_erasure_problem(app_db: Database, erasure_gate: ErasureGate) -> str | None:
+    with app_db.read() as connection:
+        unfinished_ids = [erasure.id for erasure in erasures.list_all(connection) if erasure.done_at is None]
+    if unfinished_ids:
+        return f"erasure {unfinished_ids[-1]} was broken off: repeat `switchroom erase NUMBER --yes`"
+    if erasure_gate and not erasure_gate.has_key:
         return "data_dir/erasure-key is missing: what comes late of erased numbers is not known; restore it"
     return None
 
 
-def _trouble(database: Database) -> str | None:
-    return None if database.healthy else "its writer is gone"
+def _find_database_problem(database: Database) -> str | None:
+    return None if database.is_healthy else "its writer is gone"

@@ -19,9 +19,12 @@ import trustme
 from hypothesis import HealthCheck
 from playwright.sync_api import expect
 
-from integration.sync.plan import walked
-from tests import sparing
-from tests.harness import Product, Simulator, wait_for
+# Before the first import of `tests.support`: failing asserts of helpers show their values.
+pytest.register_assert_rewrite("tests.support")
+
+from integration.sync.plan import list_full_sync_policies
+from tests.support import speedups
+from tests.support.harness import Product, Simulator, wait_for
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 """Debian's: the shell draws the same pages for a third of the time."""
@@ -50,12 +53,15 @@ hypothesis.settings.register_profile(
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("ours")
-    sparing.install()
+    speedups.install()
     if not hasattr(config, "workerinput"):
-        sparing.compile_tests(len(config.getoption("tx", None) or ()))
+        speedups.compile_tests(len(config.getoption("tx", None) or ()))
 
 
-LONG = ("e2e/", "commands/test_whole", "processes/", "sync/test_schedule", "sync/test_reconcile", "browser/")
+LONG = (
+    "browser/test_webhook_to_page", "maintenance/test_backup_under_load", "server/", "cli/test_command_group",
+    "cli/test_demo", "core/test_health", "web/", "sync/test_jobs", "sync/reading/test_full_sync", "browser/",
+)  # fmt: skip
 """Files that take long for how many tests they have, longest wait first."""
 
 
@@ -70,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    sparing.leave_modules_alone()
+    speedups.leave_modules_alone()
 
 
 @dataclass
@@ -141,7 +147,7 @@ def _is_filled(mirror: Path) -> bool:
             row[0] for row in connection.execute("SELECT collection FROM _walks WHERE complete_at > ''")
         }
         waiting = connection.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone()
-    return waiting is None and complete >= {policy.collection for policy in walked()}
+    return waiting is None and complete >= {policy.collection for policy in list_full_sync_policies()}
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from integration.workspace import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
-from tests.dashboard.site import running
-from tests.harness import ROOT, Process, wait_for
+from tests.support.applications.dashboard_site import running
+from tests.support.harness import ROOT, Process, wait_for
 
 PAGES = {
     "live": "/live",
@@ -178,7 +178,7 @@ def everything(browser: Browser, folder: Path, to: Path, only: list[str]) -> lis
         cookie = {"name": "session", "value": site.token(), "url": site.url}
         context = browser.new_context()
         context.add_cookies([cookie])  # type: ignore[list-item]
-        paths = {**PAGES, "wall": f"/wall/{wallboards.add(site.house, 'Front desk')}"}
+        paths = {**PAGES, "wall": f"/wall/{wallboards.add(site.app_db, 'Front desk')}"}
         complaints += take(browser, site.url, paths, context.storage_state(), to / "empty", only)
         paths = {"login": "/login"}
         complaints += take(browser, site.url, paths, None, to / "empty", only)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration import factory
-from integration.exports import deliveries as export_deliveries
-from integration.exports import jobs as preparing
-from integration.exports import schedules
+from integration.exports import deliveries, jobs, schedule_runner
 from integration.settings.model import Settings
-from tests.harness import wait_for
+from tests.support.harness import wait_for
 
 
 def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
@@ -22,7 +20,7 @@ def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
         )
     )
     try:
-        for loop in product.loops:
+        for loop in product.consumers:
             loop.start()
         named = ("scheduled exports", "prepared exports")
 
@@ -31,16 +29,16 @@ def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
             return all(checks[name]["state"] == "ok" for name in named)
 
         wait_for(well, "both to have looked")
-        assert isinstance(product.site.extensions[preparing.EXTENSION], preparing.Preparer)
-        assert callable(product.site.extensions[schedules.WAKE])
+        assert isinstance(product.site.extensions[jobs.EXTENSION], jobs.ExportJobs)
+        assert callable(product.site.extensions[schedule_runner.WAKE_EXTENSION])
         assert product.health.report()["checks"]["schedules of exports"]["state"] == "ok"
-        product.parts.house.write(
+        product.context.app_db.write(
             lambda tx: tx.execute(
                 "INSERT INTO export_schedules VALUES (1, 'Desk', 'desk', 'x@example.com', 'cdrs', 'csv',"
                 " '{}', 'day', '06:00', 'UTC', 'folder', '', '', 6, 1, '2026-01-01', NULL, '2026-01-01')"
             )
         )
-        export_deliveries.waits(product.parts.house, 1, "2026-01-01", "records", "the disk is full")
+        deliveries.mark_waiting(product.context.app_db, 1, "2026-01-01", "records", "the disk is full")
         check = product.health.report()["checks"]["schedules of exports"]
         assert (check["state"], check["error"]) == ("failing", "Desk: the disk is full")
         assert not check["essential"]

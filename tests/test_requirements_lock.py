@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.harness import ROOT
+from tests.support.harness import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text()
 PINS = re.findall(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\\n((?: {4}--hash=\S+(?: \\)?\n)+)", LOCK, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Who may speak SQL (design.md §2): what holds data, and what composes exports."""
+"""Who may speak SQL (design.md .2): what holds data, and what composes exports."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import ast
 from pathlib import Path
 
 import integration
+from integration import app_schema
 
 ROOT = Path(integration.__file__).parent
-ROOMS = {"mirror", "house", "inbox", "upkeep", "exports"}
-FILES = {
-    "database.py",
-    "database_files.py",
-    "migrations.py",
-    "readers.py",
-    "transaction.py",
-    "write_ahead_log.py",
+ROOMS = {"mirror", "workspace", "inbox", "privacy", "maintenance", "exports", "sqlite"}
+FILES = {"server/tenant.py"} | {
+    f"{owner.__name__.removeprefix('integration.').replace('.', '/')}.py"
+    for owner in app_schema.TABLE_MODULES
 }
+"""Elsewhere: what owns tables of house.db, and what ties a data directory to its account."""
 SPEAKS = {"execute", "executemany", "executescript"}
 
 

@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS audit (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """`who` is a person's address, 'key NAME', 'command' or ''. `at` is UTC text."""
 
     id: int
@@ -35,40 +35,40 @@ class Entry:
 
 
 def record(
-    into: Transaction | Database,
+    target: Transaction | Database,
     who: str,
-    what: str,
-    about: str = "",
+    action: str,
+    subject: str = "",
     result: str = "done",
     *,
     address: str = "",
 ) -> None:
     """Write an entry: in the transaction of the deed, or, given the database, in one of its own that is
     durable on return."""
-    values = (clock.stamp(), who, what, about, result, address)
+    values = (clock.utc_text(), who, action, subject, result, address)
 
     def work(tx: Transaction) -> None:
         tx.execute(
             "INSERT INTO audit (at, who, what, about, result, address) VALUES (?, ?, ?, ?, ?, ?)", values
         )
 
-    if isinstance(into, Database):
-        into.write(work)
+    if isinstance(target, Database):
+        target.write(work)
     else:
-        work(into)
+        work(target)
 
 
-def newest(house: Database, limit: int = 100, before: int | None = None) -> list[Entry]:
+def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
     """The newest entries first; `before` is the id of the last one of the page before."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         rows = connection.execute(
             "SELECT id, at, who, what, about, result, address FROM audit "
             "WHERE id < ? ORDER BY id DESC LIMIT ?",
             (2**62 if before is None else before, limit),
         ).fetchall()
-    return [Entry(*row) for row in rows]
+    return [AuditEntry(*row) for row in rows]
 
 
-def forget(tx: Transaction, before: str) -> int:
+def delete_before(tx: Transaction, before: str) -> int:
     """Remove what is older than `before` (UTC text); returns how many entries."""
     return tx.execute("DELETE FROM audit WHERE at < ?", (before,)).rowcount

@@ -14,33 +14,33 @@ from typing import Any
 import orjson
 from flask import Request
 
-from integration.access import credential_cache as remembered
-from integration.access import keys
-from integration.access import login_throttle as attempts
-from integration.access.credential_cache import Remembered
+from integration.access import credential_cache, keys, login_throttle
+from integration.access.credential_cache import CachedCredential
 from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
-from integration.access.tenant_check import Customer
-from integration.context import House
+from integration.access.tenant_check import TenantCheck
 from integration.core import clock
-from integration.core.api_responses import Stop, no_answer
+from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
-from integration.platform_api.budget import PEOPLE
+from integration.platform_api.budget import INTERACTIVE
+from integration.platform_api.client import Platform
+from integration.settings.model import Settings
+from integration.sqlite.database import Database
 
 RECHECK_SECONDS = 300.0
 """A credential in use is checked with the platform at most this often."""
-RIGHTS_SECONDS = 900.0
+ADMIN_RECHECK_SECONDS = 900.0
 """So long after /me told whose it is that is asked again, instead of a ping: who was an administrator may be
 none by now."""
-GOOD_SECONDS = 900.0
+CACHE_SECONDS = 900.0
 """How long a checked credential is believed without the platform."""
-CHECK_SECONDS = 10.0
+CHECK_TIMEOUT_SECONDS = 10.0
 """Total for one question about a credential."""
-REST_SECONDS = 30.0
+BACKOFF_SECONDS = 30.0
 """After the platform failed to answer, known credentials are not asked about for so long."""
-USED_EVERY = 30.0
+USE_WRITE_SECONDS = 30.0
 """Between two notes on disk that a credential is in use."""
-USED_KEPT = 1000
+MAX_CACHED_USES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +50,27 @@ class Caller:
     Only an administrator's reads, and a local key's, come from the mirror.
     """
 
-    who: str
+    name: str
     key: Key | None = None
     credentials: tuple[str, str, str] | None = None
-    administrator: bool = False
+    is_administrator: bool = False
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         return self.key is not None
 
     @property
-    def from_mirror(self) -> bool:
-        return self.local or self.administrator
+    def can_read_mirror(self) -> bool:
+        return self.is_local or self.is_administrator
 
     @property
-    def narrowed(self) -> int | None:
+    def user_scope(self) -> int | None:
         """The platform's user whose own records are all that the key sees."""
         return self.key.platform_user_id if self.key else None
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PresentedCredentials:
     """Credentials as they came. `user` is None for X-Auth-Token; `kind` says in which header they go on."""
 
     user: str | None
@@ -78,52 +78,56 @@ class Shown:
     kind: str
 
     @property
-    def forward(self) -> tuple[str, str, str]:
+    def as_tuple(self) -> tuple[str, str, str]:
         return (self.user or "", self.secret, self.kind)
 
 
-class Gatekeeper:
-    """Identifies callers. One per application; remembers in memory only what spares work."""
+class Authenticator:
+    """Authenticate clients of the facade and of exports. One per application, made by `factory.py`.
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._customer = Customer(house)
+    A second one would repeat requests that verify a credential. `app_db` is house.db.
+    """
+
+    def __init__(self, settings: Settings, mirror: Database, app_db: Database, platform: Platform) -> None:
+        self._settings = settings
+        self._app_db = app_db
+        self._platform = platform
+        self._tenant_check = TenantCheck(settings, mirror, platform)
         self._lock = threading.Lock()
-        self._asking: set[bytes] = set()
-        self._used: dict[bytes, float] = {}
-        self._told: dict[bytes, float] = {}
-        self._rest_until = 0.0
+        self._checks_running: set[bytes] = set()
+        self._used_at: dict[bytes, float] = {}
+        self._identified_at: dict[bytes, float] = {}
+        self._backoff_until = 0.0
 
     def identify(self, request: Request) -> Caller:
-        """Raises Stop: 400 unreadable, 401 missing, unknown or expired, 429 too many guesses, 502 or 504 when
-        the platform would have to be asked and does not answer."""
-        shown = read_credentials(request)
+        """Raises ApiError: 400 unreadable, 401 missing, unknown or expired, 429 too many guesses, 502 or 504
+        when the platform would have to be asked and does not answer."""
+        presented = read_credentials(request)
         address = request.remote_addr or ""
-        house = self._house.house
         try:
-            key = keys.check(house, shown.user, shown.secret)
+            key = keys.authenticate(self._app_db, presented.user, presented.secret)
             if key is not None:
                 return Caller(f"key {key.name}", key=key)
-            known = remembered.find(house, shown.secret)
-            if known is not None and known.ended_at is not None:
-                raise unauthorized("The token has expired or was destroyed.")
-            if known is not None and known.answers_to(shown.user):
-                known = self._still_good(shown, known, reading=request.method in ("GET", "HEAD"))
+            cached = credential_cache.find(self._app_db, presented.secret)
+            if cached is not None and cached.ended_at is not None:
+                raise build_unauthorized_error("The token has expired or was destroyed.")
+            if cached is not None and cached.matches_user(presented.user):
+                cached = self._validate_cached(presented, cached, is_read=request.method in ("GET", "HEAD"))
             else:
-                known = self._meet(shown, address)
+                cached = self._verify_new(presented, address)
         except TooManyAttempts as error:
-            raise Stop(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
-        self._note_use(shown.secret)
+            raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
+        self._record_use(presented.secret)
         return Caller(
-            f"platform user {known.user_id or known.user_part or '?'}",
-            credentials=shown.forward,
-            administrator=bool(known.administrator),
+            f"platform user {cached.user_id or cached.user_part or '?'}",
+            credentials=presented.as_tuple,
+            is_administrator=bool(cached.administrator),
         )
 
-    def logged_in(self, secret: str, user_id: object, email: str | None) -> None:
+    def record_login(self, secret: str, user_id: object, email: str | None) -> None:
         """A login through the facade succeeded: its token is good from now on."""
-        remembered.remember(
-            self._house.house,
+        credential_cache.store(
+            self._app_db,
             secret,
             source="login",
             user_id=None if user_id is None else str(user_id),
@@ -131,145 +135,166 @@ class Gatekeeper:
             administrator=None,
         )
 
-    def ended(self, secret: str) -> None:
-        remembered.end(self._house.house, secret)
+    def revoke(self, secret: str) -> None:
+        credential_cache.mark_ended(self._app_db, secret)
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _meet(self, shown: Shown, address: str) -> Remembered:
+    def _verify_new(self, presented: PresentedCredentials, address: str) -> CachedCredential:
         """Credentials we don't know: the platform decides. Guesses are limited here and only here: a script
         with a wrong key must not lock everyone else at its address out."""
-        house = self._house.house
-        if not self._house.settings.facade.platform_credentials:
-            attempts.failed(house, "key", shown.user, address)
-            raise unauthorized()
-        attempt = attempts.begin(house, "key", shown.user, address)
+        if not self._settings.facade.platform_credentials:
+            login_throttle.record_failure(self._app_db, "key", presented.user, address)
+            raise build_unauthorized_error()
+        attempt = login_throttle.begin_attempt(self._app_db, "key", presented.user, address)
         try:
-            found = self._ask_who(shown)
+            verified = self._fetch_identity(presented)
         except PlatformError as error:
-            attempts.succeeded(house, attempt)
-            raise no_answer(error) from error
-        if found is None:
-            raise unauthorized()
-        attempts.succeeded(house, attempt)
-        return found
+            login_throttle.discard_attempt(self._app_db, attempt)
+            raise to_gateway_error(error) from error
+        if verified is None:
+            raise build_unauthorized_error()
+        login_throttle.discard_attempt(self._app_db, attempt)
+        return verified
 
-    def _still_good(self, shown: Shown, known: Remembered, *, reading: bool) -> Remembered:
-        facade = self._house.settings.facade
+    def _validate_cached(
+        self, presented: PresentedCredentials, cached: CachedCredential, *, is_read: bool
+    ) -> CachedCredential:
+        facade = self._settings.facade
         now = clock.unix()
-        digest = _digest(shown.secret)
-        used_at = max(known.used_at, self._used.get(digest, 0.0))
-        if known.source == "login" and now - used_at > facade.session_idle:
-            self.ended(shown.secret)
-            raise unauthorized("The token has expired.")
-        if known.source == "shown" and not facade.platform_credentials:
-            raise unauthorized()
-        age = now - known.checked_at
-        if age <= RECHECK_SECONDS and known.administrator is not None:
-            return known
-        believed = age <= GOOD_SECONDS and known.administrator is not None
-        if believed and not self._begin(digest):
-            return known
+        digest = _hash_secret(presented.secret)
+        used_at = max(cached.used_at, self._used_at.get(digest, 0.0))
+        if cached.source == "login" and now - used_at > facade.session_idle:
+            self.revoke(presented.secret)
+            raise build_unauthorized_error("The token has expired.")
+        if cached.source == "shown" and not facade.platform_credentials:
+            raise build_unauthorized_error()
+        age = now - cached.checked_at
+        if age <= RECHECK_SECONDS and cached.administrator is not None:
+            return cached
+        can_use_cache = age <= CACHE_SECONDS and cached.administrator is not None
+        if can_use_cache and not self._start_check(digest):
+            return cached
         try:
-            return self._ask_again(shown, known)
+            return self._recheck(presented, cached)
         except PlatformError as error:
-            if believed or (reading and known.administrator is not None and age <= facade.offline_grace):
-                return known
-            raise no_answer(error) from error
+            if can_use_cache or (
+                is_read and cached.administrator is not None and age <= facade.offline_grace
+            ):
+                return cached
+            raise to_gateway_error(error) from error
         finally:
             with self._lock:
-                self._asking.discard(digest)
+                self._checks_running.discard(digest)
 
-    def _begin(self, digest: bytes) -> bool:
+    def _start_check(self, digest: bytes) -> bool:
         """Whether this request is the one to ask; others go on with what is known."""
         with self._lock:
-            if digest in self._asking:
+            if digest in self._checks_running:
                 return False
-            self._asking.add(digest)
+            self._checks_running.add(digest)
             return True
 
-    def _ask_again(self, shown: Shown, known: Remembered) -> Remembered:
-        if clock.monotonic() < self._rest_until:
+    def _recheck(self, presented: PresentedCredentials, cached: CachedCredential) -> CachedCredential:
+        if clock.monotonic() < self._backoff_until:
             raise PlatformError("it did not answer a moment ago")
         try:
-            if known.administrator is None or self._told_long_ago(shown):
-                found = self._ask_who(shown)
+            if cached.administrator is None or self._is_identity_stale(presented):
+                verified = self._fetch_identity(presented)
             else:
-                answer = self._get("/ping", shown)
-                found = None if answer in (400, 401, 403) else known
+                status = self._request_status("/ping", presented)
+                verified = None if status in (400, 401, 403) else cached
         except PlatformError:
-            self._rest_until = clock.monotonic() + REST_SECONDS
+            self._backoff_until = clock.monotonic() + BACKOFF_SECONDS
             raise
-        if found is None:
-            remembered.forget(self._house.house, shown.secret)
-            raise unauthorized()
-        return remembered.remember(
-            self._house.house,
-            shown.secret,
-            source=known.source,
-            user_id=found.user_id,
-            user_part=found.user_part,
-            administrator=found.administrator,
+        if verified is None:
+            credential_cache.delete(self._app_db, presented.secret)
+            raise build_unauthorized_error()
+        return credential_cache.store(
+            self._app_db,
+            presented.secret,
+            source=cached.source,
+            user_id=verified.user_id,
+            user_part=verified.user_part,
+            administrator=verified.administrator,
         )
 
-    def _told_long_ago(self, shown: Shown) -> bool:
+    def _is_identity_stale(self, presented: PresentedCredentials) -> bool:
         with self._lock:
-            told = self._told.get(_digest(shown.secret), 0.0)
-        return not 0 <= clock.unix() - told <= RIGHTS_SECONDS
+            identified_at = self._identified_at.get(_hash_secret(presented.secret), 0.0)
+        return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
 
-    def _get(self, path: str, shown: Shown) -> int:
-        answer = self._house.platform.get(
-            path, who=PEOPLE, credentials=shown.forward, tries=1, check=False, seconds=CHECK_SECONDS
+    def _request_status(self, path: str, presented: PresentedCredentials) -> int:
+        response = self._platform.get(
+            path,
+            priority=INTERACTIVE,
+            credentials=presented.as_tuple,
+            tries=1,
+            check=False,
+            seconds=CHECK_TIMEOUT_SECONDS,
         )
-        if answer.status >= 500 or answer.status == 429:
-            raise PlatformError(f"{path}: status {answer.status}", status=answer.status)
-        return answer.status
+        if response.status >= 500 or response.status == 429:
+            raise PlatformError(f"{path}: status {response.status}", status=response.status)
+        return response.status
 
-    def _ask_who(self, shown: Shown) -> Remembered | None:
+    def _fetch_identity(self, presented: PresentedCredentials) -> CachedCredential | None:
         """GET /me with these credentials: whose they are, or None where the platform refuses them. Raises
-        Stop 403 for another customer's."""
-        answer = self._house.platform.get(
-            "/me", who=PEOPLE, credentials=shown.forward, tries=1, check=False, seconds=CHECK_SECONDS
+        ApiError 403 for another customer's."""
+        response = self._platform.get(
+            "/me",
+            priority=INTERACTIVE,
+            credentials=presented.as_tuple,
+            tries=1,
+            check=False,
+            seconds=CHECK_TIMEOUT_SECONDS,
         )
-        if answer.status >= 500 or answer.status == 429:
-            raise PlatformError(f"/me: status {answer.status}", status=answer.status)
+        if response.status >= 500 or response.status == 429:
+            raise PlatformError(f"/me: status {response.status}", status=response.status)
         me: dict[str, Any] = {}
-        if answer.status == 200:
-            me = _object(answer.body)
-        elif answer.status != 403:
+        if response.status == 200:
+            me = _parse_record(response.body)
+        elif response.status != 403:
             # 403 is a good credential that may not read this (specification, Authentication 6).
             return None
-        user_id = me.get("id", shown.user if shown.user and "@" not in shown.user else None)
-        email = me.get("email", shown.user)
-        administrator = self._customer.administrator(me)
+        user_id = me.get("id", presented.user if presented.user and "@" not in presented.user else None)
+        email = me.get("email", presented.user)
+        is_administrator = self._tenant_check.is_administrator(me)
         with self._lock:
-            self._told[_digest(shown.secret)] = clock.unix()
-        return remembered.remember(
-            self._house.house,
-            shown.secret,
+            self._identified_at[_hash_secret(presented.secret)] = clock.unix()
+        return credential_cache.store(
+            self._app_db,
+            presented.secret,
             source="shown",
             user_id=None if user_id is None else str(user_id),
             user_part=email if isinstance(email, str) else None,
-            administrator=administrator,
+            administrator=is_administrator,
         )
 
-    def _note_use(self, secret: str) -> None:
-        digest, now = _digest(secret), clock.unix()
-        every = min(USED_EVERY, self._house.settings.facade.session_idle / 4)
+    def _record_use(self, secret: str) -> None:
+        digest, now = _hash_secret(secret), clock.unix()
+        interval = min(USE_WRITE_SECONDS, self._settings.facade.session_idle / 4)
         with self._lock:
-            written = self._used.get(digest, 0.0)
-            if len(self._used) >= USED_KEPT:
+            written_at = self._used_at.get(digest, 0.0)
+            if len(self._used_at) >= MAX_CACHED_USES:
                 # What was idle for longer stands in its row, and every login brings another token.
-                self._used = {known: at for known, at in self._used.items() if now - at < every}
-                self._told = {known: at for known, at in self._told.items() if now - at < RIGHTS_SECONDS}
-            self._used[digest] = now
+                self._used_at = {
+                    cached_digest: timestamp
+                    for cached_digest, timestamp in self._used_at.items()
+                    if now - timestamp < interval
+                }
+                self._identified_at = {
+                    cached_digest: timestamp
+                    for cached_digest, timestamp in self._identified_at.items()
+                    if now - timestamp < ADMIN_RECHECK_SECONDS
+                }
+            self._used_at[digest] = now
         # The row may lag behind by `every`: a restart then ends an idle session that much early, at most.
-        if now - written >= every:
-            remembered.used(self._house.house, secret)
+        if now - written_at >= interval:
+            credential_cache.record_use(self._app_db, secret)
 
 
-def read_credentials(request: Request) -> Shown:
-    """What the request shows. Raises Stop 401 for nothing, 400 for a Basic header that can't be read."""
+def read_credentials(request: Request) -> PresentedCredentials:
+    """What the request shows. Raises ApiError 401 for nothing, 400 for a Basic header that can't be read."""
     header = request.headers.get("Authorization", "")
     scheme, _, rest = header.partition(" ")
     if scheme.lower() == "basic":
@@ -277,26 +302,28 @@ def read_credentials(request: Request) -> Shown:
             text = base64.b64decode(rest.strip(), validate=True).decode()
         except ValueError:
             text = ""
-        user, colon, secret = text.partition(":")
-        if not colon:
+        user, separator, secret = text.partition(":")
+        if not separator:
             # The platform's own words (observed.md §2).
-            raise Stop(400, "Failed to parse Authorization header credentials")
-        return Shown(user or None, secret, "basic")
+            raise ApiError(400, "Failed to parse Authorization header credentials")
+        return PresentedCredentials(user or None, secret, "basic")
     token = request.headers.get("X-Auth-Token", "").strip()
     if token:
-        return Shown(None, token, "token")
-    raise unauthorized("Credentials are needed: HTTP Basic user_id:secret, or the header X-Auth-Token.")
+        return PresentedCredentials(None, token, "token")
+    raise build_unauthorized_error(
+        "Credentials are needed: HTTP Basic user_id:secret, or the header X-Auth-Token."
+    )
 
 
-def unauthorized(message: str = "Unauthorized: unknown or expired credentials.") -> Stop:
-    return Stop(401, message, headers={"WWW-Authenticate": 'Basic realm="Switchroom", charset="UTF-8"'})
+def build_unauthorized_error(message: str = "Unauthorized: unknown or expired credentials.") -> ApiError:
+    return ApiError(401, message, headers={"WWW-Authenticate": 'Basic realm="Switchroom", charset="UTF-8"'})
 
 
-def _digest(secret: str) -> bytes:
+def _hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _parse_record(body: bytes) -> dict[str, Any]:
     """The record in an answer of the platform, {} where there is none."""
     try:
         parsed = orjson.loads(body)

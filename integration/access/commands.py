@@ -12,92 +12,92 @@ from typing import TYPE_CHECKING, Any
 from integration import catalogue
 from integration.access import audit, keys, people, setup_links
 from integration.access.people import RIGHTS
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 
 if TYPE_CHECKING:
-    from integration.server.control_channel import Arguments, Handler, Progress, Result
+    from integration.core.commands import Arguments, Handler, Progress, Result
 
-WHO = "command line"
+ACTOR = "command line"
 """Who did it, in the audit."""
-EXPORTED = "export.written-down"
+RECORD_EXPORT = "export.written-down"
 """An export by the command line, for the audit: `who`, `about`, `result`."""
 
 
-def handlers(house: Database, mirror: Path) -> Mapping[str, Handler]:
-    """The commands by name, for the channel. `mirror` is the path of mirror.db, which may be missing."""
+def handlers(app_db: Database, mirror_path: Path) -> Mapping[str, Handler]:
+    """The commands by name, for the channel. `mirror_path` is the path of mirror.db, which may be missing."""
 
     def user_add(arguments: Arguments, _: Progress) -> Result:
         person = people.create(
-            house,
+            app_db,
             arguments["email"],
             arguments["role"],
             password_hash=arguments.get("password_hash"),
             platform_user_id=arguments.get("platform_user_id"),
         )
-        audit.record(house, WHO, "user added", f"{person.email}, {person.role}")
-        return _linked(person, arguments)
+        audit.record(app_db, ACTOR, "user added", f"{person.email}, {person.role}")
+        return _make_result(person, arguments)
 
     def user_passwd(arguments: Arguments, _: Progress) -> Result:
-        hashed = arguments.get("password_hash")
-        if hashed is None:
-            person = _known(arguments["email"])
+        password_hash = arguments.get("password_hash")
+        if password_hash is None:
+            person = _require_person(arguments["email"])
         else:
-            person = people.set_password(house, arguments["email"], hashed)
-        audit.record(house, WHO, "password set" if hashed else "set-up link made", person.email)
-        return _linked(person, arguments)
+            person = people.set_password(app_db, arguments["email"], password_hash)
+        audit.record(app_db, ACTOR, "password set" if password_hash else "set-up link made", person.email)
+        return _make_result(person, arguments)
 
     def user_change(arguments: Arguments, _: Progress) -> Result:
-        person = _known(arguments["email"])
+        person = _require_person(arguments["email"])
         if arguments.get("role") is not None:
-            person = people.set_role(house, person.email, arguments["role"])
+            person = people.set_role(app_db, person.email, arguments["role"])
         if arguments.get("platform_user_id") is not None:
-            person = people.set_platform_user(house, person.email, arguments["platform_user_id"])
+            person = people.set_platform_user(app_db, person.email, arguments["platform_user_id"])
         for right in RIGHTS:
             if right in arguments.get("rights", {}):
-                person = people.set_right(house, person.email, right, arguments["rights"][right])
+                person = people.set_right(app_db, person.email, right, arguments["rights"][right])
         about = f"{person.email}, {person.role}, may {', '.join(sorted(person.rights)) or 'nothing more'}"
-        audit.record(house, WHO, "user changed", about)
+        audit.record(app_db, ACTOR, "user changed", about)
         return {"about": about}
 
     def user_remove(arguments: Arguments, _: Progress) -> Result:
-        people.remove(house, arguments["email"])
-        audit.record(house, WHO, "user removed", people.normal_email(arguments["email"]))
+        people.remove(app_db, arguments["email"])
+        audit.record(app_db, ACTOR, "user removed", people.normalize_email(arguments["email"]))
         return {}
 
     def key_add(arguments: Arguments, _: Progress) -> Result:
-        named = arguments.get("collections")
+        collections = arguments.get("collections")
         user_id, secret = keys.add(
-            house,
+            app_db,
             arguments["name"],
             arguments["scope"],
-            None if named is None else [_collection(name) for name in named],
+            None if collections is None else [_check_collection(name) for name in collections],
             arguments.get("platform_user_id"),
-            taken=keys.platform_users(mirror),
+            reserved_ids=keys.list_platform_user_ids(mirror_path),
         )
-        audit.record(house, WHO, "key added", f"{arguments['name']}, {arguments['scope']}, {user_id}")
+        audit.record(app_db, ACTOR, "key added", f"{arguments['name']}, {arguments['scope']}, {user_id}")
         return {"user_id": user_id, "secret": secret}
 
     def key_revoke(arguments: Arguments, _: Progress) -> Result:
-        keys.revoke(house, arguments["name"])
-        audit.record(house, WHO, "key revoked", arguments["name"])
+        keys.revoke(app_db, arguments["name"])
+        audit.record(app_db, ACTOR, "key revoked", arguments["name"])
         return {}
 
-    def export_written_down(arguments: Arguments, _: Progress) -> Result:
-        audit.record(house, arguments["who"], "export", arguments["about"], arguments["result"])
+    def record_export(arguments: Arguments, _: Progress) -> Result:
+        audit.record(app_db, arguments["who"], "export", arguments["about"], arguments["result"])
         return {}
 
-    def _known(email: str) -> people.Person:
-        person = people.find(house, email)
+    def _require_person(email: str) -> people.Person:
+        person = people.find(app_db, email)
         if person is None:
-            raise Refused(f"nobody here has the address {people.normal_email(email)!r}")
+            raise DomainError(f"nobody here has the address {people.normalize_email(email)!r}")
         return person
 
-    def _linked(person: people.Person, arguments: Arguments) -> dict[str, Any]:
+    def _make_result(person: people.Person, arguments: Arguments) -> dict[str, Any]:
         """With a set-up link where no password was given."""
         if arguments.get("password_hash") is not None:
             return {"email": person.email}
-        link = setup_links.one_time_link(house, person.email, arguments["base_url"])
+        link = setup_links.create_link(app_db, person.email, arguments["base_url"])
         return {"email": person.email, "link": link}
 
     return {
@@ -107,12 +107,12 @@ def handlers(house: Database, mirror: Path) -> Mapping[str, Handler]:
         "user.remove": user_remove,
         "key.add": key_add,
         "key.revoke": key_revoke,
-        EXPORTED: export_written_down,
+        RECORD_EXPORT: record_export,
     }
 
 
-def _collection(name: str) -> str:
+def _check_collection(name: str) -> str:
     try:
-        return catalogue.resource(name.strip().strip("/")).collection
-    except catalogue.UnknownResource as unknown:
-        raise Refused(str(unknown)) from None
+        return catalogue.get_resource(name.strip().strip("/")).collection
+    except catalogue.UnknownResource as error:
+        raise DomainError(str(error)) from None

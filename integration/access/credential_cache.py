@@ -32,12 +32,12 @@ CREATE TABLE IF NOT EXISTS remembered (
 CREATE INDEX IF NOT EXISTS remembered_used ON remembered (used_at); -- serves forgetting what is long unused
 """
 
-FORGET_AFTER = 30 * 86400.0
+EXPIRY_SECONDS = 30 * 86400.0
 """Seconds. An ended token must stay known as ended for longer than the platform may keep it alive."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedCredential:
     """`user_part` is what Basic named them by beside `user_id` (an e-mail address). `administrator` is None
     until /me told. Times are Unix seconds; `ended_at` is set by a logout, a revocation or a refusal."""
 
@@ -49,36 +49,36 @@ class Remembered:
     used_at: float
     ended_at: float | None
 
-    def answers_to(self, user_part: str | None) -> bool:
+    def matches_user(self, user_part: str | None) -> bool:
         """Whether Basic's user part names the one these credentials belong to."""
         if user_part is None or user_part == self.user_id:
             return True
         return self.user_part is not None and user_part.casefold() == self.user_part.casefold()
 
 
-def find(house: Database, secret: str) -> Remembered | None:
-    digest = _hash(secret)
-    with house.read() as connection:
+def find(app_db: Database, secret: str) -> CachedCredential | None:
+    digest = _hash_secret(secret)
+    with app_db.read() as connection:
         row = connection.execute("SELECT * FROM remembered WHERE secret_hash = ?", (digest,)).fetchone()
     if row is None or not hmac.compare_digest(row["secret_hash"], digest):
         return None
-    return _row(row)
+    return _from_row(row)
 
 
-def remember(
-    house: Database,
+def store(
+    app_db: Database,
     secret: str,
     *,
     source: Source,
     user_id: str | None,
     user_part: str | None,
     administrator: bool | None,
-) -> Remembered:
+) -> CachedCredential:
     """Note that the platform accepted these just now. A token of a login stays one whoever shows it."""
     now = clock.unix()
 
-    def work(tx: Transaction) -> Remembered:
-        tx.execute("DELETE FROM remembered WHERE used_at < ?", (now - FORGET_AFTER,))
+    def work(tx: Transaction) -> CachedCredential:
+        tx.execute("DELETE FROM remembered WHERE used_at < ?", (now - EXPIRY_SECONDS,))
         tx.execute(
             "INSERT INTO remembered"
             " (secret_hash, source, user_id, user_part, administrator, checked_at, used_at)"
@@ -87,25 +87,27 @@ def remember(
             " user_part = coalesce(excluded.user_part, user_part),"
             " administrator = coalesce(excluded.administrator, administrator),"
             " checked_at = excluded.checked_at, used_at = excluded.used_at",
-            (_hash(secret), source, user_id, user_part, administrator, now, now),
+            (_hash_secret(secret), source, user_id, user_part, administrator, now, now),
         )
-        return _row(tx.execute("SELECT * FROM remembered WHERE secret_hash = ?", (_hash(secret),)).fetchone())
+        return _from_row(
+            tx.execute("SELECT * FROM remembered WHERE secret_hash = ?", (_hash_secret(secret),)).fetchone()
+        )
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def used(house: Database, secret: str) -> None:
+def record_use(app_db: Database, secret: str) -> None:
     """Note the use, without waiting for it to be durable."""
-    digest, now = _hash(secret), clock.unix()
-    house.submit(
+    digest, now = _hash_secret(secret), clock.unix()
+    app_db.submit(
         lambda tx: tx.execute("UPDATE remembered SET used_at = ? WHERE secret_hash = ?", (now, digest))
     )
 
 
-def end(house: Database, secret: str) -> None:
+def mark_ended(app_db: Database, secret: str) -> None:
     """They are good no longer, whatever the platform may still say. Unknown ones are remembered as ended."""
-    digest, now = _hash(secret), clock.unix()
-    house.write(
+    digest, now = _hash_secret(secret), clock.unix()
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO remembered (secret_hash, source, checked_at, used_at, ended_at)"
             " VALUES (?, 'shown', ?, ?, ?)"
@@ -115,15 +117,15 @@ def end(house: Database, secret: str) -> None:
     )
 
 
-def forget(house: Database, secret: str) -> None:
+def delete(app_db: Database, secret: str) -> None:
     """The platform refuses them now; should they be shown again, it is asked again."""
-    digest = _hash(secret)
-    house.write(lambda tx: tx.execute("DELETE FROM remembered WHERE secret_hash = ?", (digest,)))
+    digest = _hash_secret(secret)
+    app_db.write(lambda tx: tx.execute("DELETE FROM remembered WHERE secret_hash = ?", (digest,)))
 
 
-def _row(row: sqlite3.Row) -> Remembered:
+def _from_row(row: sqlite3.Row) -> CachedCredential:
     administrator = row["administrator"]
-    return Remembered(
+    return CachedCredential(
         source=row["source"],
         user_id=row["user_id"],
         user_part=row["user_part"],
@@ -134,5 +136,5 @@ def _row(row: sqlite3.Row) -> Remembered:
     )
 
 
-def _hash(secret: str) -> bytes:
+def _hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

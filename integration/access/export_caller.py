@@ -6,59 +6,55 @@ from dataclasses import dataclass
 
 from flask import request
 
-from integration.access import browser as security
-from integration.access import rights, sessions
-from integration.access import user_scope as narrowing
-from integration.access.authenticator import Gatekeeper
+from integration.access import browser, rights, sessions, user_scope
 from integration.access.people import Person
 from integration.catalogue.shapes import Resource
-from integration.context import House
-from integration.core.api_responses import Stop
+from integration.context import AppContext
+from integration.core.api_responses import ApiError
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """`who` for the audit; `owner` names them for good, whatever they are called; `only` is the platform user
-    they are narrowed to; `person` is None for a program."""
+class ExportCaller:
+    """`name` for the audit; `owner` names them for good, whatever they are called; `user_scope` is the
+    platform user they are narrowed to; `person` is None for a program."""
 
-    who: str
+    name: str
     owner: str
-    only: int | None
+    user_scope: int | None
     person: Person | None
 
 
-class Door:
-    """Identifies callers. One per application."""
+class ExportAuthenticator:
+    """Authenticate export requests with the authenticator of the application."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._gatekeeper = Gatekeeper(house)
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
 
     @property
-    def with_key(self) -> bool:
+    def has_key(self) -> bool:
         """Whether the present request shows a key, which no browser sends by itself."""
         return "Authorization" in request.headers or "X-Auth-Token" in request.headers
 
-    def identify(self, chosen: Resource, form: str) -> Caller:
-        """Who asks, if they may export `chosen`. Raises Stop 401, 403, NotAllowed."""
-        needed = rights.rights_of(chosen)
-        if self.with_key:
-            caller = self._gatekeeper.identify(request)
-            if not caller.from_mirror:
-                raise Stop(403, "Only administrators' credentials and local keys may export.")
-            if caller.key is not None and not caller.key.may_touch(needed):
-                raise Stop(403, f"The key {caller.key.name!r} has no right to {needed}.")
-            if caller.narrowed is not None and not narrowing.reachable(needed):
-                raise Stop(403, "This key sees only its own user's records.")
-            owner = f"key {caller.key.user_id}" if caller.key else caller.who
-            return Caller(caller.who, owner, caller.narrowed, None)
-        token = security.browser_token(request)
-        found = sessions.find(self._house.house, token) if token else None
-        if found is None:
-            raise Stop(401, "Log in first.")
-        person = found[1]
-        only = rights.only_of(person, chosen, form, self._house.settings.dashboard.agents_see)
-        return Caller(person.email, owner_name(person), only, person)
+    def identify(self, target: Resource, form: str) -> ExportCaller:
+        """Who asks, if they may export `target`. Raises ApiError 401, 403, NotAllowed."""
+        collection = rights.required_collection(target)
+        if self.has_key:
+            caller = self._context.authenticator.identify(request)
+            if not caller.can_read_mirror:
+                raise ApiError(403, "Only administrators' credentials and local keys may export.")
+            if caller.key is not None and not caller.key.can_access(collection):
+                raise ApiError(403, f"The key {caller.key.name!r} has no right to {collection}.")
+            if caller.user_scope is not None and not user_scope.is_reachable(collection):
+                raise ApiError(403, "This key sees only its own user's records.")
+            owner = f"key {caller.key.user_id}" if caller.key else caller.name
+            return ExportCaller(caller.name, owner, caller.user_scope, None)
+        token = browser.browser_token(request)
+        session = sessions.find(self._context.app_db, token) if token else None
+        if session is None:
+            raise ApiError(401, "Log in first.")
+        person = session[1]
+        scope = rights.check_export_scope(person, target, form, self._context.settings.dashboard.agents_see)
+        return ExportCaller(person.email, owner_name(person), scope, person)
 
 
 def owner_name(person: Person) -> str:

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from integration.core import clock
-from integration.core.refused import Refused
-from integration.sqlite.beside import Readable
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
+from integration.sqlite.readers import Readable
 from integration.sqlite.transaction import Transaction
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 # Real user ids have five to seven digits and begin low (observed.md §3): the upper end stays clear of them.
-_LOWEST, _BEYOND = 9_000_000, 10_000_000
-_COLLECTION = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
-_USED_EVERY = 300.0
+_FIRST_USER_ID, _END_USER_ID = 9_000_000, 10_000_000
+_COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
+_USED_AT_INTERVAL_SECONDS = 300.0
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
@@ -62,36 +62,36 @@ class Key:
     used_at: float | None
     revoked_at: str | None
 
-    def may_touch(self, collection: str) -> bool:
+    def can_access(self, collection: str) -> bool:
         """Whether `collection` (a path, with or without leading slash) is within the key's reach."""
         return self.collections is None or collection.strip("/") in self.collections
 
 
 def add(
-    house: Database,
+    app_db: Database,
     name: str,
     scope: str,
     collections: Sequence[str] | None = None,
-    user: int | None = None,
+    platform_user_id: int | None = None,
     *,
-    taken: Collection[int] = (),
+    reserved_ids: Collection[int] = (),
 ) -> tuple[int, str]:
     """Make a key; returns its user id and its secret, which can't be had again.
 
-    `taken` are user ids of the platform, which the new one must not be. Raises Refused.
+    `reserved_ids` are user ids of the platform, which the new one must not be. Raises DomainError.
     """
     name = name.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("a key needs a name of 1 to 100 printable characters")
+        raise DomainError("a key needs a name of 1 to 100 printable characters")
     if scope not in SCOPES:
-        raise Refused(f"no such scope: {scope!r}; scopes are {', '.join(SCOPES)}")
-    paths = _paths(collections)
+        raise DomainError(f"no such scope: {scope!r}; scopes are {', '.join(SCOPES)}")
+    paths = _normalize_paths(collections)
     secret = secrets.token_hex(20)
 
     def work(tx: Transaction) -> int:
         if tx.execute("SELECT 1 FROM keys WHERE name = ? AND revoked_at IS NULL", (name,)).fetchone():
-            raise Refused(f"there is a key {name!r} already; revoke it first or choose another name")
-        user_id = _free_user_id(tx, taken)
+            raise DomainError(f"there is a key {name!r} already; revoke it first or choose another name")
+        user_id = _choose_user_id(tx, reserved_ids)
         tx.execute(
             "INSERT INTO keys (user_id, name, scope, collections, platform_user_id, secret_hash, created_at) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -100,24 +100,24 @@ def add(
                 name,
                 scope,
                 None if paths is None else json.dumps(paths),
-                user,
-                _hash(secret),
-                clock.stamp(),
+                platform_user_id,
+                _hash_secret(secret),
+                clock.utc_text(),
             ),
         )
         return user_id
 
-    return house.write(work), secret
+    return app_db.write(work), secret
 
 
-def check(house: Database, user_part: str | None, secret: str) -> Key | None:
+def authenticate(app_db: Database, user_part: str | None, secret: str) -> Key | None:
     """The key these credentials are. `user_part` is None for a secret that came alone (`X-Auth-Token`).
 
     A wrong user id and a wrong secret cost the same work. Counting guesses is the caller's
     (`attempts.check` before, `attempts.failed` after).
     """
-    digest = _hash(secret)
-    with house.read() as connection:
+    digest = _hash_secret(secret)
+    with app_db.read() as connection:
         row = connection.execute(
             "SELECT * FROM keys WHERE secret_hash = ? AND revoked_at IS NULL", (digest,)
         ).fetchone()
@@ -126,38 +126,38 @@ def check(house: Database, user_part: str | None, secret: str) -> Key | None:
     if user_part is not None and user_part != str(row["user_id"]):
         return None
     now = clock.unix()
-    if row["used_at"] is None or abs(now - row["used_at"]) >= _USED_EVERY:
+    if row["used_at"] is None or abs(now - row["used_at"]) >= _USED_AT_INTERVAL_SECONDS:
         user_id = row["user_id"]
-        house.submit(lambda tx: tx.execute("UPDATE keys SET used_at = ? WHERE user_id = ?", (now, user_id)))
-    return _key(row)
+        app_db.submit(lambda tx: tx.execute("UPDATE keys SET used_at = ? WHERE user_id = ?", (now, user_id)))
+    return _from_row(row)
 
 
-def everything(house: Readable) -> list[Key]:
+def list_all(app_db: Readable) -> list[Key]:
     """All keys in force, by name."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         rows = connection.execute("SELECT * FROM keys WHERE revoked_at IS NULL ORDER BY name").fetchall()
-    return [_key(row) for row in rows]
+    return [_from_row(row) for row in rows]
 
 
-def revoke(house: Database, name: str) -> None:
-    """The key stops working at once. Raises Refused if no key in force has this name."""
+def revoke(app_db: Database, name: str) -> None:
+    """The key stops working at once. Raises DomainError if no key in force has this name."""
 
     def work(tx: Transaction) -> None:
-        done = tx.execute(
+        cursor = tx.execute(
             "UPDATE keys SET revoked_at = ? WHERE name = ? AND revoked_at IS NULL",
-            (clock.stamp(), name.strip()),
+            (clock.utc_text(), name.strip()),
         )
-        if not done.rowcount:
-            raise Refused(f"no key is called {name!r}; `switchroom key list` shows them")
+        if not cursor.rowcount:
+            raise DomainError(f"no key is called {name!r}; `switchroom key list` shows them")
 
-    house.write(work)
+    app_db.write(work)
 
 
-def platform_users(mirror: Path) -> frozenset[int]:
+def list_platform_user_ids(mirror_path: Path) -> frozenset[int]:
     """User ids of the platform as far as the mirror knows them; empty where there is no mirror yet."""
-    if not mirror.exists():
+    if not mirror_path.exists():
         return frozenset()
-    connection = sqlite3.connect(f"{mirror.resolve().as_uri()}?mode=ro", uri=True, timeout=5)
+    connection = sqlite3.connect(f"{mirror_path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)
     try:
         if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'users'").fetchone() is None:
             return frozenset()
@@ -168,27 +168,27 @@ def platform_users(mirror: Path) -> frozenset[int]:
         connection.close()
 
 
-def _paths(collections: Sequence[str] | None) -> list[str] | None:
+def _normalize_paths(collections: Sequence[str] | None) -> list[str] | None:
     if collections is None:
         return None
     paths = [path.strip().strip("/") for path in collections if path.strip()]
     if not paths:
-        raise Refused("no collection named; leave the list away for all of them")
+        raise DomainError("no collection named; leave the list away for all of them")
     for path in paths:
-        if not _COLLECTION.match(path):
-            raise Refused(f"not the path of a collection: {path!r}")
+        if not _COLLECTION_PATTERN.match(path):
+            raise DomainError(f"not the path of a collection: {path!r}")
     return paths
 
 
-def _free_user_id(tx: Transaction, taken: Collection[int]) -> int:
+def _choose_user_id(tx: Transaction, reserved_ids: Collection[int]) -> int:
     while True:
-        user_id = _LOWEST + secrets.randbelow(_BEYOND - _LOWEST)
-        used = tx.execute("SELECT 1 FROM keys WHERE user_id = ?", (user_id,)).fetchone()
-        if used is None and user_id not in taken:
+        user_id = _FIRST_USER_ID + secrets.randbelow(_END_USER_ID - _FIRST_USER_ID)
+        existing = tx.execute("SELECT 1 FROM keys WHERE user_id = ?", (user_id,)).fetchone()
+        if existing is None and user_id not in reserved_ids:
             return user_id
 
 
-def _key(row: sqlite3.Row) -> Key:
+def _from_row(row: sqlite3.Row) -> Key:
     return Key(
         user_id=row["user_id"],
         name=row["name"],
@@ -201,5 +201,5 @@ def _key(row: sqlite3.Row) -> Key:
     )
 
 
-def _hash(secret: str) -> bytes:
+def _hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

@@ -19,11 +19,11 @@ from integration.core.errors import SwitchroomError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-Kind = Literal["password", "key", "setup", "public"]
+AttemptKind = Literal["password", "key", "setup", "public"]
 """`public`: what is asked of the platform for strangers."""
 
-ALLOWED = 10
-WINDOW = 60.0
+MAX_ATTEMPTS = 10
+WINDOW_SECONDS = 60.0
 """Seconds."""
 
 TABLES = """
@@ -53,82 +53,88 @@ class Attempt:
     id: int
 
 
-def begin(house: Database, kind: Kind, account: str | None, address: str) -> Attempt:
+def begin_attempt(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> Attempt:
     """Count a guess before checking it, so that guesses side by side can't slip through together.
 
     `account` is None where the secret alone was given. Raises TooManyAttempts: then don't even look.
     """
-    return house.write(lambda tx: _count(tx, kind, account, address))
+    return app_db.write(lambda tx: _record_attempt(tx, kind, account, address))
 
 
-def succeeded(house: Database, attempt: Attempt) -> None:
+def discard_attempt(app_db: Database, attempt: Attempt) -> None:
     """It was no guess: take it off the count. Earlier failures stay, or one's own account would wash clean
     the address from which others' are tried."""
-    house.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt.id,)))
+    app_db.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt.id,)))
 
 
-def check(house: Database, kind: Kind, account: str | None, address: str) -> None:
+def check_limit(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
     """Raise TooManyAttempts if a guess would be refused now. Costs no write: for what is checked with every
-    request and right nearly always, with `failed` after a wrong one."""
-    with house.read() as connection:
-        _refuse_if_many(connection, kind, account, address)
+    request and right nearly always, with `record_failure` after a wrong one."""
+    with app_db.read() as connection:
+        _check_limit(connection, kind, account, address)
 
 
-def failed(house: Database, kind: Kind, account: str | None, address: str) -> None:
+def record_failure(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
     """Count a wrong guess. Raises TooManyAttempts if it was one too many already."""
-    house.write(lambda tx: _count(tx, kind, account, address))
+    app_db.write(lambda tx: _record_attempt(tx, kind, account, address))
 
 
-def _count(tx: Transaction, kind: Kind, account: str | None, address: str) -> Attempt:
+def _record_attempt(tx: Transaction, kind: AttemptKind, account: str | None, address: str) -> Attempt:
     now = clock.unix()
     # Those of the future are of a clock that was set back.
-    tx.execute("DELETE FROM attempts WHERE at <= ? OR at > ?", (now - WINDOW, now + WINDOW))
-    _refuse_if_many(tx.connection, kind, account, address)
+    tx.execute("DELETE FROM attempts WHERE at <= ? OR at > ?", (now - WINDOW_SECONDS, now + WINDOW_SECONDS))
+    _check_limit(tx.connection, kind, account, address)
     cursor = tx.execute(
         "INSERT INTO attempts (account, address, at) VALUES (?, ?, ?)",
-        (_account(kind, account), _address(kind, address), now),
+        (_hash_account(kind, account), _hash_address(kind, address), now),
     )
     return Attempt(int(cursor.lastrowid or 0))
 
 
-def _refuse_if_many(connection: sqlite3.Connection, kind: Kind, account: str | None, address: str) -> None:
+def _check_limit(
+    connection: sqlite3.Connection, kind: AttemptKind, account: str | None, address: str
+) -> None:
     now = clock.unix()
     waits = []
     for sql, subject in (
         (
             "SELECT at FROM attempts WHERE account = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            _account(kind, account),
+            _hash_account(kind, account),
         ),
         (
             "SELECT at FROM attempts WHERE address = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            _address(kind, address),
+            _hash_address(kind, address),
         ),
     ):
         if subject is None:
             continue
-        rows = connection.execute(sql, (subject, now - WINDOW, now + WINDOW, ALLOWED)).fetchall()
-        if len(rows) >= ALLOWED:
-            waits.append(rows[-1][0] + WINDOW - now)
+        rows = connection.execute(
+            sql, (subject, now - WINDOW_SECONDS, now + WINDOW_SECONDS, MAX_ATTEMPTS)
+        ).fetchall()
+        if len(rows) >= MAX_ATTEMPTS:
+            waits.append(rows[-1][0] + WINDOW_SECONDS - now)
     if waits:
         raise TooManyAttempts(max(1, math.ceil(max(waits))))
 
 
-def _account(kind: Kind, account: str | None) -> bytes | None:
+def _hash_account(kind: AttemptKind, account: str | None) -> bytes | None:
     return None if account is None else _hash(f"{kind}\0{account.strip().casefold()}")
 
 
-def _address(kind: Kind, address: str) -> bytes:
+def _hash_address(kind: AttemptKind, address: str) -> bytes:
     """One household has one IPv6 /64; an IPv4 address may come wrapped in an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return _hash(f"{kind}\0{address}")
     if isinstance(parsed, ipaddress.IPv6Address):
-        wrapped = parsed.ipv4_mapped
-        plain = str(wrapped) if wrapped else str(ipaddress.ip_network((int(parsed), 64), strict=False))
+        mapped_ipv4 = parsed.ipv4_mapped
+        normalized = (
+            str(mapped_ipv4) if mapped_ipv4 else str(ipaddress.ip_network((int(parsed), 64), strict=False))
+        )
     else:
-        plain = str(parsed)
-    return _hash(f"{kind}\0{plain}")
+        normalized = str(parsed)
+    return _hash(f"{kind}\0{normalized}")
 
 
 def _hash(text: str) -> bytes:

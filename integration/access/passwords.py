@@ -11,64 +11,65 @@ from functools import cache
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 
-SHORTEST, LONGEST = 10, 200
+MIN_LENGTH, MAX_LENGTH = 10, 200
 
 # 64 MiB each: without a bound a flood of logins would take all memory and starve the receiver.
-_PLACES = threading.BoundedSemaphore(2)
+_HASH_SLOTS = threading.BoundedSemaphore(2)
 WAIT_SECONDS = 5.0
 
 _hasher = PasswordHasher()
 
 
-class Busy(Refused):
+class TooManyLogins(DomainError):
     """Too many passwords are being checked at once; ask again in a moment."""
 
 
 def hash_password(password: str) -> str:
-    """The argon2id hash to store. Raises Refused for a password that is too short or too long."""
-    plain = _normal(password)
-    if len(plain) < SHORTEST:
-        raise Refused(f"a password needs at least {SHORTEST} characters; a few words make a good one")
-    if len(plain) > LONGEST:
-        raise Refused(f"a password may have at most {LONGEST} characters")
-    with _place():
-        return _hasher.hash(plain)
+    """The argon2id hash to store. Raises DomainError for a password that is too short or too long."""
+    normalized = _normalize(password)
+    if len(normalized) < MIN_LENGTH:
+        raise DomainError(f"a password needs at least {MIN_LENGTH} characters; a few words make a good one")
+    if len(normalized) > MAX_LENGTH:
+        raise DomainError(f"a password may have at most {MAX_LENGTH} characters")
+    with _hash_slot():
+        return _hasher.hash(normalized)
 
 
-def verify(stored: str | None, password: str) -> bool:
-    """Whether `password` is the one `stored` was made of. None (an unknown account, or one that has no
-    password yet) costs the same work and is False. Raises Busy."""
-    with _place():
+def verify(stored_hash: str | None, password: str) -> bool:
+    """Whether `password` is the one `stored_hash` was made of. None (an unknown account, or one that has no
+    password yet) costs the same work and is False. Raises TooManyLogins."""
+    with _hash_slot():
         try:
             return (
-                _hasher.verify(stored or _nobodys(), _normal(password)[: LONGEST + 1]) and stored is not None
+                _hasher.verify(stored_hash or _dummy_hash(), _normalize(password)[: MAX_LENGTH + 1])
+                and stored_hash is not None
             )
         except (VerificationError, InvalidHashError):
             return False
 
 
-def outdated(stored: str) -> bool:
-    """Whether `stored` was made with other costs than today's."""
-    return _hasher.check_needs_rehash(stored)
+def needs_rehash(stored_hash: str) -> bool:
+    """Whether `stored_hash` was made with other costs than today's."""
+    return _hasher.check_needs_rehash(stored_hash)
 
 
-def _normal(password: str) -> str:
+def _normalize(password: str) -> str:
     """One spelling whatever keyboard wrote it. Lone surrogates can't be hashed and become '?'."""
     return unicodedata.normalize("NFKC", password).encode("utf-8", "replace").decode()
 
 
 @cache
-def _nobodys() -> str:
+def _dummy_hash() -> str:
     return _hasher.hash("no account has this password")
 
 
 @contextmanager
-def _place() -> Iterator[None]:
-    if not _PLACES.acquire(timeout=WAIT_SECONDS):
-        raise Busy("too many logins at once; try again in a moment")
+def _hash_slot() -> Iterator[None]:
+    if not _HASH_SLOTS.acquire(timeout=WAIT_SECONDS):
+        raise TooManyLogins("too many logins at once; try again in a moment")
     try:
         yield
     finally:
-        _PLACES.release()
+        _HASH_SLOTS.release()

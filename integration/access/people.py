@@ -21,9 +21,9 @@ from typing import Literal, get_args
 
 from integration.access import passwords
 from integration.core import clock
-from integration.core.refused import Refused
-from integration.sqlite.beside import Readable
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
+from integration.sqlite.readers import Readable
 from integration.sqlite.transaction import Transaction
 
 Role = Literal["viewer", "agent", "supervisor", "admin"]
@@ -31,13 +31,13 @@ Right = Literal["export", "recordings"]
 ROLES: tuple[Role, ...] = get_args(Role)
 """From the least to the most."""
 RIGHTS: tuple[Right, ...] = get_args(Right)
-_FROM_ROLE: dict[Right, Role] = {"export": "supervisor", "recordings": "agent"}
-_SET_RIGHT: dict[Right, str] = {
+_MIN_ROLE_OF_RIGHT: dict[Right, Role] = {"export": "supervisor", "recordings": "agent"}
+_SET_RIGHT_SQL: dict[Right, str] = {
     "export": "UPDATE people SET export = ? WHERE id = ?",
     "recordings": "UPDATE people SET recordings = ? WHERE id = ?",
 }
 
-_EMAIL = re.compile(r"^[^@\s<>\"',;]{1,64}@[^@\s<>\"',;]{1,189}$")
+_EMAIL_PATTERN = re.compile(r"^[^@\s<>\"',;]{1,64}@[^@\s<>\"',;]{1,189}$")
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS people (
@@ -58,18 +58,18 @@ CREATE TABLE IF NOT EXISTS people (
 @dataclass(frozen=True, slots=True)
 class Person:
     """Someone who may log in. `platform_user_id` is the user of the platform they are, if known;
-    `ready` says whether they have set a password. Times are UTC text."""
+    `has_password` says whether they have set a password. Times are UTC text."""
 
     id: int
     email: str
     role: Role
     rights: frozenset[Right]
     platform_user_id: int | None
-    ready: bool
+    has_password: bool
     created_at: str
     login_at: str | None
 
-    def may(self, role_or_right: str) -> bool:
+    def has_permission(self, role_or_right: str) -> bool:
         """Whether the role is at least this one, or the right is theirs."""
         if role_or_right in ROLES:
             return ROLES.index(self.role) >= ROLES.index(role_or_right)
@@ -79,7 +79,7 @@ class Person:
 
 
 def create(
-    house: Database,
+    app_db: Database,
     email: str,
     role: str,
     *,
@@ -88,9 +88,9 @@ def create(
 ) -> Person:
     """Add a person; without a hash they can log in only after a set-up link.
 
-    Raises Refused for a malformed address, an unknown role, or an address that is taken.
+    Raises DomainError for a malformed address, an unknown role, or an address that is taken.
     """
-    return house.write(lambda tx: insert(tx, email, role, password_hash, platform_user_id))
+    return app_db.write(lambda tx: insert(tx, email, role, password_hash, platform_user_id))
 
 
 def insert(
@@ -101,157 +101,158 @@ def insert(
     platform_user_id: int | None = None,
 ) -> Person:
     """`create` within a transaction that does more."""
-    address = normal_email(email)
-    if not _EMAIL.match(address):
-        raise Refused(f"not an e-mail address: {email!r}")
+    address = normalize_email(email)
+    if not _EMAIL_PATTERN.match(address):
+        raise DomainError(f"not an e-mail address: {email!r}")
     if tx.execute("SELECT 1 FROM people WHERE email = ?", (address,)).fetchone():
-        raise Refused(f"{address} is there already")
-    now = clock.stamp()
+        raise DomainError(f"{address} is there already")
+    now = clock.utc_text()
     tx.execute(
         "INSERT INTO people (email, role, platform_user_id, password, created_at, password_at) "
         "VALUES (?, ?, ?, ?, ?, ?)",
-        (address, _role(role), platform_user_id, password_hash, now, now if password_hash else None),
+        (address, _check_role(role), platform_user_id, password_hash, now, now if password_hash else None),
     )
-    return demand(tx.connection, address)
+    return require_person(tx.connection, address)
 
 
-def find(house: Database, email: str) -> Person | None:
+def find(app_db: Database, email: str) -> Person | None:
     """The person with this address, in any case of its letters."""
-    with house.read() as connection:
-        return _by_email(connection, email)
+    with app_db.read() as connection:
+        return _find_by_email(connection, email)
 
 
-def get(house: Database, person_id: int) -> Person | None:
-    with house.read() as connection:
-        return by_id(connection, person_id)
+def get(app_db: Database, person_id: int) -> Person | None:
+    with app_db.read() as connection:
+        return find_by_id(connection, person_id)
 
 
-def everyone(house: Readable) -> list[Person]:
+def list_all(app_db: Readable) -> list[Person]:
     """All people, by address."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         return [from_row(row) for row in connection.execute("SELECT * FROM people ORDER BY email")]
 
 
-def authenticate(house: Database, email: str, password: str) -> Person | None:
+def authenticate(app_db: Database, email: str, password: str) -> Person | None:
     """The person whose password this is. An unknown address costs the same work as a wrong password."""
-    with house.read() as connection:
-        row = connection.execute("SELECT * FROM people WHERE email = ?", (normal_email(email),)).fetchone()
-    stored = row["password"] if row else None
-    if not passwords.verify(stored, password) or stored is None:
+    with app_db.read() as connection:
+        row = connection.execute("SELECT * FROM people WHERE email = ?", (normalize_email(email),)).fetchone()
+    stored_hash = row["password"] if row else None
+    if not passwords.verify(stored_hash, password) or stored_hash is None:
         return None
-    fresh = passwords.hash_password(password) if passwords.outdated(stored) else stored
+    new_hash = passwords.hash_password(password) if passwords.needs_rehash(stored_hash) else stored_hash
 
-    def welcome(tx: Transaction) -> Person | None:
+    def record_login(tx: Transaction) -> Person | None:
         # Only if the password is still the one that was checked: it may have been changed meanwhile.
         changed = tx.execute(
             "UPDATE people SET login_at = ?, password = ? WHERE id = ? AND password = ?",
-            (clock.stamp(), fresh, row["id"], stored),
+            (clock.utc_text(), new_hash, row["id"], stored_hash),
         )
-        return by_id(tx.connection, row["id"]) if changed.rowcount else None
+        return find_by_id(tx.connection, row["id"]) if changed.rowcount else None
 
-    return house.write(welcome)
+    return app_db.write(record_login)
 
 
-def set_password(house: Database, email: str, password_hash: str) -> Person:
-    """A new password; ends every session and set-up link of the person. Raises Refused if unknown."""
+def set_password(app_db: Database, email: str, password_hash: str) -> Person:
+    """A new password; ends every session and set-up link of the person. Raises DomainError if unknown."""
 
     def work(tx: Transaction) -> Person:
-        person = demand(tx.connection, email)
-        put_password(tx, person.id, password_hash)
-        return demand(tx.connection, email)
+        person = require_person(tx.connection, email)
+        store_password(tx, person.id, password_hash)
+        return require_person(tx.connection, email)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def put_password(tx: Transaction, person_id: int, password_hash: str) -> None:
+def store_password(tx: Transaction, person_id: int, password_hash: str) -> None:
     """`set_password` within a transaction that does more."""
     tx.execute(
         "UPDATE people SET password = ?, password_at = ? WHERE id = ?",
-        (password_hash, clock.stamp(), person_id),
+        (password_hash, clock.utc_text(), person_id),
     )
     tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,))
     tx.execute("DELETE FROM setup_links WHERE person_id = ?", (person_id,))
 
 
-def set_role(house: Database, email: str, role: str) -> Person:
-    """Raises Refused for an unknown person or role, and for the last administrator."""
+def set_role(app_db: Database, email: str, role: str) -> Person:
+    """Raises DomainError for an unknown person or role, and for the last administrator."""
 
     def work(tx: Transaction) -> Person:
-        person = demand(tx.connection, email)
-        if _role(role) != "admin":
-            _keep_an_admin(tx, person)
+        person = require_person(tx.connection, email)
+        if _check_role(role) != "admin":
+            _check_not_last_admin(tx, person)
         tx.execute("UPDATE people SET role = ? WHERE id = ?", (role, person.id))
-        return demand(tx.connection, email)
+        return require_person(tx.connection, email)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def set_right(house: Database, email: str, right: Right, given: bool | None) -> Person:
+def set_right(app_db: Database, email: str, right: Right, is_granted: bool | None) -> Person:
     """Give or deny a right by name; None lets it follow the role again."""
     if right not in RIGHTS:
-        raise Refused(f"no such right: {right!r}; rights are {', '.join(RIGHTS)}")
+        raise DomainError(f"no such right: {right!r}; rights are {', '.join(RIGHTS)}")
 
     def work(tx: Transaction) -> Person:
-        person = demand(tx.connection, email)
-        value = None if given is None else int(given)
-        tx.execute(_SET_RIGHT[right], (value, person.id))
-        return demand(tx.connection, email)
+        person = require_person(tx.connection, email)
+        value = None if is_granted is None else int(is_granted)
+        tx.execute(_SET_RIGHT_SQL[right], (value, person.id))
+        return require_person(tx.connection, email)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def own_rights(house: Database, person_id: int) -> dict[str, bool | None]:
+def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool | None]:
     """What was given or denied by name; None for what follows the role."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         row = connection.execute(
             f"SELECT {', '.join(RIGHTS)} FROM people WHERE id = ?", (person_id,)
         ).fetchone()
     return {right: None if row is None or row[right] is None else bool(row[right]) for right in RIGHTS}
 
 
-def set_platform_user(house: Database, email: str, user_id: int | None) -> Person:
+def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Person:
     """Say which user of the platform a person is (`dashboard.agents_see: own` needs it)."""
 
     def work(tx: Transaction) -> Person:
-        person = demand(tx.connection, email)
+        person = require_person(tx.connection, email)
         tx.execute("UPDATE people SET platform_user_id = ? WHERE id = ?", (user_id, person.id))
-        return demand(tx.connection, email)
+        return require_person(tx.connection, email)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def remove(house: Database, email: str) -> None:
-    """Remove a person and end their sessions at once. Raises Refused if unknown or the last administrator."""
+def remove(app_db: Database, email: str) -> None:
+    """Remove a person and end their sessions at once. Raises DomainError if unknown or the last
+    administrator."""
 
     def work(tx: Transaction) -> None:
-        person = demand(tx.connection, email)
-        _keep_an_admin(tx, person)
+        person = require_person(tx.connection, email)
+        _check_not_last_admin(tx, person)
         tx.execute("DELETE FROM people WHERE id = ?", (person.id,))
 
-    house.write(work)
+    app_db.write(work)
 
 
-def none_yet(house: Database) -> bool:
+def is_empty(app_db: Database) -> bool:
     """Whether nobody was ever added: the installation waits for its first administrator."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         return connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() is None
 
 
-def normal_email(email: str) -> str:
+def normalize_email(email: str) -> str:
     return email.strip().casefold()
 
 
-def by_id(connection: sqlite3.Connection, person_id: int) -> Person | None:
+def find_by_id(connection: sqlite3.Connection, person_id: int) -> Person | None:
     """`get` on an open connection."""
     row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
     return from_row(row) if row else None
 
 
-def demand(connection: sqlite3.Connection, email: str) -> Person:
-    """The person with this address, within a transaction. Raises Refused if there is none."""
-    person = _by_email(connection, email)
+def require_person(connection: sqlite3.Connection, email: str) -> Person:
+    """The person with this address, within a transaction. Raises DomainError if there is none."""
+    person = _find_by_email(connection, email)
     if person is None:
-        raise Refused(f"nobody here has the address {normal_email(email)!r}")
+        raise DomainError(f"nobody here has the address {normalize_email(email)!r}")
     return person
 
 
@@ -261,7 +262,11 @@ def from_row(row: sqlite3.Row) -> Person:
     rights = frozenset(
         right
         for right in RIGHTS
-        if (row[right] if row[right] is not None else ROLES.index(role) >= ROLES.index(_FROM_ROLE[right]))
+        if (
+            row[right]
+            if row[right] is not None
+            else ROLES.index(role) >= ROLES.index(_MIN_ROLE_OF_RIGHT[right])
+        )
     )
     return Person(
         id=row["id"],
@@ -269,29 +274,29 @@ def from_row(row: sqlite3.Row) -> Person:
         role=role,
         rights=rights,
         platform_user_id=row["platform_user_id"],
-        ready=row["password"] is not None,
+        has_password=row["password"] is not None,
         created_at=row["created_at"],
         login_at=row["login_at"],
     )
 
 
-def _role(role: str) -> Role:
-    for known in ROLES:
-        if role == known:
-            return known
-    raise Refused(f"no such role: {role!r}; roles are {', '.join(ROLES)}")
+def _check_role(role: str) -> Role:
+    for candidate in ROLES:
+        if role == candidate:
+            return candidate
+    raise DomainError(f"no such role: {role!r}; roles are {', '.join(ROLES)}")
 
 
-def _by_email(connection: sqlite3.Connection, email: str) -> Person | None:
-    row = connection.execute("SELECT * FROM people WHERE email = ?", (normal_email(email),)).fetchone()
+def _find_by_email(connection: sqlite3.Connection, email: str) -> Person | None:
+    row = connection.execute("SELECT * FROM people WHERE email = ?", (normalize_email(email),)).fetchone()
     return from_row(row) if row else None
 
 
-def _keep_an_admin(tx: Transaction, person: Person) -> None:
+def _check_not_last_admin(tx: Transaction, person: Person) -> None:
     if person.role != "admin":
         return
-    others = tx.execute(
+    other_admin = tx.execute(
         "SELECT 1 FROM people WHERE role = 'admin' AND id != ? LIMIT 1", (person.id,)
     ).fetchone()
-    if others is None:
-        raise Refused(f"{person.email} is the last administrator; add another one first")
+    if other_admin is None:
+        raise DomainError(f"{person.email} is the last administrator; add another one first")

@@ -1,50 +1,51 @@
 """Who may export what: the right “export”, and beside it the rule of the Account pages on which role sees
-which collection (dashboard/account_shelves.py). One rule for downloads, prepared files and schedules.
+which collection (access/visibility.py). One rule for downloads, prepared files and schedules.
 """
 
 from __future__ import annotations
 
 from integration.access.people import Person
-from integration.access.visibility import AgentsSee, only_calls_of
+from integration.access.visibility import SECTIONS, AgentsSee, Visibility, user_scope_of
 from integration.catalogue.shapes import Resource
 from integration.core.errors import SwitchroomError
-from integration.dashboard.account.sections import SHELVES, Sight
-from integration.exports.presets import CALLS
-from integration.mirror.records.masking import hidden_of
+from integration.mirror.calls.schema import CALLS
+from integration.mirror.records.masking import list_hidden_fields
 
 
 class NotAllowed(SwitchroomError):
     """This person may not have this export; the message says what they lack."""
 
 
-def rights_of(chosen: Resource) -> str:
+def required_collection(target: Resource) -> str:
     """The collection that somebody has to be allowed to read. Calls are made of CDRs."""
-    return "cdrs" if chosen is CALLS else chosen.collection
+    return "cdrs" if target is CALLS else target.collection
 
 
-def only_of(person: Person, chosen: Resource, form: str, agents_see: AgentsSee) -> int | None:
+def check_export_scope(person: Person, target: Resource, form: str, agents_see: AgentsSee) -> int | None:
     """The platform user whose records alone they may export, None for everyone's. Raises NotAllowed."""
     for right in ("export", *(("recordings",) if form == "zip" else ())):
-        if not person.may(right):
+        if not person.has_permission(right):
             raise NotAllowed(f"This needs the right “{right}”. An administrator can give it to you.")
-    only = only_calls_of(person, agents_see)
-    shelf = SHELVES[rights_of(chosen)]
-    if not person.may(shelf.role):
-        raise NotAllowed(f"{shelf.title} are shown to supervisors and administrators.")
-    if not Sight(person, only).reaches(shelf):
+    user_scope = user_scope_of(person, agents_see)
+    section = SECTIONS[required_collection(target)]
+    if not person.has_permission(section.min_role):
+        raise NotAllowed(f"{section.title} are shown to supervisors and administrators.")
+    if not Visibility(person, user_scope).can_open(section):
         raise NotAllowed("You see only your own calls, and this holds more.")
     # Numbers, queues and people's names are everybody's to see, but nobody's own.
-    return only if shelf.personal else None
+    return user_scope if section.is_personal else None
 
 
-def hidden(person: Person | None, chosen: Resource) -> frozenset[str]:
+def hidden_fields(person: Person | None, target: Resource) -> frozenset[str]:
     """Fields that must not be learnt from a file, not even by filtering. `person` is None for keys, for the
     command line and for what administrators schedule."""
     if person is None:
-        return hidden_of(chosen)
-    return hidden_of(chosen) | Sight(person, None).hidden(SHELVES[rights_of(chosen)])
+        return list_hidden_fields(target)
+    return list_hidden_fields(target) | Visibility(person, None).hidden_fields(
+        SECTIONS[required_collection(target)]
+    )
 
 
-def sees_raw(person: Person | None) -> bool:
+def can_see_raw(person: Person | None) -> bool:
     """Whether records as received may be in a file, with all that nobody documented."""
-    return person is None or Sight(person, None).whole
+    return person is None or Visibility(person, None).can_see_raw

@@ -1,7 +1,7 @@
 """Sessions live here, not in the cookie: it holds a random token, this table its hash.
 
-A session ends after `IDLE` seconds without a request, `ABSOLUTE` seconds after login whatever happens,
-when it is revoked, and with its person's password.
+A session ends after `IDLE_SECONDS` seconds without a request, `MAX_AGE_SECONDS` seconds after login whatever
+happens, when it is revoked, and with its person's password.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from integration.core import clock
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-IDLE = 12 * 3600.0
+IDLE_SECONDS = 12 * 3600.0
 """Seconds; a working day with the page in the background must not end in a login form."""
-ABSOLUTE = 7 * 86400.0
+MAX_AGE_SECONDS = 7 * 86400.0
 JUMP_SECONDS = 60.0
 """The wall clock against the one that never jumps: by so much it was set."""
-SEEN_EVERY = 60.0
+SEEN_INTERVAL_SECONDS = 60.0
 """Seconds between two notes that a session is in use: not every request is worth a sync to disk."""
 
 TABLES = """
@@ -55,112 +55,117 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def csrf_token(token: str) -> str:
+def derive_csrf_token(token: str) -> str:
     """The proof that a form came from a page of ours, bound to the browser's token; nothing to store."""
     return hmac.new(token.encode("utf-8", "replace"), b"switchroom csrf", hashlib.sha256).hexdigest()
 
 
-def begin(
-    house: Database, person_id: int, *, address: str = "", agent: str = "", instead_of: str | None = None
+def create(
+    app_db: Database, person_id: int, *, address: str = "", agent: str = "", replaced_token: str | None = None
 ) -> str:
-    """Open a session and return its token. `instead_of` is the token the browser came with: it ends, so that
-    nobody who planted it is logged in along with the person."""
+    """Open a session and return its token. `replaced_token` is the token the browser came with: it ends, so
+    that nobody who planted it is logged in along with the person."""
     token = new_token()
     now = clock.unix()
 
     def work(tx: Transaction) -> None:
-        tx.execute("DELETE FROM sessions WHERE seen_at <= ? OR created_at <= ?", (now - IDLE, now - ABSOLUTE))
-        if instead_of is not None:
-            tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash(instead_of),))
+        tx.execute(
+            "DELETE FROM sessions WHERE seen_at <= ? OR created_at <= ?",
+            (now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
+        )
+        if replaced_token is not None:
+            tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash_token(replaced_token),))
         tx.execute(
             "INSERT INTO sessions (token_hash, person_id, created_at, seen_at, address, agent) "
             "VALUES (?, ?, ?, ?, ?, ?)",
-            (_hash(token), person_id, now, now, address[:64], agent[:200]),
+            (_hash_token(token), person_id, now, now, address[:64], agent[:200]),
         )
 
-    house.write(work)
+    app_db.write(work)
     return token
 
 
-def find(house: Database, token: str, *, touch: bool = True) -> tuple[Session, people.Person] | None:
+def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, people.Person] | None:
     """The session a token stands for and its person as they are now; None once it has ended.
 
     `touch` notes that it is in use (without waiting for the disk).
     """
     now = clock.unix()
-    with house.read() as connection:
+    with app_db.read() as connection:
         row = connection.execute(
             "SELECT people.*, sessions.id AS session_id, token_hash, person_id, address, agent, "
             "sessions.created_at AS begun_at, seen_at "
             "FROM sessions JOIN people ON people.id = person_id WHERE token_hash = ?",
-            (_hash(token),),
+            (_hash_token(token),),
         ).fetchone()
-    if row is None or now >= row["seen_at"] + IDLE or now >= row["begun_at"] + ABSOLUTE:
+    if row is None or now >= row["seen_at"] + IDLE_SECONDS or now >= row["begun_at"] + MAX_AGE_SECONDS:
         return None
-    if not hmac.compare_digest(row["token_hash"], _hash(token)):
+    if not hmac.compare_digest(row["token_hash"], _hash_token(token)):
         return None
     # A clock set back leaves `seen_at` in the future; it is brought home as well.
-    if touch and abs(now - row["seen_at"]) >= SEEN_EVERY:
+    if touch and abs(now - row["seen_at"]) >= SEEN_INTERVAL_SECONDS:
         session_id = row["session_id"]
-        house.submit(lambda tx: tx.execute("UPDATE sessions SET seen_at = ? WHERE id = ?", (now, session_id)))
+        app_db.submit(
+            lambda tx: tx.execute("UPDATE sessions SET seen_at = ? WHERE id = ?", (now, session_id))
+        )
     session = Session(
         row["session_id"], row["person_id"], row["begun_at"], row["seen_at"], row["address"], row["agent"]
     )
     return session, people.from_row(row)
 
 
-def of_person(house: Database, person_id: int) -> list[Session]:
+def list_of_person(app_db: Database, person_id: int) -> list[Session]:
     """The person's sessions that have not ended, newest first."""
     now = clock.unix()
-    with house.read() as connection:
+    with app_db.read() as connection:
         rows = connection.execute(
             "SELECT id, person_id, created_at, seen_at, address, agent FROM sessions "
             "WHERE person_id = ? AND seen_at > ? AND created_at > ? ORDER BY id DESC",
-            (person_id, now - IDLE, now - ABSOLUTE),
+            (person_id, now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
         ).fetchall()
     return [Session(*row) for row in rows]
 
 
-class Steady:
-    """Lets sessions live through a clock that is set: their times are set by as much. `look()` every second
+class ClockWatch:
+    """Lets sessions live through a clock that is set: their times are set by as much. `check()` every second
     or so sees it against the clock that never jumps. What the machine slept has passed for them, too."""
 
-    def __init__(self, house: Database) -> None:
-        self._house = house
-        self._offset = self._difference()
+    def __init__(self, app_db: Database) -> None:
+        self._app_db = app_db
+        self._offset = self._measure_offset()
 
-    def look(self) -> None:
-        moved = self._difference() - self._offset
-        if abs(moved) < JUMP_SECONDS:
+    def check(self) -> None:
+        jump = self._measure_offset() - self._offset
+        if abs(jump) < JUMP_SECONDS:
             return
-        self._house.write(
+        self._app_db.write(
             lambda tx: (
                 tx.execute(
-                    "UPDATE sessions SET created_at = created_at + ?1, seen_at = seen_at + ?1", (moved,)
+                    "UPDATE sessions SET created_at = created_at + ?1, seen_at = seen_at + ?1", (jump,)
                 )
                 and None
             )
         )
-        self._offset += moved
+        self._offset += jump
 
     @staticmethod
-    def _difference() -> float:
-        return clock.unix() - clock.monotonic() - clock.asleep()
+    def _measure_offset() -> float:
+        return clock.unix() - clock.monotonic() - clock.suspended_seconds()
 
 
-def end(house: Database, token: str) -> None:
+def end(app_db: Database, token: str) -> None:
     """Log out."""
-    house.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash(token),)))
+    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash_token(token),)))
 
 
-def revoke(house: Database, session_id: int) -> None:
+def revoke(app_db: Database, session_id: int) -> None:
     """End a session from elsewhere, at once."""
-    house.write(lambda tx: tx.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
+    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE id = ?", (session_id,)))
 
 
-def revoke_all(house: Database, person_id: int) -> None:
-    house.write(lambda tx: tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,)))
+def revoke_all(app_db: Database, person_id: int) -> None:
+    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,)))
 
 
-def _hash(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from integration.access import people
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-GOOD_FOR = 48 * 3600.0
+VALID_SECONDS = 48 * 3600.0
 """Seconds."""
 
 TABLES = """
@@ -38,20 +38,20 @@ class SetupLink:
     person: people.Person | None
 
 
-def one_time_link(house: Database, email: str, base_url: str) -> str:
-    """A new set-up link for a person; earlier ones stop working. Raises Refused if unknown."""
+def create_link(app_db: Database, email: str, base_url: str) -> str:
+    """A new set-up link for a person; earlier ones stop working. Raises DomainError if unknown."""
     token = secrets.token_urlsafe(32)
 
     def work(tx: Transaction) -> None:
-        person = people.demand(tx.connection, email)
+        person = people.require_person(tx.connection, email)
         tx.execute("DELETE FROM setup_links WHERE person_id = ?", (person.id,))
         _insert(tx, token, person.id)
 
-    house.write(work)
-    return _url(base_url, token)
+    app_db.write(work)
+    return _make_url(base_url, token)
 
 
-def first_run_link(house: Database, base_url: str) -> str | None:
+def create_first_run_link(app_db: Database, base_url: str) -> str | None:
     """A set-up link for the first administrator, replacing one of an earlier start; None once there are
     people."""
     token = secrets.token_urlsafe(32)
@@ -63,10 +63,10 @@ def first_run_link(house: Database, base_url: str) -> str | None:
         _insert(tx, token, None)
         return True
 
-    return _url(base_url, token) if house.write(work) else None
+    return _make_url(base_url, token) if app_db.write(work) else None
 
 
-def base_url(settings: Settings) -> str:
+def find_base_url(settings: Settings) -> str:
     """Where people reach the dashboard: the public address, else the one it listens on."""
     server = settings.server
     if server.public_url:
@@ -76,54 +76,56 @@ def base_url(settings: Settings) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{server.port}"
 
 
-def look(house: Database, token: str) -> SetupLink | None:
+def find(app_db: Database, token: str) -> SetupLink | None:
     """What a link is for, without using it up; None for one that is unknown, used or too old."""
-    with house.read() as connection:
-        return _find(connection, token)
+    with app_db.read() as connection:
+        return _find_link(connection, token)
 
 
-def use(house: Database, token: str, password_hash: str, email: str | None = None) -> people.Person | None:
+def redeem(
+    app_db: Database, token: str, password_hash: str, email: str | None = None
+) -> people.Person | None:
     """Use a link up: its person gets this password; None for one that is unknown, used or too old.
 
-    `email` is asked for by the link of the first administrator only. Raises Refused (nothing is used up).
+    `email` is asked for by the link of the first administrator only. Raises DomainError (nothing is used up).
     """
 
     def work(tx: Transaction) -> people.Person | None:
-        link = _find(tx.connection, token)
+        link = _find_link(tx.connection, token)
         if link is None:
             return None
-        tx.execute("DELETE FROM setup_links WHERE token_hash = ?", (_hash(token),))
+        tx.execute("DELETE FROM setup_links WHERE token_hash = ?", (_hash_token(token),))
         if link.person is not None:
-            people.put_password(tx, link.person.id, password_hash)
-            return people.demand(tx.connection, link.person.email)
+            people.store_password(tx, link.person.id, password_hash)
+            return people.require_person(tx.connection, link.person.email)
         if not email:
-            raise Refused("an e-mail address is needed")
+            raise DomainError("an e-mail address is needed")
         return people.insert(tx, email, "admin", password_hash)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def _find(connection: sqlite3.Connection, token: str) -> SetupLink | None:
+def _find_link(connection: sqlite3.Connection, token: str) -> SetupLink | None:
     row = connection.execute(
         "SELECT person_id FROM setup_links WHERE token_hash = ? AND created_at > ?",
-        (_hash(token), clock.unix() - GOOD_FOR),
+        (_hash_token(token), clock.unix() - VALID_SECONDS),
     ).fetchone()
     if row is None:
         return None
     if row["person_id"] is not None:
-        return SetupLink(people.by_id(connection, row["person_id"]))
+        return SetupLink(people.find_by_id(connection, row["person_id"]))
     # Somebody became the first administrator another way (`user add`) since this link was made.
     return None if connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() else SetupLink(None)
 
 
 def _insert(tx: Transaction, token: str, person_id: int | None) -> None:
-    tx.execute("DELETE FROM setup_links WHERE created_at <= ?", (clock.unix() - GOOD_FOR,))
-    tx.execute("INSERT INTO setup_links VALUES (?, ?, ?)", (_hash(token), person_id, clock.unix()))
+    tx.execute("DELETE FROM setup_links WHERE created_at <= ?", (clock.unix() - VALID_SECONDS,))
+    tx.execute("INSERT INTO setup_links VALUES (?, ?, ?)", (_hash_token(token), person_id, clock.unix()))
 
 
-def _hash(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
 
 
-def _url(base_url: str, token: str) -> str:
+def _make_url(base_url: str, token: str) -> str:
     return f"{base_url.rstrip('/')}/setup/{token}"

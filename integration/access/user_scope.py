@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
-from integration.core.api_responses import Stop
+from integration.core.api_responses import ApiError
 from integration.mirror.query.filters import AnyOf, Condition
-from integration.mirror.records import single_record as records
+from integration.mirror.records import single_record
 
-_BY_USER_ID = frozenset({"cdrs", "monitors", "sms", "msdrs"})
+_USER_ID_COLLECTIONS = frozenset({"cdrs", "monitors", "sms", "msdrs"})
 
 
-def reachable(collection: str) -> bool:
+def is_reachable(collection: str) -> bool:
     """Whether such a key sees anything of this collection (its path) at all."""
-    return collection in _BY_USER_ID | {"mediasessions", "voicemessages", "contacts", "users"}
+    return collection in _USER_ID_COLLECTIONS | {"mediasessions", "voicemessages", "contacts", "users"}
 
 
-def own(connection: sqlite3.Connection, of: Resource, user_id: int) -> Condition | AnyOf:
-    """True for the records of `of` that are the user's own. Raises ValueError for what is not reachable."""
-    if of.collection in _BY_USER_ID:
+def filter_for(connection: sqlite3.Connection, target: Resource, user_id: int) -> Condition | AnyOf:
+    """True for the records of `target` that are the user's own. Raises ValueError for what is not
+    reachable."""
+    if target.collection in _USER_ID_COLLECTIONS:
         return Condition("user_id", "eq", user_id)
-    if of.collection == "mediasessions":
+    if target.collection == "mediasessions":
         return Condition("user", "eq", user_id)
-    if of.collection == "users":
+    if target.collection == "users":
         return Condition("id", "eq", user_id)
-    if of.collection == "contacts":
+    if target.collection == "contacts":
         return AnyOf(
             (
                 Condition("user_id", "eq", user_id),
@@ -34,22 +35,26 @@ def own(connection: sqlite3.Connection, of: Resource, user_id: int) -> Condition
                 Condition("global", "eq", True),
             )
         )
-    if of.collection == "voicemessages":
-        return Condition("extension_id", "in", _extensions(connection, user_id))
-    raise ValueError(of.collection)
+    if target.collection == "voicemessages":
+        return Condition("extension_id", "in", _list_mailbox_extensions(connection, user_id))
+    raise ValueError(target.collection)
 
 
-def check_known(connection: sqlite3.Connection, of: Resource) -> None:
-    """Raises Stop 503 while an empty answer would only mean that nothing was read yet: nobody else can be
+def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
+    """Raises ApiError 503 while an empty answer would only mean that nothing was read yet: nobody else can be
     asked, since the platform would not narrow its answer."""
-    needed = [of, resource("users")] if of.collection == "voicemessages" else [of]
-    for row in needed:
-        if not records.standing(connection, row).complete and records.is_empty(connection, row):
-            raise Stop(503, f"/{row.collection} has not been read yet.", headers={"Retry-After": "30"})
+    required_resources = [target, get_resource("users")] if target.collection == "voicemessages" else [target]
+    for required_resource in required_resources:
+        if not single_record.get_collection_freshness(
+            connection, required_resource
+        ).is_complete and single_record.is_empty(connection, required_resource):
+            raise ApiError(
+                503, f"/{required_resource.collection} has not been read yet.", headers={"Retry-After": "30"}
+            )
 
 
-def _extensions(connection: sqlite3.Connection, user_id: int) -> list[str]:
+def _list_mailbox_extensions(connection: sqlite3.Connection, user_id: int) -> list[str]:
     """Values of `extension_id` that mean the user's own mailbox."""
-    user = records.objects(connection, resource("users"), [user_id]).get(str(user_id), {})
-    found = [user.get("ext"), user.get("extension_id")]
-    return [str(value) for value in found if isinstance(value, int | str) and str(value).isdigit()]
+    user = single_record.fetch_by_key(connection, get_resource("users"), [user_id]).get(str(user_id), {})
+    candidates = [user.get("ext"), user.get("extension_id")]
+    return [str(value) for value in candidates if isinstance(value, int | str) and str(value).isdigit()]

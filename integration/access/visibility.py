@@ -1,29 +1,186 @@
-"""Whose calls a person sees, and which people see the same: for them a change is rendered once."""
+"""What a person of the dashboard sees: whose calls, which collections, which fields.
+
+| Role | Sees |
+|---|---|
+| viewer, agent | people, numbers, contacts, queues, groups, calls and messages as on other pages |
+| supervisor, admin | everything: routing, tracking, widgets, roles, reports, records, `/me` |
+
+Below supervisor a user's own settings (voicemail, forwarding, private numbers: what only the user's own
+record has) and the raw records stay closed. With `dashboard.agents_see: own` history is limited to the
+person's own records, and a collection that cannot be limited is closed. PINs, passwords and keys are hidden
+from every role.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import sqlite3
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from integration.access.people import Person
+from integration.access import user_scope
+from integration.access.people import Person, Role
+from integration.catalogue import RESOURCES
+from integration.catalogue.shapes import Resource
+from integration.mirror.query import browse
+from integration.mirror.query.query import Query
+from integration.mirror.records.masking import list_hidden_fields
 
 AgentsSee = Literal["all", "own"]
 
-NOBODYS = -1
+NO_USER_ID = -1
 """No user of the platform has this id: a person who is none of them sees no calls under `own`."""
 
 
-def only_calls_of(person: Person, agents_see: AgentsSee) -> int | None:
+def user_scope_of(person: Person, agents_see: AgentsSee) -> int | None:
     """The platform user whose calls alone this person sees and hears; None if they see everyone's.
 
     `dashboard.agents_see: own` holds for viewers and agents. One of whom nobody said which user of the
     platform they are (`platform_user_id`) sees none then, rather than all.
     """
-    if agents_see == "all" or person.may("supervisor"):
+    if agents_see == "all" or person.has_permission("supervisor"):
         return None
-    return NOBODYS if person.platform_user_id is None else person.platform_user_id
+    return NO_USER_ID if person.platform_user_id is None else person.platform_user_id
 
 
-def visibility(person: Person, agents_see: AgentsSee) -> Hashable:
+def visibility_key(person: Person, agents_see: AgentsSee) -> Hashable:
     """Two people with an equal value are shown the same, down to the buttons."""
-    return (person.role, person.rights, only_calls_of(person, agents_see))
+    return (person.role, person.rights, user_scope_of(person, agents_see))
+
+
+FULL_ACCESS_ROLE: Role = "supervisor"
+"""From this role on records are shown whole, raw text included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One collection on the Account pages: its group, its plural title, and the lowest role that sees it.
+
+    `is_personal`: each record belongs to a user, so `agents_see: own` limits the list. `has_private_items`:
+    the fields that only a record's own path returns are for FULL_ACCESS_ROLE.
+    """
+
+    collection: str
+    group: str
+    title: str
+    min_role: Role = FULL_ACCESS_ROLE
+    is_personal: bool = False
+    has_private_items: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"/account/{self.collection}"
+
+
+_SECTIONS = (
+    Section("users", "People", "Users", "viewer", has_private_items=True),
+    Section("contacts", "People", "Contacts", "viewer", is_personal=True),
+    Section("usergroups", "People", "User groups", "viewer"),
+    Section("pickupgroups", "People", "Pickup groups", "viewer"),
+    Section("aclroles", "People", "ACL roles"),
+    Section("usergrouppolicies", "People", "User group policies"),
+    Section("ddis", "Numbers", "Telephone numbers", "viewer"),
+    Section("ddis/calltracking", "Numbers", "Numbers under call tracking"),
+    Section("conferences", "Numbers", "Conferences"),
+    Section("queues", "Queues and groups", "Queues", "viewer"),
+    Section("ringgroups", "Queues and groups", "Ring groups", "viewer"),
+    Section("queuegroups", "Queues and groups", "Queue groups", "viewer"),
+    Section("routingrules", "Routing", "Routing rules"),
+    Section("ivrs", "Routing", "IVRs"),
+    Section("vmannouncements", "Routing", "Voicemail announcements"),
+    Section("cdrs", "History", "Call detail records", "viewer", is_personal=True),
+    Section("calls", "History", "Live calls", "viewer", is_personal=True),
+    Section("monitors", "History", "Recordings", "viewer", is_personal=True),
+    Section("voicemessages", "History", "Voice messages", "viewer", is_personal=True),
+    Section("sms", "History", "SMS", "viewer", is_personal=True),
+    Section("faxes", "History", "Faxes", "viewer", is_personal=True),
+    Section("chats", "History", "Chats", is_personal=True),
+    Section("webcalls", "History", "Webcalls", is_personal=True),
+    Section("mediasessions", "History", "Media sessions", is_personal=True),
+    Section("msdrs", "History", "Media session detail records", is_personal=True),
+    Section("calltracking/campaigns", "Call tracking and widgets", "Campaigns"),
+    Section("calltracking/ddis", "Call tracking and widgets", "Campaigns' numbers"),
+    Section("calltracking/cdrs", "Call tracking and widgets", "Campaigns' call records", is_personal=True),
+    Section(
+        "cdrs/calltracking", "Call tracking and widgets", "Call records under tracking", is_personal=True
+    ),
+    Section("callmeback/settings", "Call tracking and widgets", "Call-me-back widgets"),
+    Section("callmeback/websites", "Call tracking and widgets", "Call-me-back websites"),
+    Section("callmeback/visitors", "Call tracking and widgets", "Call-me-back visitors"),
+    Section("callmeback/cdrs", "Call tracking and widgets", "Call-me-back call records", is_personal=True),
+    Section("me", "Settings", "The account's own user"),
+    Section("calllabels", "Settings", "Call labels", "viewer"),
+    Section("sms/cannedresponses", "Settings", "SMS canned responses", "viewer"),
+    Section("reportschedules", "Settings", "Report schedules"),
+)
+
+
+def _build_sections() -> dict[str, Section]:
+    """Every collection that has a table; one that nobody placed yet stands under Settings, for FULL."""
+    sections = {section.collection: section for section in _SECTIONS}
+    listed_resources = [resource for resource in RESOURCES if resource.is_listed]
+    for resource in listed_resources:
+        is_dictionary = resource.collection.endswith("/dictionaries")
+        group = "Dictionaries" if is_dictionary else "Settings"
+        sections.setdefault(
+            resource.collection,
+            Section(resource.collection, group, resource.title, is_personal=not is_dictionary),
+        )
+    collections = {resource.collection for resource in listed_resources}
+    return {name: section for name, section in sections.items() if name in collections}
+
+
+SECTIONS: Mapping[str, Section] = _build_sections()
+"""By collection, in the order of the overview."""
+RESOURCES_BY_COLLECTION: Mapping[str, Resource] = {row.collection: row for row in RESOURCES if row.is_listed}
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """What one person sees. `user_scope`: the platform user whose records alone they see; None for all."""
+
+    person: Person
+    user_scope: int | None
+
+    def can_open(self, section: Section) -> bool:
+        if not self.person.has_permission(section.min_role):
+            return False
+        return (
+            self.user_scope is None or not section.is_personal or user_scope.is_reachable(section.collection)
+        )
+
+    def can_open_collection(self, collection: str) -> bool:
+        """Whether links to records of this collection lead anywhere for them."""
+        return self.can_open(SECTIONS[collection])
+
+    @property
+    def can_see_raw(self) -> bool:
+        """Whether raw records are shown."""
+        return self.person.has_permission(FULL_ACCESS_ROLE)
+
+    def can_see_item_fields(self, section: Section) -> bool:
+        """Whether they are shown what a record's own path tells beyond the list."""
+        return not section.has_private_items or self.can_see_raw
+
+    def hidden_fields(self, section: Section) -> frozenset[str]:
+        """Fields they may not learn, not even by searching, filtering or sorting."""
+        resource = RESOURCES_BY_COLLECTION[section.collection]
+        hidden_fields = list_hidden_fields(resource)
+        if not self.can_see_item_fields(section):
+            hidden_fields |= {field.name for field in resource.fields if field.item_only}
+        return hidden_fields
+
+    def restrict_query(self, connection: sqlite3.Connection, section: Section, record_query: Query) -> Query:
+        """To their own records, where `agents_see: own` asks for it."""
+        if self.user_scope is None or not section.is_personal:
+            return record_query
+        return record_query.with_conditions(
+            user_scope.filter_for(connection, record_query.resource, self.user_scope)
+        )
+
+    def collection_state(self, connection: sqlite3.Connection, section: Section) -> browse.CollectionState:
+        """How a collection stands, counting what they may see of it."""
+        resource = RESOURCES_BY_COLLECTION[section.collection]
+        return browse.get_collection_state(
+            connection, resource, self.restrict_query(connection, section, Query(resource))
+        )

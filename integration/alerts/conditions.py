@@ -10,95 +10,98 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 from integration.alerts.rules import Finding, Rule
-from integration.context import House
+from integration.context import AppContext
 from integration.core import clock
-from integration.core.phone_numbers import withheld
-from integration.mirror.page_queries import alert_queries as alarms
-from integration.mirror.page_queries import live
+from integration.core.phone_numbers import is_withheld
+from integration.mirror.page_queries import alert_queries, live
 from integration.workspace import callbacks
 
 RECENT_HOURS = 1
 """How old a call or a message may be that is told as new: what came while nothing ran, and no history."""
-MANY = 500
+MAX_MATCHES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a condition looks at: `now` in the display zone; `known`, what the rule found before; `failing`,
-    since when (Unix seconds) each part of the health report that is not well has been so."""
+class Evaluation:
+    """What a condition looks at: `now` in the display zone; `previous_findings`, what the rule found before;
+    `failing_since`, since when (Unix seconds) each part of the health report that is not well has been so."""
 
-    parts: House
+    context: AppContext
     rule: Rule
     now: datetime
-    known: list[Finding]
-    failing: Mapping[str, float]
+    previous_findings: list[Finding]
+    failing_since: Mapping[str, float]
 
-    def ago(self, **span: float) -> str:
+    def utc_text_before(self, **span: float) -> str:
         """UTC text of so long ago."""
         # Local times are subtracted as clocks show them: an hour too much or too little where clocks change.
-        return clock.stamp(self.now.timestamp() - timedelta(**span).total_seconds())
+        return clock.utc_text(self.now.timestamp() - timedelta(**span).total_seconds())
 
     @property
-    def since(self) -> str:
+    def new_since(self) -> str:
         """From when on calls and messages are new; also from before, what nobody was told of yet."""
-        new = max(self.ago(hours=RECENT_HOURS), self.rule.created_at)
-        return min([new, *(finding.began_at for finding in self.known if finding.told_at is None)])
+        recent = max(self.utc_text_before(hours=RECENT_HOURS), self.rule.created_at)
+        return min(
+            [recent, *(finding.began_at for finding in self.previous_findings if finding.notified_at is None)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """`at`: since when, UTC text; the rest as of `Finding`."""
+class Match:
+    """`since`: since when, UTC text; the rest as of `Finding`."""
 
     key: str
     text: str
     href: str
-    at: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`unit` of the threshold, '' where there is none; `recovers`: its end is worth telling."""
+    """`unit` of the threshold, '' where there is none; `reports_recovery`: its end is worth telling."""
 
-    word: str
+    label: str
     unit: str
     default: int
     least: int
     most: int
-    find: Callable[[Look], list[Found]]
-    recovers: bool = True
+    find: Callable[[Evaluation], list[Match]]
+    reports_recovery: bool = True
 
 
 # --- calls and messages ----------------------------------------------------------------------------------
 
 
-def _who(parts: House, call: sqlite3.Row) -> str:
-    number = parts.numbers.national(call["party_e164"] or call["party"])
-    if withheld(call["party"]):
+def _format_caller(context: AppContext, call: sqlite3.Row) -> str:
+    number = context.phone_numbers.format_national(call["party_e164"] or call["party"])
+    if is_withheld(call["party"]):
         number = "a withheld number"
     return f"{call['party_name']} ({number})" if call["party_name"] else number
 
 
-def _line(parts: House, call: sqlite3.Row) -> str:
-    ours = call["group_name"] or parts.numbers.national(call["our_e164"] or call["our_number"])
-    return f" on {ours}" if ours else ""
+def _format_line(context: AppContext, call: sqlite3.Row) -> str:
+    our_number = call["group_name"] or context.phone_numbers.format_national(
+        call["our_e164"] or call["our_number"]
+    )
+    return f" on {our_number}" if our_number else ""
 
 
-def _call(call: sqlite3.Row, text: str) -> Found:
-    return Found(str(call["id"]), text, f"/calls/{call['id']}", call["started_at"])
+def _make_call_match(call: sqlite3.Row, text: str) -> Match:
+    return Match(str(call["id"]), text, f"/calls/{call['id']}", call["started_at"])
 
 
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _not_called_back(look: Look) -> list[Found]:
-    before = look.ago(minutes=look.rule.threshold)
-    with look.parts.house.read() as connection:
-        items = [item for item in callbacks.items(connection) if item.opened_at <= before]
+def _not_called_back(evaluation: Evaluation) -> list[Match]:
+    cutoff = evaluation.utc_text_before(minutes=evaluation.rule.threshold)
+    with evaluation.context.app_db.read() as connection:
+        items = [item for item in callbacks.list_items(connection) if item.opened_at <= cutoff]
     return [
-        Found(
+        Match(
             str(item.id),
-            f"{_party(look.parts, item)} waits for a call back",
+            f"{_format_party(evaluation.context, item)} waits for a call back",
             f"/missed#item-{item.id}",
             item.opened_at,
         )
@@ -106,139 +109,163 @@ def _not_called_back(look: Look) -> list[Found]:
     ]
 
 
-def _party(parts: House, item: callbacks.Item) -> str:
-    number = "A withheld number" if item.party.startswith("withheld:") else parts.numbers.national(item.party)
+def _format_party(context: AppContext, item: callbacks.CallbackItem) -> str:
+    number = (
+        "A withheld number"
+        if item.party.startswith("withheld:")
+        else context.phone_numbers.format_national(item.party)
+    )
     return f"{item.party_name} ({number})" if item.party_name else number
 
 
-def _waiting(look: Look) -> list[Found]:
-    with look.parts.mirror.read() as connection:
-        calls = alarms.waiting(connection, look.ago(seconds=look.rule.threshold))
+def _waiting(evaluation: Evaluation) -> list[Match]:
+    with evaluation.context.mirror_db.read() as connection:
+        calls = alert_queries.list_waiting_calls(
+            connection, evaluation.utc_text_before(seconds=evaluation.rule.threshold)
+        )
     return [
-        _call(call, f"{_who(look.parts, call)} has been waiting{_line(look.parts, call)}") for call in calls
+        _make_call_match(
+            call,
+            f"{_format_caller(evaluation.context, call)} has been waiting"
+            f"{_format_line(evaluation.context, call)}",
+        )
+        for call in calls
     ]
 
 
-def _queue_length(look: Look) -> list[Found]:
-    with look.parts.mirror.read() as connection:
-        queues = live.queues_now(connection)
+def _queue_length(evaluation: Evaluation) -> list[Match]:
+    with evaluation.context.mirror_db.read() as connection:
+        queues = live.list_queue_status(connection)
     return [
-        Found(
+        Match(
             str(queue["id"]),
-            f"{_many(queue['waiting'], 'caller')} waiting in {queue['name']}",
+            f"{_format_count(queue['waiting'], 'caller')} waiting in {queue['name']}",
             "/",
             queue["longest"],
         )
         for queue in queues
-        if queue["waiting"] >= look.rule.threshold
+        if queue["waiting"] >= evaluation.rule.threshold
     ]
 
 
-def _missed_call(look: Look) -> list[Found]:
-    return _not_answered(look, "Missed call from")
+def _missed_call(evaluation: Evaluation) -> list[Match]:
+    return _not_answered(evaluation, "Missed call from")
 
 
-def _voicemail(look: Look) -> list[Found]:
-    return _not_answered(look, "Voicemail from")
+def _voicemail(evaluation: Evaluation) -> list[Match]:
+    return _not_answered(evaluation, "Voicemail from")
 
 
-def _not_answered(look: Look, said: str) -> list[Found]:
-    with look.parts.mirror.read() as connection:
-        outcome = "missed" if look.rule.condition == "missed_call" else "voicemail"
-        calls = alarms.not_answered(connection, outcome, look.since, MANY)  # type: ignore[arg-type]
-    return [_call(call, f"{said} {_who(look.parts, call)}{_line(look.parts, call)}") for call in calls]
+def _not_answered(evaluation: Evaluation, prefix: str) -> list[Match]:
+    with evaluation.context.mirror_db.read() as connection:
+        outcome = "missed" if evaluation.rule.condition == "missed_call" else "voicemail"
+        calls = alert_queries.list_unanswered_calls(connection, outcome, evaluation.new_since, MAX_MATCHES)  # type: ignore[arg-type]
+    return [
+        _make_call_match(
+            call,
+            f"{prefix} {_format_caller(evaluation.context, call)}{_format_line(evaluation.context, call)}",
+        )
+        for call in calls
+    ]
 
 
-def _sms(look: Look) -> list[Found]:
-    with look.parts.mirror.read() as connection:
-        rows = alarms.received_messages(connection, look.since, MANY)
-    found = []
+def _sms(evaluation: Evaluation) -> list[Match]:
+    with evaluation.context.mirror_db.read() as connection:
+        rows = alert_queries.list_received_messages(connection, evaluation.new_since, MAX_MATCHES)
+    matches = []
     for row in rows:
-        sender = look.parts.numbers.national(f"+{row['sender']}")
+        sender = evaluation.context.phone_numbers.format_national(f"+{row['sender']}")
         # An event gets another key when its record comes.
         key = f"{row['sender']} {row['text']}"[:200]
         text = " ".join(str(row["text"] or "").split())
-        short = text if len(text) <= 100 else f"{text[:100]}…"
-        found.append(
-            Found(
+        excerpt = text if len(text) <= 100 else f"{text[:100]}…"
+        matches.append(
+            Match(
                 key,
-                f"Message from {sender}: {short}",
+                f"Message from {sender}: {excerpt}",
                 f"/messages?{urlencode({'with': row['sender']})}",
                 row["at"],
             )
         )
-    return found
+    return matches
 
 
 # --- this house ------------------------------------------------------------------------------------------
 
 
-def _silent_webhooks(look: Look) -> list[Found]:
-    last = look.parts.inbox.overview().last_received_at
-    began = look.rule.began(look.now)
+def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
+    last_received_at = evaluation.context.inbox.load_overview().last_received_at
+    active_since = evaluation.rule.find_active_since(evaluation.now)
     # A night is no silence, nor is what was before the rule.
-    since = max(last or "", look.rule.created_at, clock.stamp(began) if began else "")
-    if since > look.ago(minutes=look.rule.threshold):
+    since = max(
+        last_received_at or "",
+        evaluation.rule.created_at,
+        clock.utc_text(active_since) if active_since else "",
+    )
+    if since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []
-    return [Found("webhooks", "No webhook has come from the platform", "/system", since)]
+    return [Match("webhooks", "No webhook has come from the platform", "/system", since)]
 
 
-def _files(look: Look) -> list[Found]:
-    with look.parts.mirror.read() as connection:
-        row = alarms.failed_files(connection)
-    if row["n"] < look.rule.threshold:
+def _failed_downloads(evaluation: Evaluation) -> list[Match]:
+    with evaluation.context.mirror_db.read() as connection:
+        row = alert_queries.summarize_failed_downloads(connection)
+    if row["n"] < evaluation.rule.threshold:
         return []
-    said = f"{_many(row['n'], 'download')} of recordings or voicemail failed ({row['why']})"
-    return [Found("files", said, "/recordings?state=failed", row["since"] or clock.stamp(look.now))]
+    text = f"{_format_count(row['n'], 'download')} of recordings or voicemail failed ({row['why']})"
+    return [Match("files", text, "/recordings?state=failed", row["since"] or clock.utc_text(evaluation.now))]
 
 
-def _behind(look: Look) -> list[Found]:
-    with look.parts.mirror.read() as connection:
-        fresh = live.freshness(connection)
-    since = fresh.last_success_at or (fresh.last_error and look.rule.created_at)
-    if not since or since > look.ago(minutes=look.rule.threshold):
+def _late_records(evaluation: Evaluation) -> list[Match]:
+    with evaluation.context.mirror_db.read() as connection:
+        freshness = live.get_freshness(connection)
+    since = freshness.last_success_at or (freshness.last_error and evaluation.rule.created_at)
+    if not since or since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []
-    why = f": {fresh.last_error}" if fresh.last_error else ""
-    return [Found("mirror", f"Call records are not read from the platform{why}", "/system", since)]
+    reason = f": {freshness.last_error}" if freshness.last_error else ""
+    return [Match("mirror", f"Call records are not read from the platform{reason}", "/system", since)]
 
 
-def _gap(look: Look) -> list[Found]:
+def _missing_records(evaluation: Evaluation) -> list[Match]:
     # Of today the platform's count and ours differ for as long as calls come.
-    today = look.ago(days=0)[:10]
-    with look.parts.mirror.read() as connection:
-        rows = alarms.lacking(connection, today)
+    today = evaluation.utc_text_before(days=0)[:10]
+    with evaluation.context.mirror_db.read() as connection:
+        rows = alert_queries.list_completeness_gaps(connection, today)
     return [
-        Found(
+        Match(
             row["collection"],
-            f"{_many(row['n'], 'record')} of /{row['collection']} missing here, the first of {row['day']}",
+            f"{_format_count(row['n'], 'record')} of /{row['collection']} missing here, "
+            f"the first of {row['day']}",
             "/system#coverage",
             row["since"],
         )
         for row in rows
-        if row["n"] >= look.rule.threshold
+        if row["n"] >= evaluation.rule.threshold
     ]
 
 
-def _disk(look: Look) -> list[Found]:
-    free = shutil.disk_usage(look.parts.settings.storage.data_dir).free / 1e9
-    if free >= look.rule.threshold:
+def _low_disk(evaluation: Evaluation) -> list[Match]:
+    free_gb = shutil.disk_usage(evaluation.context.settings.storage.data_dir).free / 1e9
+    if free_gb >= evaluation.rule.threshold:
         return []
-    since = next((finding.began_at for finding in look.known), clock.stamp(look.now))
-    return [Found("disk", f"{free:.1f} GB are free on the disk of the data", "/system", since)]
+    since = next(
+        (finding.began_at for finding in evaluation.previous_findings), clock.utc_text(evaluation.now)
+    )
+    return [Match("disk", f"{free_gb:.1f} GB are free on the disk of the data", "/system", since)]
 
 
-def _trouble(look: Look) -> list[Found]:
-    checks = look.parts.health.report()["checks"]
-    before = look.now.timestamp() - 60 * look.rule.threshold
+def _failing_components(evaluation: Evaluation) -> list[Match]:
+    checks = evaluation.context.health.report()["checks"]
+    cutoff = evaluation.now.timestamp() - 60 * evaluation.rule.threshold
     return [
-        Found(
-            part,
-            f"{part}: {checks[part]['error'] or checks[part]['state']}",
+        Match(
+            component,
+            f"{component}: {checks[component]['error'] or checks[component]['state']}",
             "/system#parts",
-            clock.stamp(at),
+            clock.utc_text(failing_at),
         )
-        for part, at in sorted(look.failing.items())
-        if at <= before and part in checks
+        for component, failing_at in sorted(evaluation.failing_since.items())
+        if failing_at <= cutoff and component in checks
     ]
 
 
@@ -248,13 +275,17 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "waiting": Condition("A caller has been waiting for", "seconds", 60, 5, 3600, _waiting),
     "queue_length": Condition("Callers waiting in one queue, at least", "callers", 5, 1, 1000, _queue_length),
-    "missed_call": Condition("A call was missed", "", 0, 0, 0, _missed_call, recovers=False),
-    "voicemail": Condition("A caller left a voice message", "", 0, 0, 0, _voicemail, recovers=False),
-    "sms": Condition("A message (SMS) came in", "", 0, 0, 0, _sms, recovers=False),
+    "missed_call": Condition("A call was missed", "", 0, 0, 0, _missed_call, reports_recovery=False),
+    "voicemail": Condition("A caller left a voice message", "", 0, 0, 0, _voicemail, reports_recovery=False),
+    "sms": Condition("A message (SMS) came in", "", 0, 0, 0, _sms, reports_recovery=False),
     "silent_webhooks": Condition("No webhook has come for", "minutes", 60, 1, 10_080, _silent_webhooks),
-    "behind": Condition("Call records were not read for", "minutes", 15, 1, 10_080, _behind),
-    "gap": Condition("Records missing here, at least", "records", 1, 1, 1_000_000, _gap),
-    "files": Condition("Recordings that could not be downloaded, at least", "files", 1, 1, 1_000_000, _files),
-    "disk": Condition("Free disk space is under", "GB", 5, 1, 100_000, _disk),
-    "trouble": Condition("A part of Switchroom has been failing for", "minutes", 10, 1, 10_080, _trouble),
+    "behind": Condition("Call records were not read for", "minutes", 15, 1, 10_080, _late_records),
+    "gap": Condition("Records missing here, at least", "records", 1, 1, 1_000_000, _missing_records),
+    "files": Condition(
+        "Recordings that could not be downloaded, at least", "files", 1, 1, 1_000_000, _failed_downloads
+    ),
+    "disk": Condition("Free disk space is under", "GB", 5, 1, 100_000, _low_disk),
+    "trouble": Condition(
+        "A part of Switchroom has been failing for", "minutes", 10, 1, 10_080, _failing_components
+    ),
 }

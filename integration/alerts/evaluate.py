@@ -6,121 +6,157 @@ import logging
 from collections.abc import Callable, Mapping
 from zoneinfo import ZoneInfo
 
-from integration.alerts import notification_log as alert_log
+from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
-from integration.alerts.conditions import CONDITIONS, Look
+from integration.alerts.conditions import CONDITIONS, Evaluation
 from integration.alerts.decide import Decision, decide
-from integration.alerts.messages import lines
-from integration.alerts.notification_log import Line
+from integration.alerts.messages import make_notifications
+from integration.alerts.notification_log import Channel, Notification
 from integration.alerts.rules import Finding, Rule
-from integration.context import House
+from integration.alerts.send import Sender
+from integration.context import AppContext
 from integration.core import clock
+from integration.core.consumer import Consumer
 from integration.core.errors import SwitchroomError
 from integration.settings.model import Settings
 from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-OWN = "alert"
+OWN_PREFIX = "alert"
 """How names of our own parts begin: they can't tell of themselves."""
 
 
-class RuleFailed(SwitchroomError):
+class RuleEvaluationFailed(SwitchroomError):
     """Rules could not be looked at; the others were."""
 
 
-def configured(settings: Settings) -> list[Rule]:
+def list_configured_rules(settings: Settings) -> list[Rule]:
     """The rules that `alerts.events` stands for, told to all of `alerts.urls`."""
     if not settings.alerts.urls:
         return []
-    behind = max(10, -(-2 * settings.sync.recent_interval // 60))
-    known = {
+    behind_minutes = max(10, -(-2 * settings.sync.recent_interval // 60))
+    rules_by_event = {
         "missed_call": Rule(-1, "Missed call", "missed_call", 0),
         "voicemail": Rule(-2, "Voicemail", "voicemail", 0),
         "sms": Rule(-3, "Message", "sms", 0),
-        "sync_failing": Rule(-4, "Sync failing", "behind", behind),
+        "sync_failing": Rule(-4, "Sync failing", "behind", behind_minutes),
     }
-    return [rule for event, rule in known.items() if event in settings.alerts.events]
+    return [rule for event, rule in rules_by_event.items() if event in settings.alerts.events]
 
 
-class Watch:
-    """`wake()` is called when there is something to send."""
+class RuleEvaluator:
+    """`wake_senders()` is called when there is something to send."""
 
-    def __init__(self, parts: House, wake: Callable[[], None]) -> None:
-        self._parts = parts
-        self._wake = wake
-        self._configured = configured(parts.settings)
-        self._zone = ZoneInfo(parts.settings.dashboard.timezone)
+    def __init__(self, context: AppContext, wake_senders: Callable[[], None]) -> None:
+        self._context = context
+        self._wake_senders = wake_senders
+        self._configured_rules = list_configured_rules(context.settings)
+        self._zone = ZoneInfo(context.settings.dashboard.timezone)
         self._failing: dict[str, float] = {}
 
-    def round(self) -> None:
-        """Look once by every rule. Raises RuleFailed after the round where some could not be looked at."""
-        house = self._parts.house
-        with house.read() as connection:
-            rules = [rule for rule in alert_rules.everything(connection) if rule.paused_at is None]
-            known = alert_rules.findings(connection)
-            told = alert_log.last_told(connection)
-        rules += self._configured
-        if not rules and not known:
+    def run(self) -> None:
+        """Look once by every rule. Raises RuleEvaluationFailed after the round where some could not be looked
+        at."""
+        app_db = self._context.app_db
+        with app_db.read() as connection:
+            rules = [rule for rule in alert_rules.list_all(connection) if rule.paused_at is None]
+            findings_by_rule = alert_rules.list_findings(connection)
+            last_alerts = notification_log.find_last_alert_times(connection)
+        rules += self._configured_rules
+        if not rules and not findings_by_rule:
             return
         failing = self._failing_since()
         decisions, failures = [], []
         for rule in rules:
-            before = known.pop(rule.id, [])
+            previous = findings_by_rule.pop(rule.id, [])
             try:
-                decided = self._look(rule, before, told.get(rule.id, ""), failing)
+                decision = self._evaluate(rule, previous, last_alerts.get(rule.id, ""), failing)
             except Exception as error:
                 # One condition that can't be looked at must not silence the others.
                 log.exception("the alert rule %r", rule.name)
                 failures.append(f"{rule.name}: {type(error).__name__}: {error}")
                 continue
-            if decided.here != before or decided.gone:
-                decisions.append((rule, decided))
-        orphans = [finding for findings in known.values() for finding in findings]
-        if decisions or orphans:
-            self._keep(decisions, orphans)
+            if decision.current != previous or decision.ended:
+                decisions.append((rule, decision))
+        orphaned_findings = [finding for findings in findings_by_rule.values() for finding in findings]
+        if decisions or orphaned_findings:
+            self._save_decisions(decisions, orphaned_findings)
         if failures:
-            raise RuleFailed("; ".join(failures))
+            raise RuleEvaluationFailed("; ".join(failures))
 
-    def _look(
-        self, rule: Rule, before: list[Finding], last_told: str, failing: Mapping[str, float]
+    def _evaluate(
+        self, rule: Rule, previous: list[Finding], last_alert_at: str, failing_since: Mapping[str, float]
     ) -> Decision:
         now = clock.now().astimezone(self._zone)
         condition = CONDITIONS[rule.condition]
-        look = Look(self._parts, rule, now, before, failing)
-        found = condition.find(look) if rule.watches(now) else []
-        return decide(rule, found, before, last_told, now, recovers=condition.recovers)
+        evaluation = Evaluation(self._context, rule, now, previous, failing_since)
+        matches = condition.find(evaluation) if rule.is_active(now) else []
+        return decide(
+            rule, matches, previous, last_alert_at, now, reports_recovery=condition.reports_recovery
+        )
 
-    def _keep(self, decisions: list[tuple[Rule, Decision]], orphans: list[Finding]) -> None:
-        made: list[Line] = []
-        settings = self._parts.settings
-        for rule, decided in decisions:
+    def _save_decisions(
+        self, decisions: list[tuple[Rule, Decision]], orphaned_findings: list[Finding]
+    ) -> None:
+        notifications: list[Notification] = []
+        settings = self._context.settings
+        for rule, decision in decisions:
             now = clock.now()
-            if decided.alert:
-                made += lines(settings, rule, "alert", decided.alert, now)
-            if decided.recovered:
-                made += lines(settings, rule, "recovered", decided.recovered, decided.recovered_at)
+            if decision.alerts:
+                notifications += make_notifications(settings, rule, "alert", decision.alerts, now)
+            if decision.recovered:
+                notifications += make_notifications(
+                    settings, rule, "recovered", decision.recovered, decision.recovery_due_at
+                )
 
         def work(tx: Transaction) -> None:
-            alert_rules.keep(tx, [], orphans)
-            for _, decided in decisions:
-                alert_rules.keep(tx, decided.here, decided.gone)
-            alert_log.add(tx, made)
+            alert_rules.save_findings(tx, [], orphaned_findings)
+            for _, decision in decisions:
+                alert_rules.save_findings(tx, decision.current, decision.ended)
+            notification_log.add(tx, notifications)
 
-        self._parts.house.write(work)
-        if made:
-            self._wake()
+        self._context.app_db.write(work)
+        if notifications:
+            self._wake_senders()
         # Open pages take it from the stream of changes, which is the mirror's.
-        if any(rule.notice for rule, _ in decisions) or orphans:
-            self._parts.mirror.write(lambda tx: tx.announce("alert", 0))
+        if any(rule.notice for rule, _ in decisions) or orphaned_findings:
+            self._context.mirror_db.write(lambda tx: tx.announce("alert", 0))
 
     def _failing_since(self) -> dict[str, float]:
         """Since when each part that is not well has been so, as far as these rounds saw."""
         now = clock.unix()
-        bad = {
+        failing = {
             name
-            for name, check in self._parts.health.report()["checks"].items()
-            if check["state"] in ("failing", "stalled") and not name.startswith(OWN)
+            for name, check in self._context.health.report()["checks"].items()
+            if check["state"] in ("failing", "stalled") and not name.startswith(OWN_PREFIX)
         }
-        self._failing = {name: self._failing.get(name, now) for name in bad}
+        self._failing = {name: self._failing.get(name, now) for name in failing}
         return self._failing
+
+
+EVALUATION_SECONDS = 5.0
+SEND_SECONDS = 30.0
+CHANNEL_NAMES: dict[Channel, str] = {
+    "email": "alerts by e-mail",
+    "post": "alerts by HTTP",
+    "apprise": "alerts by Apprise",
+}
+
+
+def make_alert_consumers(context: AppContext) -> tuple[Consumer, ...]:
+    """Not started yet."""
+    senders = [
+        Consumer(name, Sender(context, channel).run, SEND_SECONDS, context.health)
+        for channel, name in CHANNEL_NAMES.items()
+        if channel != "apprise" or context.settings.alerts.urls
+    ]
+
+    def wake_senders() -> None:
+        for sender in senders:
+            sender.wake()
+
+    return (
+        Consumer("alert rules", RuleEvaluator(context, wake_senders).run, EVALUATION_SECONDS, context.health),
+        *senders,
+    )

@@ -8,35 +8,39 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from integration.alerts.conditions import CONDITIONS
-from integration.alerts.notification_log import Channel, Kind, Line
+from integration.alerts.notification_log import Channel, Notification, NotificationKind
 from integration.alerts.rules import Finding, Rule
 from integration.core import clock
 from integration.settings.model import Settings
 
-SHOWN = 20
+MAX_LISTED = 20
 """Findings listed by one message; the others are counted."""
 
 
-def test_finding(rule: Rule) -> Finding:
+def make_test_finding(rule: Rule) -> Finding:
     """What the test button tells of."""
-    word = CONDITIONS[rule.condition].word
+    label = CONDITIONS[rule.condition].label
     return Finding(
-        rule.id, "test", f"This is a test. The rule watches: {word.lower()}…", "/system/alerts", clock.stamp()
+        rule.id,
+        "test",
+        f"This is a test. The rule watches: {label.lower()}…",
+        "/system/alerts",
+        clock.utc_text(),
     )
 
 
-def lines(
-    settings: Settings, rule: Rule, kind: Kind, findings: Sequence[Finding], at: datetime
-) -> Iterator[Line]:
-    """A line for each target, to be sent at `at`."""
-    zone, base = ZoneInfo(settings.dashboard.timezone), (settings.server.public_url or "").rstrip("/")
-    subject, text = _subject(rule, kind, findings), _text(kind, findings, zone, base)
-    data = _json(rule, kind, findings, subject, text, base)
-    made = clock.stamp()
-    for channel, target, place in targets(settings, rule):
-        yield Line(
+def make_notifications(
+    settings: Settings, rule: Rule, kind: NotificationKind, findings: Sequence[Finding], send_at: datetime
+) -> Iterator[Notification]:
+    """A line for each target, to be sent at `send_at`."""
+    zone, base_url = ZoneInfo(settings.dashboard.timezone), (settings.server.public_url or "").rstrip("/")
+    subject, text = _format_subject(rule, kind, findings), _format_text(kind, findings, zone, base_url)
+    data = _format_json(rule, kind, findings, subject, text, base_url)
+    created_at = clock.utc_text()
+    for channel, target, place in list_targets(settings, rule):
+        yield Notification(
             id=0,
-            at=made,
+            at=created_at,
             rule_id=rule.id,
             rule=rule.name,
             kind=kind,
@@ -48,13 +52,13 @@ def lines(
             # A notice on the dashboard is there already: it is what the rule finds.
             state="sent" if channel == "notice" else "waiting",
             tries=0,
-            next_at=None if channel == "notice" else clock.stamp(at),
+            next_at=None if channel == "notice" else clock.utc_text(send_at),
             tried_at=None,
             error=None,
         )
 
 
-def targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str, int]]:
+def list_targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str, int]]:
     """Channel, target for people, number in `alerts.urls`."""
     if rule.id < 0:
         for place, url in enumerate(settings.alerts.urls):
@@ -65,43 +69,50 @@ def targets(settings: Settings, rule: Rule) -> Iterator[tuple[Channel, str, int]
     if rule.emails:
         yield "email", rule.emails.replace(" ", ", "), 0
     if rule.url:
-        yield "post", rule.shown_url, 0
+        yield "post", rule.display_url, 0
 
 
-def _subject(rule: Rule, kind: Kind, findings: Sequence[Finding]) -> str:
-    first = findings[0].text if len(findings) == 1 else f"{len(findings)} at once"
-    over = {"alert": "", "recovered": "over: ", "test": "test: "}[kind]
-    said = first if first.startswith(rule.name) else f"{rule.name}: {first}"
-    return "".join(sign if sign.isprintable() else " " for sign in over + said)[:200]
+def _format_subject(rule: Rule, kind: NotificationKind, findings: Sequence[Finding]) -> str:
+    summary = findings[0].text if len(findings) == 1 else f"{len(findings)} at once"
+    prefix = {"alert": "", "recovered": "over: ", "test": "test: "}[kind]
+    text = summary if summary.startswith(rule.name) else f"{rule.name}: {summary}"
+    return "".join(character if character.isprintable() else " " for character in prefix + text)[:200]
 
 
-def _text(kind: Kind, findings: Sequence[Finding], zone: ZoneInfo, base: str) -> str:
-    said = ["No longer so:", ""] if kind == "recovered" else []
-    for finding in findings[:SHOWN]:
-        moment = clock.parse_stamp(finding.began_at)
+def _format_text(kind: NotificationKind, findings: Sequence[Finding], zone: ZoneInfo, base_url: str) -> str:
+    lines = ["No longer so:", ""] if kind == "recovered" else []
+    for finding in findings[:MAX_LISTED]:
+        moment = clock.parse_utc(finding.began_at)
         since = f", since {moment.astimezone(zone):%d %b %H:%M}" if moment and kind != "test" else ""
-        said.append(f"- {finding.text}{since}")
-        if base:
-            said.append(f"  {base}{finding.href}")
-    if len(findings) > SHOWN:
-        said.append(f"- and {len(findings) - SHOWN} more")
-    said += ["", f"Times are of {zone.key.replace('_', ' ')}."]
-    return "\n".join(said)
+        lines.append(f"- {finding.text}{since}")
+        if base_url:
+            lines.append(f"  {base_url}{finding.href}")
+    if len(findings) > MAX_LISTED:
+        lines.append(f"- and {len(findings) - MAX_LISTED} more")
+    lines += ["", f"Times are of {zone.key.replace('_', ' ')}."]
+    return "\n".join(lines)
 
 
-def _json(rule: Rule, kind: Kind, findings: Sequence[Finding], subject: str, text: str, base: str) -> str:
+def _format_json(
+    rule: Rule, kind: NotificationKind, findings: Sequence[Finding], subject: str, text: str, base_url: str
+) -> str:
     body = {
         "event": kind,
         "rule": rule.name,
         "condition": rule.condition,
-        "at": clock.stamp(),
+        "at": clock.utc_text(),
         "subject": subject,
         # What receivers for chats show.
         "text": f"{subject}\n{text}",
         "count": len(findings),
         "findings": [
-            {"key": one.key, "text": one.text, "since": one.began_at, "url": f"{base}{one.href}"}
-            for one in findings[:SHOWN]
+            {
+                "key": finding.key,
+                "text": finding.text,
+                "since": finding.began_at,
+                "url": f"{base_url}{finding.href}",
+            }
+            for finding in findings[:MAX_LISTED]
         ],
     }
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))

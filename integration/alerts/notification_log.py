@@ -41,15 +41,15 @@ CREATE INDEX IF NOT EXISTS alert_log_rule ON alert_log (rule_id, at);
 CREATE INDEX IF NOT EXISTS alert_log_tried ON alert_log (channel, tried_at);
 """
 
-Kind = Literal["alert", "recovered", "test"]
+NotificationKind = Literal["alert", "recovered", "test"]
 Channel = Literal["notice", "email", "post", "apprise"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
-GAPS = (60, 300, 1800, 7200, 21600)
+RETRY_GAPS_SECONDS = (60, 300, 1800, 7200, 21600)
 """Seconds between tries; after the last one nobody tries any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Notification:
     """`target` is for people and holds no credential; `place` is the number of the address in `alerts.urls`.
     `error` is why the last try failed. Times are UTC text; `next_at` None: not to be tried."""
 
@@ -57,7 +57,7 @@ class Line:
     at: str
     rule_id: int
     rule: str
-    kind: Kind
+    kind: NotificationKind
     subject: str
     body: str
     channel: Channel
@@ -70,61 +70,67 @@ class Line:
     error: str | None
 
 
-def add(tx: Transaction, lines: Iterable[Line]) -> None:
+def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
     """Lines to be sent; their ids are made here."""
     tx.executemany(
         "INSERT INTO alert_log (at, rule_id, rule, kind, subject, body, channel, target, place, state, tries,"
         " next_at, tried_at, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (line.at, line.rule_id, line.rule, line.kind, line.subject, line.body, line.channel, line.target,
-             line.place, line.state, line.tries, line.next_at, line.tried_at, line.error)
-            for line in lines
+            (
+                notification.at, notification.rule_id, notification.rule, notification.kind,
+                notification.subject, notification.body, notification.channel, notification.target,
+                notification.place, notification.state, notification.tries,
+                notification.next_at, notification.tried_at, notification.error,
+            )
+            for notification in notifications
         ],
     )  # fmt: skip
 
 
-def due(connection: sqlite3.Connection, channel: Channel, limit: int) -> list[Line]:
+def due(connection: sqlite3.Connection, channel: Channel, limit: int) -> list[Notification]:
     """What is to be sent now, oldest first."""
     rows = connection.execute(
         "SELECT * FROM alert_log WHERE channel = ? AND state = 'waiting' AND next_at <= ?"
         " ORDER BY id LIMIT ?",
-        (channel, clock.stamp(), limit),
+        (channel, clock.utc_text(), limit),
     )
-    return [Line(*row) for row in rows]
+    return [Notification(*row) for row in rows]
 
 
-def sent(house: Database, line: Line) -> None:
-    _tried(house, line, "sent", None, None)
+def mark_sent(app_db: Database, notification: Notification) -> None:
+    _record_attempt(app_db, notification, "sent", None, None)
 
 
-def failed(house: Database, line: Line, error: str) -> None:
+def mark_failed(app_db: Database, notification: Notification, error: str) -> None:
     """It could not be sent; it is tried later unless that was the last time."""
-    later = line.tries < len(GAPS)
-    next_at = clock.stamp(clock.unix() + GAPS[line.tries]) if later else None
-    _tried(house, line, "waiting" if later else "failed", next_at, error[:500])
+    is_retryable = notification.tries < len(RETRY_GAPS_SECONDS)
+    next_at = clock.utc_text(clock.unix() + RETRY_GAPS_SECONDS[notification.tries]) if is_retryable else None
+    _record_attempt(app_db, notification, "waiting" if is_retryable else "failed", next_at, error[:500])
 
 
-def give_up(house: Database, line: Line, error: str) -> None:
+def mark_undeliverable(app_db: Database, notification: Notification, error: str) -> None:
     """There is no sense in trying: no fault of the channel."""
-    house.write(
+    app_db.write(
         lambda tx: tx.execute(
             "UPDATE alert_log SET state = 'failed', next_at = NULL, tried_at = NULL, error = ? WHERE id = ?",
-            (error, line.id),
+            (error, notification.id),
         )
     )
 
 
-def _tried(house: Database, line: Line, state: str, next_at: str | None, error: str | None) -> None:
-    house.write(
+def _record_attempt(
+    app_db: Database, notification: Notification, state: str, next_at: str | None, error: str | None
+) -> None:
+    app_db.write(
         lambda tx: tx.execute(
             "UPDATE alert_log SET state = ?, tries = tries + 1, tried_at = ?, next_at = ?, error = ?"
             " WHERE id = ?",
-            (state, clock.stamp(), next_at, error, line.id),
+            (state, clock.utc_text(), next_at, error, notification.id),
         )
     )
 
 
-def trouble(connection: sqlite3.Connection, channel: Channel, since: str) -> str | None:
+def describe_failures(connection: sqlite3.Connection, channel: Channel, since: str) -> str | None:
     """Why a channel does not work: the targets whose last try, if it was after `since` (UTC text), failed."""
     rows = connection.execute(
         # With max() the other columns are those of its row.
@@ -135,21 +141,21 @@ def trouble(connection: sqlite3.Connection, channel: Channel, since: str) -> str
     return "; ".join(f"{row['target']}: {row['error']}" for row in rows if row["error"]) or None
 
 
-def last_told(connection: sqlite3.Connection) -> dict[int, str]:
+def find_last_alert_times(connection: sqlite3.Connection) -> dict[int, str]:
     """Rule id → when it last told of something (UTC text)."""
     rows = connection.execute("SELECT rule_id, max(at) FROM alert_log WHERE kind = 'alert' GROUP BY rule_id")
     return dict(tuple(row) for row in rows)
 
 
-def newest(connection: sqlite3.Connection, limit: int, before: int | None = None) -> list[Line]:
+def list_newest(connection: sqlite3.Connection, limit: int, before: int | None = None) -> list[Notification]:
     """The newest lines first; `before` is the id of the last one of the page before."""
     rows = connection.execute(
         "SELECT * FROM alert_log WHERE id < ? ORDER BY id DESC LIMIT ?",
         (2**62 if before is None else before, limit),
     )
-    return [Line(*row) for row in rows]
+    return [Notification(*row) for row in rows]
 
 
-def forget(tx: Transaction, before: str) -> int:
+def delete_before(tx: Transaction, before: str) -> int:
     """Remove what is older than `before` (UTC text) and waits no more; returns how many lines."""
     return tx.execute("DELETE FROM alert_log WHERE at < ? AND state <> 'waiting'", (before,)).rowcount

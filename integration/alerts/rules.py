@@ -1,6 +1,7 @@
 """Alert rules: what is watched, whom it is told, when not; and what each of them finds at present.
 
-What a condition means and how it is looked for is in `alerts/conditions.py`; what was told in `alert_log.py`.
+What a condition means and how it is looked for is in `alerts/conditions.py`; what was told in
+`notification_log.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -49,11 +50,11 @@ CREATE TABLE IF NOT EXISTS alert_findings (
 ) STRICT, WITHOUT ROWID;
 """
 
-MOST = 100
+MAX_RULES = 100
 """Rules of an installation."""
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 EVERY_DAY = "0123456"
-_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_TIME_PATTERN = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +84,31 @@ class Rule:
     paused_at: str | None = None
     created_at: str = ""
 
-    def watches(self, now: datetime) -> bool:
+    def is_active(self, now: datetime) -> bool:
         """Whether `now`, a time of the display zone, is among its days and hours."""
-        return str(now.weekday()) in self.days and (not self.begins or within(now, self.begins, self.ends))
+        return str(now.weekday()) in self.days and (
+            not self.begins or is_within_hours(now, self.begins, self.ends)
+        )
 
-    def quiet_until(self, now: datetime) -> datetime | None:
+    def find_quiet_end(self, now: datetime) -> datetime | None:
         """When the quiet hours end that `now` is in; None in no such hours."""
-        if not self.quiet_from or not within(now, self.quiet_from, self.quiet_to):
+        if not self.quiet_from or not is_within_hours(now, self.quiet_from, self.quiet_to):
             return None
-        end = _at(now, self.quiet_to)
+        end = _set_time(now, self.quiet_to)
         return end if end > now else end + timedelta(days=1)
 
-    def began(self, now: datetime) -> datetime | None:
+    def find_active_since(self, now: datetime) -> datetime | None:
         """When the hours began that `now` is in; None where it watches all day."""
         if not self.begins:
             return None
-        begin = _at(now, self.begins)
+        begin = _set_time(now, self.begins)
         return begin if begin <= now else begin - timedelta(days=1)
 
     @property
-    def shown_url(self) -> str:
+    def display_url(self) -> str:
         """For pages and logs: the host alone. Many services have their credential in the path."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}/" + ("…" if parts.path.strip("/") or parts.query else "")
+        parsed = urlsplit(self.url)
+        return f"{parsed.scheme}://{parsed.netloc}/" + ("…" if parsed.path.strip("/") or parsed.query else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,116 +121,122 @@ class Finding:
     text: str
     href: str
     began_at: str
-    told_at: str | None = None
+    notified_at: str | None = None
 
 
-def _at(now: datetime, time: str) -> datetime:
+def _set_time(now: datetime, time: str) -> datetime:
     return now.replace(hour=int(time[:2]), minute=int(time[3:]), second=0, microsecond=0)
 
 
-def within(now: datetime, begins: str, ends: str) -> bool:
-    at = f"{now:%H:%M}"
-    return begins <= at < ends if begins < ends else at >= begins or at < ends
+def is_within_hours(now: datetime, begins: str, ends: str) -> bool:
+    time_text = f"{now:%H:%M}"
+    return begins <= time_text < ends if begins < ends else time_text >= begins or time_text < ends
 
 
 # --- rules -----------------------------------------------------------------------------------------------
 
-_WRITTEN = tuple(name for name in Rule.__dataclass_fields__ if name != "id")
+_COLUMNS = tuple(name for name in Rule.__dataclass_fields__ if name != "id")
 
 
-def everything(connection: sqlite3.Connection) -> list[Rule]:
+def list_all(connection: sqlite3.Connection) -> list[Rule]:
     """All rules, by name."""
     return [
-        _of(row) for row in connection.execute("SELECT * FROM alert_rules ORDER BY name COLLATE NOCASE, id")
+        _from_row(row)
+        for row in connection.execute("SELECT * FROM alert_rules ORDER BY name COLLATE NOCASE, id")
     ]
 
 
-def find(connection: sqlite3.Connection, number: int) -> Rule | None:
-    row = connection.execute("SELECT * FROM alert_rules WHERE id = ?", (number,)).fetchone()
-    return None if row is None else _of(row)
+def find(connection: sqlite3.Connection, rule_id: int) -> Rule | None:
+    row = connection.execute("SELECT * FROM alert_rules WHERE id = ?", (rule_id,)).fetchone()
+    return None if row is None else _from_row(row)
 
 
-def save(house: Database, wanted: Rule) -> int:
+def save(app_db: Database, rule: Rule) -> int:
     """Add a rule (id 0) or replace the one of this id; returns its id. A rule whose condition is another one
-    begins anew. Raises Refused."""
-    kept = replace(wanted, name=" ".join(wanted.name.split()))
-    if not 1 <= len(kept.name) <= LONGEST_NAME or not kept.name.isprintable():
-        raise Refused(f"a rule needs a name of 1 to {LONGEST_NAME} printable characters")
-    if not kept.days or set(kept.days) - set(EVERY_DAY):
-        raise Refused("a rule needs at least one day on which it watches")
-    for begin, end in ((kept.begins, kept.ends), (kept.quiet_from, kept.quiet_to)):
-        if bool(begin) != bool(end) or (begin and not (_CLOCK.fullmatch(begin) and _CLOCK.fullmatch(end))):
-            raise Refused("hours need a beginning and an end, such as 09:00 and 17:30")
+    begins anew. Raises DomainError."""
+    cleaned = replace(rule, name=" ".join(rule.name.split()))
+    if not 1 <= len(cleaned.name) <= MAX_NAME_LENGTH or not cleaned.name.isprintable():
+        raise DomainError(f"a rule needs a name of 1 to {MAX_NAME_LENGTH} printable characters")
+    if not cleaned.days or set(cleaned.days) - set(EVERY_DAY):
+        raise DomainError("a rule needs at least one day on which it watches")
+    for begin, end in ((cleaned.begins, cleaned.ends), (cleaned.quiet_from, cleaned.quiet_to)):
+        if bool(begin) != bool(end) or (
+            begin and not (_TIME_PATTERN.fullmatch(begin) and _TIME_PATTERN.fullmatch(end))
+        ):
+            raise DomainError("hours need a beginning and an end, such as 09:00 and 17:30")
         if begin and begin == end:
-            raise Refused("hours that end when they begin are none")
-    if not (kept.notice or kept.emails or kept.url):
-        raise Refused("a rule has to tell somebody: on the dashboard, by e-mail or at an address")
-    return house.write(lambda tx: _put(tx, kept))
+            raise DomainError("hours that end when they begin are none")
+    if not (cleaned.notice or cleaned.emails or cleaned.url):
+        raise DomainError("a rule has to tell somebody: on the dashboard, by e-mail or at an address")
+    return app_db.write(lambda tx: _upsert(tx, cleaned))
 
 
-def _put(tx: Transaction, wanted: Rule) -> int:
-    if not wanted.id:
-        if tx.execute("SELECT count(*) FROM alert_rules").fetchone()[0] >= MOST:
-            raise Refused(f"there are {MOST} rules already; remove one first")
-        values = _values(replace(wanted, created_at=clock.stamp()))
-        names, marks = ", ".join(_WRITTEN), ", ".join("?" * len(_WRITTEN))
-        return int(tx.execute(f"INSERT INTO alert_rules ({names}) VALUES ({marks})", values).lastrowid or 0)
-    before = find(tx.connection, wanted.id)
-    if before is None:
-        raise Refused("this rule was removed")
-    kept = replace(wanted, created_at=before.created_at, paused_at=before.paused_at)
-    changes = ", ".join(f"{name} = ?" for name in _WRITTEN)
-    tx.execute(f"UPDATE alert_rules SET {changes} WHERE id = ?", (*_values(kept), wanted.id))
-    if (before.condition, before.threshold) != (kept.condition, kept.threshold):
-        tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (wanted.id,))
-    return wanted.id
+def _upsert(tx: Transaction, rule: Rule) -> int:
+    if not rule.id:
+        if tx.execute("SELECT count(*) FROM alert_rules").fetchone()[0] >= MAX_RULES:
+            raise DomainError(f"there are {MAX_RULES} rules already; remove one first")
+        values = _column_values(replace(rule, created_at=clock.utc_text()))
+        names, placeholders = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
+        return int(
+            tx.execute(f"INSERT INTO alert_rules ({names}) VALUES ({placeholders})", values).lastrowid or 0
+        )
+    stored = find(tx.connection, rule.id)
+    if stored is None:
+        raise DomainError("this rule was removed")
+    updated = replace(rule, created_at=stored.created_at, paused_at=stored.paused_at)
+    changes = ", ".join(f"{name} = ?" for name in _COLUMNS)
+    tx.execute(f"UPDATE alert_rules SET {changes} WHERE id = ?", (*_column_values(updated), rule.id))
+    if (stored.condition, stored.threshold) != (updated.condition, updated.threshold):
+        tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (rule.id,))
+    return rule.id
 
 
-def remove(house: Database, number: int) -> str:
-    """Its log stays. Returns its name; raises Refused for an unknown one."""
+def remove(app_db: Database, rule_id: int) -> str:
+    """Its log stays. Returns its name; raises DomainError for an unknown one."""
 
     def work(tx: Transaction) -> str:
-        rule = find(tx.connection, number)
+        rule = find(tx.connection, rule_id)
         if rule is None:
-            raise Refused("this rule was removed already")
-        tx.execute("DELETE FROM alert_rules WHERE id = ?", (number,))
-        tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (number,))
+            raise DomainError("this rule was removed already")
+        tx.execute("DELETE FROM alert_rules WHERE id = ?", (rule_id,))
+        tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (rule_id,))
         return rule.name
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def pause(house: Database, number: int, *, paused: bool) -> str:
+def pause(app_db: Database, rule_id: int, *, paused: bool) -> str:
     """Stop watching, or go on and begin anew: what it had found is forgotten.
 
-    Returns its name; raises Refused for an unknown one.
+    Returns its name; raises DomainError for an unknown one.
     """
 
     def work(tx: Transaction) -> str:
-        rule = find(tx.connection, number)
+        rule = find(tx.connection, rule_id)
         if rule is None:
-            raise Refused("this rule was removed")
+            raise DomainError("this rule was removed")
         tx.execute(
-            "UPDATE alert_rules SET paused_at = ? WHERE id = ?", (clock.stamp() if paused else None, number)
+            "UPDATE alert_rules SET paused_at = ? WHERE id = ?",
+            (clock.utc_text() if paused else None, rule_id),
         )
-        tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (number,))
+        tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (rule_id,))
         return rule.name
 
-    return house.write(work)
+    return app_db.write(work)
 
 
 # --- findings --------------------------------------------------------------------------------------------
 
 
-def findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
+def list_findings(connection: sqlite3.Connection) -> dict[int, list[Finding]]:
     """What each rule finds at present, by its id, oldest first."""
-    found: dict[int, list[Finding]] = {}
+    findings_by_rule: dict[int, list[Finding]] = {}
     for row in connection.execute("SELECT * FROM alert_findings ORDER BY began_at, key"):
-        found.setdefault(row["rule_id"], []).append(Finding(*row))
-    return found
+        findings_by_rule.setdefault(row["rule_id"], []).append(Finding(*row))
+    return findings_by_rule
 
 
-def noticed(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding, int]]:
+def list_dashboard_findings(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Finding, int]]:
     """(name, newest finding, how many there are) of the rules that tell the dashboard, newest first."""
     return [
         (row["name"], Finding(*tuple(row)[:6]), row["many"])
@@ -241,26 +250,30 @@ def noticed(connection: sqlite3.Connection, limit: int) -> list[tuple[str, Findi
     ]
 
 
-def keep(tx: Transaction, here: Iterable[Finding], gone: Iterable[Finding]) -> None:
+def save_findings(tx: Transaction, current: Iterable[Finding], ended: Iterable[Finding]) -> None:
     """Note what was found, and forget what is not any more."""
     tx.executemany(
-        "DELETE FROM alert_findings WHERE rule_id = ? AND key = ?", [(f.rule_id, f.key) for f in gone]
+        "DELETE FROM alert_findings WHERE rule_id = ? AND key = ?",
+        [(finding.rule_id, finding.key) for finding in ended],
     )
     tx.executemany(
         "INSERT OR REPLACE INTO alert_findings VALUES (?, ?, ?, ?, ?, ?)",
-        [(f.rule_id, f.key, f.text, f.href, f.began_at, f.told_at) for f in here],
+        [
+            (finding.rule_id, finding.key, finding.text, finding.href, finding.began_at, finding.notified_at)
+            for finding in current
+        ],
     )
 
 
-def keep_only(tx: Transaction, rules: Sequence[int]) -> None:
+def delete_other_findings(tx: Transaction, rule_ids: Sequence[int]) -> None:
     """Forget what rules found that are there no more."""
-    marks = ", ".join("?" * len(rules))
-    tx.execute(f"DELETE FROM alert_findings WHERE rule_id NOT IN ({marks})", list(rules))
+    placeholders = ", ".join("?" * len(rule_ids))
+    tx.execute(f"DELETE FROM alert_findings WHERE rule_id NOT IN ({placeholders})", list(rule_ids))
 
 
-def _values(rule: Rule) -> list[object]:
-    return [int(value) if isinstance(value := getattr(rule, name), bool) else value for name in _WRITTEN]
+def _column_values(rule: Rule) -> list[object]:
+    return [int(value) if isinstance(value := getattr(rule, name), bool) else value for name in _COLUMNS]
 
 
-def _of(row: sqlite3.Row) -> Rule:
+def _from_row(row: sqlite3.Row) -> Rule:
     return Rule(**{**dict(row), "notice": bool(row["notice"])})

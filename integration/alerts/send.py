@@ -8,21 +8,21 @@ import io
 from datetime import timedelta
 from typing import Any
 
-from integration.alerts import notification_log as alert_log
+from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
-from integration.alerts.notification_log import Channel, Line
+from integration.alerts.notification_log import Channel, Notification
 from integration.alerts.rules import Rule
-from integration.context import House
+from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.outbound import mail
-from integration.outbound.upload import PutFailed, put
+from integration.outbound.upload import UploadFailed, upload_file
 
-SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
 """For one message, or one step of talking to a mail server."""
-ROUND_SECONDS = 40.0
-AT_ONCE = 50
-SHOWN_FOR = timedelta(days=1)
+RUN_SECONDS = 40.0
+MAX_BATCH = 50
+FAILURE_SHOWN_FOR = timedelta(days=1)
 """How long the failure of a channel that has nothing to send any more is shown."""
 
 
@@ -33,86 +33,88 @@ class SendingFailed(SwitchroomError):
 class Sender:
     """Sends what waits for one channel."""
 
-    def __init__(self, parts: House, channel: Channel) -> None:
-        self._parts = parts
+    def __init__(self, context: AppContext, channel: Channel) -> None:
+        self._context = context
         self._channel: Channel = channel
 
     def run(self) -> None:
         """Send what is due. Raises SendingFailed where the channel does not work."""
-        house, deadline = self._parts.house, clock.monotonic() + ROUND_SECONDS
-        with house.read() as connection:
-            due = alert_log.due(connection, self._channel, AT_ONCE)
-            rules = {rule.id: rule for rule in alert_rules.everything(connection)}
-        failed = set()
-        for line in due:
-            if clock.monotonic() > deadline or line.target in failed:
+        app_db, deadline = self._context.app_db, clock.monotonic() + RUN_SECONDS
+        with app_db.read() as connection:
+            notifications = notification_log.due(connection, self._channel, MAX_BATCH)
+            rules = {rule.id: rule for rule in alert_rules.list_all(connection)}
+        failed_targets = set()
+        for notification in notifications:
+            if clock.monotonic() > deadline or notification.target in failed_targets:
                 continue
             try:
-                send(self._parts, line, rules.get(line.rule_id))
+                send(self._context, notification, rules.get(notification.rule_id))
             except Undeliverable as error:
-                alert_log.give_up(house, line, str(error))
+                notification_log.mark_undeliverable(app_db, notification, str(error))
             except SendingFailed as error:
-                failed.add(line.target)
-                alert_log.failed(house, line, str(error))
+                failed_targets.add(notification.target)
+                notification_log.mark_failed(app_db, notification, str(error))
             else:
-                alert_log.sent(house, line)
-        with house.read() as connection:
-            trouble = alert_log.trouble(connection, self._channel, clock.stamp(clock.now() - SHOWN_FOR))
-        if trouble is not None:
-            raise SendingFailed(trouble)
+                notification_log.mark_sent(app_db, notification)
+        with app_db.read() as connection:
+            problem = notification_log.describe_failures(
+                connection, self._channel, clock.utc_text(clock.now() - FAILURE_SHOWN_FOR)
+            )
+        if problem is not None:
+            raise SendingFailed(problem)
 
 
 class Undeliverable(SendingFailed):
     """There is no sense in trying again."""
 
 
-def send(parts: House, line: Line, rule: Rule | None) -> None:
+def send(context: AppContext, notification: Notification, rule: Rule | None) -> None:
     """Send one message now. Raises SendingFailed."""
-    if line.channel == "apprise":
-        return _apprise(parts, line)
+    if notification.channel == "apprise":
+        return _send_apprise(context, notification)
     if rule is None:
         raise Undeliverable("the rule was removed")
-    if line.channel == "email":
-        return _email(parts, line, rule)
-    return _post(line, rule)
+    if notification.channel == "email":
+        return _send_email(context, notification, rule)
+    return _send_post(notification, rule)
 
 
-def _email(parts: House, line: Line, rule: Rule) -> None:
+def _send_email(context: AppContext, notification: Notification, rule: Rule) -> None:
     if not rule.emails:
         raise Undeliverable("the rule sends no e-mail any more")
-    smtp, to = parts.settings.smtp, rule.emails.split()
+    smtp, recipients = context.settings.smtp, rule.emails.split()
     try:
-        letter = mail.letter(smtp, to, line.subject)
-        letter.set_content(line.body + "\n")
-        mail.send(smtp, letter, to, SECONDS)
+        message = mail.make_message(smtp, recipients, notification.subject)
+        message.set_content(notification.body + "\n")
+        mail.send(smtp, message, recipients, TIMEOUT_SECONDS)
     except mail.MailFailed as error:
         raise SendingFailed(str(error)) from None
 
 
-def _post(line: Line, rule: Rule) -> None:
+def _send_post(notification: Notification, rule: Rule) -> None:
     if not rule.url:
         raise Undeliverable("the rule has no address any more")
-    body = line.body.encode()
+    body = notification.body.encode()
     headers = {"Content-Type": "application/json"}
     if rule.secret:
         headers["Authorization"] = rule.secret
     try:
-        put(rule.url, io.BytesIO(body), len(body), headers, SECONDS, method="POST")
-    except (PutFailed, ValueError) as error:
+        upload_file(rule.url, io.BytesIO(body), len(body), headers, TIMEOUT_SECONDS, method="POST")
+    except (UploadFailed, ValueError) as error:
         raise SendingFailed(str(error)) from None
 
 
-def _apprise(parts: House, line: Line) -> None:
-    urls = parts.settings.alerts.urls
-    if line.place >= len(urls):
+def _send_apprise(context: AppContext, notification: Notification) -> None:
+    urls = context.settings.alerts.urls
+    if notification.place >= len(urls):
         raise Undeliverable("alerts.urls has this address no more")
     try:
         # Slow to load, needed by few, and an extra.
         apprise: Any = importlib.import_module("apprise")
     except ImportError:
         raise SendingFailed("alerts.urls needs Apprise: pip install 'switchroom[alerts]'") from None
-    teller = apprise.Apprise()
-    if not teller.add(urls[line.place]):
+    notifier = apprise.Apprise()
+    if not notifier.add(urls[notification.place]):
         raise SendingFailed("Apprise can't read this address")
-    if not teller.notify(title=line.subject, body=line.body):
+    if not notifier.notify(title=notification.subject, body=notification.body):
         raise SendingFailed("Apprise could not deliver; the log has what the service said")

@@ -6,7 +6,7 @@ clients use PATCH /queues/{id} (observed.md §7).
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -23,7 +23,7 @@ RESOURCES = (
         name="calltracking_campaign",
         collection="calltracking/campaigns",
         title="Call tracking campaign",
-        fields=fields("integer", "id"),
+        fields=make_fields("integer", "id"),
         item=False,
         about="Its examples show another resource; id is known as campaign_id of PATCH /calltracking/ddis. "
         "Kept as received.",
@@ -33,14 +33,16 @@ RESOURCES = (
         collection="contacts",
         title="Contact",
         fields=(
-            *fields("integer", "id dialler_source_id nb_call_attempts outcome_id rel_user_id type user_id"),
-            *fields(
+            *make_fields(
+                "integer", "id dialler_source_id nb_call_attempts outcome_id rel_user_id type user_id"
+            ),
+            *make_fields(
                 "string",
                 "company email ext first_name group_name last_name mobile mobile_1 mobile_2 notes "
                 "tel tel_1 tel_2 created_at",
             ),
-            *fields("boolean", "global internal"),
-            *fields("timestamp", "last_call_at next_call_at"),
+            *make_fields("boolean", "global internal"),
+            *make_fields("timestamp", "last_call_at next_call_at"),
         ),
         date="created_at",
         relations=(Relation("user_id", "users"), Relation("rel_user_id", "users")),
@@ -50,10 +52,10 @@ RESOURCES = (
         collection="conferences",
         title="Conference",
         fields=(
-            *fields("integer", "id confno confno_pstn"),
-            *fields("boolean", "ann_join_leave monitor"),
-            *fields("string", "name"),
-            *fields("string", "pin pin_pstn", secret=True),
+            *make_fields("integer", "id confno confno_pstn"),
+            *make_fields("boolean", "ann_join_leave monitor"),
+            *make_fields("string", "name"),
+            *make_fields("string", "pin pin_pstn", secret=True),
         ),
     ),
     Resource(
@@ -61,11 +63,13 @@ RESOURCES = (
         collection="ddis",
         title="Telephone number (DDI)",
         fields=(
-            *fields("string", "id e164 fax_email info name sms_email uri"),
-            *fields("integer", "channels cli_prefix flag status target_id target_type"),
-            *fields("boolean", "cli_hide esc_enabled fax_enabled has_fax_password sms_enabled tel_verified"),
-            *fields("timestamp", "created_at"),
-            *fields("number", "rate"),
+            *make_fields("string", "id e164 fax_email info name sms_email uri"),
+            *make_fields("integer", "channels cli_prefix flag status target_id target_type"),
+            *make_fields(
+                "boolean", "cli_hide esc_enabled fax_enabled has_fax_password sms_enabled tel_verified"
+            ),
+            *make_fields("timestamp", "created_at"),
+            *make_fields("number", "rate"),
         ),
         date="created_at",
         item=False,
@@ -85,15 +89,15 @@ RESOURCES = (
         collection="queues",
         title="Queue",
         fields=(
-            *fields(
+            *make_fields(
                 "integer",
                 "id ann_freq final_dst_id ivr language max_callers max_wait_time moh monitor number "
                 "post_call_ivr_id retry",
             ),
             Field("ring_strategy", "integer", "A is ring all (observed.md §4)", observed="string"),
-            *fields("integer", "ring_time wrap_up_panel_timeout wrap_up_time final_dst_type"),
-            *fields("string", "caller_sounds email_missed name"),
-            *fields(
+            *make_fields("integer", "ring_time wrap_up_panel_timeout wrap_up_time final_dst_type"),
+            *make_fields("string", "caller_sounds email_missed name"),
+            *make_fields(
                 "boolean",
                 "cli_prefix hash_to_exit hold_ann join_empty liaf pos_ann skip_busy wait_time_prefix "
                 "wrap_up_panel",
@@ -107,8 +111,8 @@ RESOURCES = (
             Field("ddis", "array", "assigned numbers, with include=ddis", documented=False),
         ),
         relations=(
-            Relation("users", "users", many=True, includable=True),
-            Relation("ddis", "ddis", many=True, includable=True),
+            Relation("users", "users", is_list=True, is_includable=True),
+            Relation("ddis", "ddis", is_list=True, is_includable=True),
             Relation("post_call_ivr_id", "ivrs"),
         ),
     ),
@@ -117,31 +121,31 @@ RESOURCES = (
         collection="ringgroups",
         title="Ring group",
         fields=(
-            *fields("integer", "id final_dst_id final_dst_type moh_id number ring_time strategy"),
-            *fields("boolean", "cli_prefix"),
-            *fields("string", "name"),
+            *make_fields("integer", "id final_dst_id final_dst_type moh_id number ring_time strategy"),
+            *make_fields("boolean", "cli_prefix"),
+            *make_fields("string", "name"),
             Field("users", "array", "its users, with include=users", documented=False),
             Field("ddis", "array", "assigned numbers, with include=ddis", documented=False),
         ),
         relations=(
-            Relation("users", "users", many=True, includable=True),
-            Relation("ddis", "ddis", many=True, includable=True),
+            Relation("users", "users", is_list=True, is_includable=True),
+            Relation("ddis", "ddis", is_list=True, is_includable=True),
         ),
     ),
     Resource(
         name="pickup_group",
         collection="pickupgroups",
         title="Pickup group",
-        fields=(*fields("integer", "id users"), *fields("string", "name")),
+        fields=(*make_fields("integer", "id users"), *make_fields("string", "name")),
     ),
     Resource(
         name="routing_rule",
         collection="routingrules",
         title="Routing rule",
         fields=(
-            *fields("integer", "id customer direction pos"),
-            *fields("string", "action destination source time_interval"),
-            *fields("boolean", "final_dst"),
+            *make_fields("integer", "id customer direction pos"),
+            *make_fields("string", "action destination source time_interval"),
+            *make_fields("boolean", "final_dst"),
         ),
     ),
     Resource(
@@ -149,67 +153,69 @@ RESOURCES = (
         collection="ivrs",
         title="IVR",
         fields=(
-            *fields("integer", "id final_dst_id final_dst_type language number repeats ring_time timeout"),
-            *fields("boolean", "ext_dialing random_choice"),
-            *fields("string", "name post_sounds random_dst sounds hash star zero"),
-            *fields("string", "one two three four five six seven eight nine"),
-            *fields("string", "one_sounds two_sounds three_sounds four_sounds five_sounds"),
-            *fields("string", "six_sounds seven_sounds eight_sounds nine_sounds"),
+            *make_fields(
+                "integer", "id final_dst_id final_dst_type language number repeats ring_time timeout"
+            ),
+            *make_fields("boolean", "ext_dialing random_choice"),
+            *make_fields("string", "name post_sounds random_dst sounds hash star zero"),
+            *make_fields("string", "one two three four five six seven eight nine"),
+            *make_fields("string", "one_sounds two_sounds three_sounds four_sounds five_sounds"),
+            *make_fields("string", "six_sounds seven_sounds eight_sounds nine_sounds"),
         ),
         item=False,
     ),
-    dictionary("ddis", "ddi", "Codes of telephone numbers"),
-    dictionary("ringgroups", "ring_group", "Codes of ring groups"),
+    make_dictionary_resource("ddis", "ddi", "Codes of telephone numbers"),
+    make_dictionary_resource("ringgroups", "ring_group", "Codes of ring groups"),
 )
 
 _CONTACT_BODY = (
-    *fields("string", "type"),
-    *fields("integer", "dialler_source_id outcome_id"),
-    *fields("string", "group_name first_name last_name email company tel tel_1 tel_2"),
-    *fields("string", "speed_dial_phone speed_dial_phone_1 speed_dial_phone_2 mobile mobile_1 mobile_2"),
-    *fields("string", "speed_dial_mobile speed_dial_mobile_1 speed_dial_mobile_2 notes"),
-    *fields("array", "labels groups"),
-    *fields("boolean", "transfer_list"),
-    *fields("integer", "user_id"),
+    *make_fields("string", "type"),
+    *make_fields("integer", "dialler_source_id outcome_id"),
+    *make_fields("string", "group_name first_name last_name email company tel tel_1 tel_2"),
+    *make_fields("string", "speed_dial_phone speed_dial_phone_1 speed_dial_phone_2 mobile mobile_1 mobile_2"),
+    *make_fields("string", "speed_dial_mobile speed_dial_mobile_1 speed_dial_mobile_2 notes"),
+    *make_fields("array", "labels groups"),
+    *make_fields("boolean", "transfer_list"),
+    *make_fields("integer", "user_id"),
 )
 _CONFERENCE_BODY = (
-    *fields("string", "name"),
-    *fields("string", "pin pin_pstn", secret=True),
-    *fields("boolean", "ann_join_leave monitor"),
-    *fields("array", "ddis"),
+    *make_fields("string", "name"),
+    *make_fields("string", "pin pin_pstn", secret=True),
+    *make_fields("boolean", "ann_join_leave monitor"),
+    *make_fields("array", "ddis"),
 )
 _QUEUE_BODY = (
-    *fields("integer", "moh_id ivr_id"),
+    *make_fields("integer", "moh_id ivr_id"),
     Field("ddis", "array"),
     Field("users", "array", "objects {id, status}: user id, and whether logged in to the queue by default"),
-    *fields("string", "name"),
-    *fields("integer", "number"),
-    *fields("boolean", "cli_prefix wait_time_prefix"),
-    *fields("any", "agent_sounds caller_sounds"),
-    *fields("integer", "max_wait_time max_callers"),
-    *fields("boolean", "join_empty"),
-    *fields("string", "ring_strategy"),
-    *fields("integer", "ring_time retry wrap_up_time"),
-    *fields("boolean", "wrap_up_panel"),
-    *fields("integer", "wrap_up_panel_timeout"),
-    *fields("boolean", "skip_busy"),
-    *fields("string", "language"),
-    *fields("boolean", "pos_ann hold_ann"),
-    *fields("integer", "ann_freq"),
-    *fields("string", "final_dst_type"),
-    *fields("integer", "final_dst_id post_call_ivr_id"),
-    *fields("boolean", "hash_to_exit liaf"),
-    *fields("array", "groups"),
-    *fields("string", "monitor email_missed"),
+    *make_fields("string", "name"),
+    *make_fields("integer", "number"),
+    *make_fields("boolean", "cli_prefix wait_time_prefix"),
+    *make_fields("any", "agent_sounds caller_sounds"),
+    *make_fields("integer", "max_wait_time max_callers"),
+    *make_fields("boolean", "join_empty"),
+    *make_fields("string", "ring_strategy"),
+    *make_fields("integer", "ring_time retry wrap_up_time"),
+    *make_fields("boolean", "wrap_up_panel"),
+    *make_fields("integer", "wrap_up_panel_timeout"),
+    *make_fields("boolean", "skip_busy"),
+    *make_fields("string", "language"),
+    *make_fields("boolean", "pos_ann hold_ann"),
+    *make_fields("integer", "ann_freq"),
+    *make_fields("string", "final_dst_type"),
+    *make_fields("integer", "final_dst_id post_call_ivr_id"),
+    *make_fields("boolean", "hash_to_exit liaf"),
+    *make_fields("array", "groups"),
+    *make_fields("string", "monitor email_missed"),
 )
 _RING_GROUP_BODY = (
     Field("name", "string"),
     Field("users", "array", "user ids"),
     Field("ddis", "array", "numbers, E.164"),
-    *fields("string", "strategy final_dst_type"),
-    *fields("integer", "final_dst_id ring_time"),
-    *fields("boolean", "cli_prefix"),
-    *fields("integer", "moh_id number"),
+    *make_fields("string", "strategy final_dst_type"),
+    *make_fields("integer", "final_dst_id ring_time"),
+    *make_fields("boolean", "cli_prefix"),
+    *make_fields("integer", "moh_id number"),
 )
 _ROUTING_RULE_BODY = (
     Field("pos", "integer"),
@@ -220,14 +226,14 @@ _ROUTING_RULE_BODY = (
     Field("direction", "string", "can't be changed afterwards"),
 )
 _IVR_BODY = (
-    *fields("string", "name"),
-    *fields("integer", "ring_time"),
-    *fields("array", "post_sounds ddis"),
-    *fields("integer", "timeout repeats"),
-    *fields("boolean", "ext_dialing"),
-    *fields("string", "language final_dst_type"),
-    *fields("integer", "final_dst_id number"),
-    *fields("boolean", "random_choice"),
+    *make_fields("string", "name"),
+    *make_fields("integer", "ring_time"),
+    *make_fields("array", "post_sounds ddis"),
+    *make_fields("integer", "timeout repeats"),
+    *make_fields("boolean", "ext_dialing"),
+    *make_fields("string", "language final_dst_type"),
+    *make_fields("integer", "final_dst_id number"),
+    *make_fields("boolean", "random_choice"),
 )
 _INCLUDE = Field("include", "string", "comma list of ddis, users")
 _INCLUDE_OBSERVED = Field(
@@ -253,7 +259,7 @@ OPERATIONS = (
         "calltracking_ddi",
         errors=(400, 401, 403, 404),
         body=(Field("e164", "string"), Field("campaign_id", "integer"), Field("id", "integer", "optional")),
-        bulk=True,
+        is_bulk=True,
     ),
     Operation(
         "settings",
@@ -274,9 +280,9 @@ OPERATIONS = (
         success=(201,),
         errors=(400, 401),
         body=(
-            *fields("integer", "chat_setting_id call_me_back_setting_id call_tracking_setting_id"),
-            *fields("string", "name url"),
-            *fields("array", "rules"),
+            *make_fields("integer", "chat_setting_id call_me_back_setting_id call_tracking_setting_id"),
+            *make_fields("string", "name url"),
+            *make_fields("array", "rules"),
         ),
     ),
     Operation("settings", "GET", "/contacts", "collection", "Contacts.", "contact", query=COLLECTION_QUERY),
@@ -300,7 +306,7 @@ OPERATIONS = (
         "contact",
         errors=(400, 401, 403, 404),
         body=(Field("id", "integer"), Field("group_name", "string"), Field("labels", "array")),
-        bulk=True,
+        is_bulk=True,
     ),
     Operation("settings", "GET", "/contacts/{id}", "item", "One contact.", "contact", errors=(401, 403, 404)),
     Operation(

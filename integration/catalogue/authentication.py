@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_fields
 from integration.catalogue.shapes import Field, Operation, Resource
 
 RESOURCES = (
@@ -10,7 +10,7 @@ RESOURCES = (
         name="acl_role",
         collection="aclroles",
         title="ACL role",
-        fields=(*fields("integer", "id"), *fields("string", "_name name product_code")),
+        fields=(*make_fields("integer", "id"), *make_fields("string", "_name name product_code")),
     ),
 )
 
@@ -29,7 +29,7 @@ OPERATIONS = (
             Field("remember_me", "boolean"),
             Field("device_fingerprint", "string", secret=True),
         ),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "authentication",
@@ -44,7 +44,7 @@ OPERATIONS = (
             Field("add_device", "boolean"),
             Field("remember_me", "boolean"),
         ),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "authentication", "POST", "/logout", "message", "Destroys the token; an unknown one is answered 401."
@@ -65,7 +65,7 @@ OPERATIONS = (
         "Sends the confirmation e-mail again.",
         errors=(400,),
         body=(Field("email", "string"),),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "authentication",
@@ -75,7 +75,7 @@ OPERATIONS = (
         "Starts a password reset.",
         errors=(400,),
         body=(Field("email", "string"),),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "authentication",
@@ -88,7 +88,7 @@ OPERATIONS = (
             Field("token", "string", secret=True),
             Field("password", "string", "the new one", secret=True),
         ),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "authentication", "GET", "/aclroles", "collection", "ACL roles.", "acl_role", query=COLLECTION_QUERY

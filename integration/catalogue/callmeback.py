@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
-_ANOTHER = "Its examples show another resource. Kept as received."
+_WRONG_EXAMPLE_NOTE = "Its examples show another resource. Kept as received."
 
 RESOURCES = (
     Resource(
@@ -22,11 +22,11 @@ RESOURCES = (
         collection="callmeback/settings",
         title="Call-me-back setting",
         fields=(
-            *fields("integer", "id button_id culture ddi position"),
-            *fields("string", "allowed_countries name privacy_policy_url title welcome_screen_msg"),
-            *fields("boolean", "floating_icon show_to_allowed_countries_only"),
-            *fields("number", "max_call_rate"),
-            *fields("timestamp", "created_at"),
+            *make_fields("integer", "id button_id culture ddi position"),
+            *make_fields("string", "allowed_countries name privacy_policy_url title welcome_screen_msg"),
+            *make_fields("boolean", "floating_icon show_to_allowed_countries_only"),
+            *make_fields("number", "max_call_rate"),
+            *make_fields("timestamp", "created_at"),
         ),
         date="created_at",
         relations=(Relation("button_id", "callmeback/buttons"),),
@@ -38,7 +38,7 @@ RESOURCES = (
         fields=(),
         key=None,
         item=False,
-        about=_ANOTHER,
+        about=_WRONG_EXAMPLE_NOTE,
     ),
     Resource(
         name="callmeback_visitor",
@@ -47,27 +47,27 @@ RESOURCES = (
         fields=(),
         key=None,
         item=False,
-        about=_ANOTHER,
+        about=_WRONG_EXAMPLE_NOTE,
     ),
     Resource(
         name="callmeback_button",
         collection="callmeback/buttons",
         title="Call-me-back button",
-        fields=fields("integer", "id"),
-        listed=False,
+        fields=make_fields("integer", "id"),
+        is_listed=False,
         about="Fields not shown; id is known from the record's path alone. Never listed.",
     ),
 )
 
 _SETTING_BODY = (
-    *fields("integer", "button_id"),
-    *fields("string", "name position"),
-    *fields("boolean", "floating_icon"),
-    *fields("string", "culture"),
-    *fields("any", "allowed_countries"),
-    *fields("boolean", "show_to_allowed_countries_only"),
-    *fields("string", "welcome_screen_msg privacy_policy_url"),
-    *fields("integer", "ddi_e164"),
+    *make_fields("integer", "button_id"),
+    *make_fields("string", "name position"),
+    *make_fields("boolean", "floating_icon"),
+    *make_fields("string", "culture"),
+    *make_fields("any", "allowed_countries"),
+    *make_fields("boolean", "show_to_allowed_countries_only"),
+    *make_fields("string", "welcome_screen_msg privacy_policy_url"),
+    *make_fields("integer", "ddi_e164"),
     Field("max_call_rate", "number", "0.15 where not given (observed.md §4)"),
 )
 
@@ -176,7 +176,7 @@ OPERATIONS = (
         "Changes a button.",
         "callmeback_button",
         errors=(400, 401),
-        body=fields("string", "name data_online data_offline"),
+        body=make_fields("string", "name data_online data_offline"),
     ),
     Operation(
         "callmeback",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -13,17 +13,17 @@ RESOURCES = (
         fields=(
             Field("id", "integer", "call_id of the webhooks, live_id of CDRs and monitors"),
             Field("clid", "string", "caller ID with number"),
-            *fields(
+            *make_fields(
                 "string",
                 "context dst dst_call_id dst_codec dst_contact dst_id dst_name dst_ua queue_state "
                 "referred_by src src_call_id src_codec src_contact src_id src_name src_ua",
             ),
             Field("connected_at", "integer", "Unix seconds"),
             Field("start_time", "integer", "Unix seconds"),
-            *fields("integer", "duration destination monitor_state"),
+            *make_fields("integer", "duration destination monitor_state"),
             Field("parent_id", "integer", "id of the parent (previous) live call"),
             Field("state", "integer", "a word such as RINGING; open set", observed="string"),
-            *fields("number", "dst_connection dst_rate min_charge src_rate"),
+            *make_fields("number", "dst_connection dst_rate min_charge src_rate"),
         ),
         relations=(Relation("parent_id", "calls"),),
         about="One leg while it lives; afterwards only in CDRs and monitors, by live_id.",
@@ -33,13 +33,14 @@ RESOURCES = (
         collection="webcalls",
         title="Webcall",
         fields=(
-            *fields("integer", "id"),
-            *fields("string", "calldate"),
-            *fields("number", "charge from_charge from_rate to_charge to_rate"),
-            *fields("string", "from to"),
-            *fields("integer", "from_duration to_duration"),
+            *make_fields("integer", "id"),
+            *make_fields("string", "calldate"),
+            *make_fields("number", "charge from_charge from_rate to_charge to_rate"),
+            *make_fields("string", "from to"),
+            *make_fields("integer", "from_duration to_duration"),
         ),
         date="calldate",
+        history=True,
         item=False,
     ),
     Resource(
@@ -47,22 +48,23 @@ RESOURCES = (
         collection="mediasessions",
         title="Media session",
         fields=(
-            *fields("integer", "id"),
-            *fields("string", "call_id dst_id dst_ua src_id src_ua status type"),
-            *fields("timestamp", "created_at updated_at"),
-            *fields("integer", "duration user"),
+            *make_fields("integer", "id"),
+            *make_fields("string", "call_id dst_id dst_ua src_id src_ua status type"),
+            *make_fields("timestamp", "created_at updated_at"),
+            *make_fields("integer", "duration user"),
         ),
         date="created_at",
+        history=True,
         relations=(Relation("user", "users"),),
     ),
     Resource(
         name="call_label",
         collection="calllabels",
         title="Call label",
-        fields=fields("integer", "id"),
+        fields=make_fields("integer", "id"),
         about="Fields not shown; id is known from the record's path alone. Kept as received.",
     ),
-    dictionary("mediasessions", "media_session", "Codes of media sessions"),
+    make_dictionary_resource("mediasessions", "media_session", "Codes of media sessions"),
 )
 
 OPERATIONS = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, fields
-from integration.catalogue.shapes import Field, Operation, Relation, Resource, Type
+from integration.catalogue.rows import COLLECTION_QUERY, make_fields
+from integration.catalogue.shapes import Field, FieldType, Operation, Relation, Resource
 
 
-def _more(name: str, type: Type, about: str, *, secret: bool = False) -> Field:
+def _make_item_only_field(name: str, type: FieldType, about: str, *, secret: bool = False) -> Field:
     """A field that the examples of the user list do not show."""
     return Field(name, type, about, item_only=True, secret=secret)
 
@@ -16,7 +16,7 @@ RESOURCES = (
         name="queue_group",
         collection="queuegroups",
         title="Queue group",
-        fields=(*fields("integer", "id"), *fields("string", "name")),
+        fields=(*make_fields("integer", "id"), *make_fields("string", "name")),
     ),
     Resource(
         name="user",
@@ -36,63 +36,93 @@ RESOURCES = (
                 "two_factor_auth", "string", "D (disabled) or E (code by e-mail); an integer in list examples"
             ),
             Field("created_at", "string", "creation time, UTC"),
-            _more("customer_id_id", "integer", "customer id of the account; `customer` in lists"),
-            _more("mobile_activated", "boolean", "mobile number for outbound SMS is active"),
-            _more("mobile", "string", "mobile number"),
+            _make_item_only_field(
+                "customer_id_id", "integer", "customer id of the account; `customer` in lists"
+            ),
+            _make_item_only_field("mobile_activated", "boolean", "mobile number for outbound SMS is active"),
+            _make_item_only_field("mobile", "string", "mobile number"),
             Field("ext", "string", "extension number"),
             Field("cli", "string", "default caller ID"),
-            _more("esc_cli", "string", "emergency services caller ID"),
-            _more("cc", "string", "dialplan country code"),
-            _more("area_code", "string", "dialplan area code"),
-            _more("ring_time", "string", "seconds the phone rings before the final destination"),
-            _more(
+            _make_item_only_field("esc_cli", "string", "emergency services caller ID"),
+            _make_item_only_field("cc", "string", "dialplan country code"),
+            _make_item_only_field("area_code", "string", "dialplan area code"),
+            _make_item_only_field(
+                "ring_time", "string", "seconds the phone rings before the final destination"
+            ),
+            _make_item_only_field(
                 "final_dst_type",
                 "string",
                 "U (user), V (voicemail), R (ring group), I (IVR), Q (queue), C (conference), H (hang up)",
             ),
-            _more("final_dst_id", "integer", "id of the final destination"),
-            _more("vm_pin", "string", "four-digit voicemail PIN", secret=True),
-            _more("vm_to_email", "boolean", "send voicemail to the user's e-mail"),
-            _more("vm_emails", "array", "addresses that receive voicemail"),
-            _more("vm_tts", "string", "voicemail converted to a text transcript"),
-            _more("vm_new", "integer", "count of new voicemail messages"),
-            _more("vm_old", "integer", "count of old voicemail messages"),
-            _more("cw", "boolean", "call waiting enabled"),
+            _make_item_only_field("final_dst_id", "integer", "id of the final destination"),
+            _make_item_only_field("vm_pin", "string", "four-digit voicemail PIN", secret=True),
+            _make_item_only_field("vm_to_email", "boolean", "send voicemail to the user's e-mail"),
+            _make_item_only_field("vm_emails", "array", "addresses that receive voicemail"),
+            _make_item_only_field("vm_tts", "string", "voicemail converted to a text transcript"),
+            _make_item_only_field("vm_new", "integer", "count of new voicemail messages"),
+            _make_item_only_field("vm_old", "integer", "count of old voicemail messages"),
+            _make_item_only_field("cw", "boolean", "call waiting enabled"),
             Field("dnd", "boolean", "do not disturb: calls go straight to the final destination"),
-            _more("rec_allowed", "boolean", "ad-hoc call recording allowed"),
-            _more("rec_never_internal", "boolean", "never record calls between extensions"),
-            _more("fm", "boolean", "Follow Me (forwarding) enabled"),
-            _more("fm_only_direct", "boolean", "forward only calls made directly to the user's number"),
-            _more("fm_init_ring_time", "integer", "seconds the user's phone rings before forwarding"),
-            _more("fm_announcement_enabled", "boolean", "play an announcement before forwarding"),
-            _more("fm_confirm_required", "boolean", "the forwarding destination must confirm"),
-            _more("fm_allowed", "boolean", "Follow Me allowed"),
-            _more("fm_targets", "array", "forwarding destinations: phone numbers or SIP URIs"),
-            _more("fm_ring_time", "string", "seconds a forwarding destination rings"),
-            _more("fm_strategy", "string", "A (ring all), H (hunt), M (memory hunt)"),
-            _more("fm_final_dst_type", "string", "same codes as final_dst_type"),
-            _more("fm_final_dst_id", "integer", "id of the Follow Me final destination"),
-            _more("fm_cli", "string", "caller ID of forwarded calls: R (remote party), L (local user)"),
-            _more("nun", "string", "network-unavailability number, used when the phone is offline"),
-            _more("nun_only_direct", "boolean", "use nun only for calls made directly to the user's number"),
-            _more("nun_ring_time", "integer", "seconds nun rings before the final destination"),
-            _more("monitor", "string", "recording: N (off), A (all), I (inbound only), O (outbound only)"),
-            _more("monitor_transcript", "string", "D (disabled) or Y (transcript, summary, sentiment)"),
-            _more("auto_answer_header", "string", "add an Auto Answer header to incoming calls"),
-            _more("log_missed_calls", "boolean", "make missed-call CDRs for ring group and queue calls"),
-            _more("language", "string", "language of audio announcements"),
-            _more("cnam", "boolean", "CNAM lookups on incoming calls"),
-            _more("email_missed", "string", "send missed-call e-mail notifications"),
-            _more("call_barge_allowed", "boolean", "may monitor other users' calls"),
-            _more("transfer_cli", "string", "caller ID of blind transfers: R or L"),
+            _make_item_only_field("rec_allowed", "boolean", "ad-hoc call recording allowed"),
+            _make_item_only_field("rec_never_internal", "boolean", "never record calls between extensions"),
+            _make_item_only_field("fm", "boolean", "Follow Me (forwarding) enabled"),
+            _make_item_only_field(
+                "fm_only_direct", "boolean", "forward only calls made directly to the user's number"
+            ),
+            _make_item_only_field(
+                "fm_init_ring_time", "integer", "seconds the user's phone rings before forwarding"
+            ),
+            _make_item_only_field(
+                "fm_announcement_enabled", "boolean", "play an announcement before forwarding"
+            ),
+            _make_item_only_field(
+                "fm_confirm_required", "boolean", "the forwarding destination must confirm"
+            ),
+            _make_item_only_field("fm_allowed", "boolean", "Follow Me allowed"),
+            _make_item_only_field(
+                "fm_targets", "array", "forwarding destinations: phone numbers or SIP URIs"
+            ),
+            _make_item_only_field("fm_ring_time", "string", "seconds a forwarding destination rings"),
+            _make_item_only_field("fm_strategy", "string", "A (ring all), H (hunt), M (memory hunt)"),
+            _make_item_only_field("fm_final_dst_type", "string", "same codes as final_dst_type"),
+            _make_item_only_field("fm_final_dst_id", "integer", "id of the Follow Me final destination"),
+            _make_item_only_field(
+                "fm_cli", "string", "caller ID of forwarded calls: R (remote party), L (local user)"
+            ),
+            _make_item_only_field(
+                "nun", "string", "network-unavailability number, used when the phone is offline"
+            ),
+            _make_item_only_field(
+                "nun_only_direct", "boolean", "use nun only for calls made directly to the user's number"
+            ),
+            _make_item_only_field(
+                "nun_ring_time", "integer", "seconds nun rings before the final destination"
+            ),
+            _make_item_only_field(
+                "monitor", "string", "recording: N (off), A (all), I (inbound only), O (outbound only)"
+            ),
+            _make_item_only_field(
+                "monitor_transcript", "string", "D (disabled) or Y (transcript, summary, sentiment)"
+            ),
+            _make_item_only_field(
+                "auto_answer_header", "string", "add an Auto Answer header to incoming calls"
+            ),
+            _make_item_only_field(
+                "log_missed_calls", "boolean", "make missed-call CDRs for ring group and queue calls"
+            ),
+            _make_item_only_field("language", "string", "language of audio announcements"),
+            _make_item_only_field("cnam", "boolean", "CNAM lookups on incoming calls"),
+            _make_item_only_field("email_missed", "string", "send missed-call e-mail notifications"),
+            _make_item_only_field("call_barge_allowed", "boolean", "may monitor other users' calls"),
+            _make_item_only_field("transfer_cli", "string", "caller ID of blind transfers: R or L"),
             Field(
                 "nb_sip_locations", "integer", "SIP clients; above 0 does not mean online (observed.md §4)"
             ),
-            _more("pickup_group_id", "integer", "pickup group of the user"),
-            _more("location_id", "string", "location of the user"),
-            _more("vm_announcement_id", "integer", "voicemail announcement id"),
-            _more("fm_announcement_id", "integer", "Follow Me announcement id"),
-            _more("legacy_api_key", "string", "deprecated", secret=True),
+            _make_item_only_field("pickup_group_id", "integer", "pickup group of the user"),
+            _make_item_only_field("location_id", "string", "location of the user"),
+            _make_item_only_field("vm_announcement_id", "integer", "voicemail announcement id"),
+            _make_item_only_field("fm_announcement_id", "integer", "Follow Me announcement id"),
+            _make_item_only_field("legacy_api_key", "string", "deprecated", secret=True),
             Field("customer", "integer", "customer id of the account, as lists name it"),
         ),
         date="created_at",
@@ -107,13 +137,13 @@ RESOURCES = (
         title="Current user",
         fields=(
             Field("id", "string", observed="integer"),
-            *fields("string", "cc cli currency_iso"),
+            *make_fields("string", "cc cli currency_iso"),
             Field("is_root", "string", observed="boolean"),
-            *fields("string", "language"),
-            *fields("number", "balance"),
-            *fields("string", "email first_name last_name", documented=False),
-            *fields("integer", "customer_id", documented=False),
-            *fields("string", "sip_password sip_domain", documented=False, secret=True),
+            *make_fields("string", "language"),
+            *make_fields("number", "balance"),
+            *make_fields("string", "email first_name last_name", documented=False),
+            *make_fields("integer", "customer_id", documented=False),
+            *make_fields("string", "sip_password sip_domain", documented=False, secret=True),
         ),
         item=False,
         about="One record, at the collection's own path, in an item's envelope.",
@@ -122,17 +152,17 @@ RESOURCES = (
         name="user_group",
         collection="usergroups",
         title="User group",
-        fields=(*fields("integer", "id"), *fields("string", "color name")),
+        fields=(*make_fields("integer", "id"), *make_fields("string", "color name")),
     ),
     Resource(
         name="user_group_policy",
         collection="usergrouppolicies",
         title="User group policy",
-        fields=(*fields("integer", "id"), *fields("string", "color name")),
+        fields=(*make_fields("integer", "id"), *make_fields("string", "color name")),
     ),
 )
 
-_GROUP_BODY = fields("string", "name color")
+_GROUP_BODY = make_fields("string", "name color")
 
 OPERATIONS = (
     Operation("customer", "GET", "/contacts/{id}/cdrs", "unknown", "CDRs of a contact."),
@@ -208,7 +238,7 @@ OPERATIONS = (
             Field("location_id", "integer"),
             Field("groups", "array"),
         ),
-        bulk=True,
+        is_bulk=True,
     ),
     Operation("customer", "GET", "/users/{id}", "item", "One user.", "user", errors=(401, 403, 404)),
     Operation(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.catalogue.rows import fields
+from integration.catalogue.rows import make_fields
 from integration.catalogue.shapes import Field
 
-Kind = Literal["call", "sms", "recording"]
+EventKind = Literal["call", "sms", "recording"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Event:
     observed.md knows it."""
 
     name: str
-    kind: Kind
+    kind: EventKind
     about: str
     fields: tuple[Field, ...]
     name_field: str = "event_name"
@@ -39,12 +39,12 @@ CALL_STATES = ("INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "ON_HOLD", "HANGUP
 OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
 """States only observed.md §1.2 knows. The set is open."""
 
-_ID = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
-_TIME = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
+_ID_FIELD = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
+_TIME_FIELD = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
 
-_CALL = (
-    _ID,
-    _TIME,
+_CALL_FIELDS = (
+    _ID_FIELD,
+    _TIME_FIELD,
     Field("event_name", "string"),
     Field("call_id", "integer", "the leg: live id of /calls, live_id of CDRs and monitors; beyond 32 bits"),
     Field("state", "string", "open set"),
@@ -64,61 +64,65 @@ _CALL = (
     Field("terminated_by", "string", "caller seen; open set", documented=False),
     Field("root_call_id", "integer", "groups the legs of one call", documented=False),
 )
-_MISSED = (
-    *_CALL,
+_MISSED_CALL_FIELDS = (
+    *_CALL_FIELDS,
     Field("final", "boolean", "false: this leg gave up; true: the whole call is over", documented=False),
 )
-_DTMF = (
-    *_CALL,
+_DTMF_FIELDS = (
+    *_CALL_FIELDS,
     Field("dtmf_tag", "string", documented=False),
     Field("dtmf_target", "string", "like U:1000002", documented=False),
 )
-_SMS = (
-    _ID,
-    _TIME,
+_SMS_FIELDS = (
+    _ID_FIELD,
+    _TIME_FIELD,
     Field("customer_id", "integer", "account that received the SMS"),
     Field("user_id", "integer", "user that received the SMS; null or absent where none"),
     Field("from_no", "string", "sender"),
     Field("to_no", "string", "number that received the SMS"),
 )
-_RECORDING = (
-    *(Field(field.name, field.type, field.about, documented=False) for field in (_ID, _TIME)),
-    *fields("string", "event_name", documented=False),
-    *fields("integer", "monitor_id call_id customer_id user_id", documented=False),
-    *fields("string", "src_id src src_name dst_id dst dst_name context", documented=False),
+_RECORDING_FIELDS = (
+    *(Field(field.name, field.type, field.about, documented=False) for field in (_ID_FIELD, _TIME_FIELD)),
+    *make_fields("string", "event_name", documented=False),
+    *make_fields("integer", "monitor_id call_id customer_id user_id", documented=False),
+    *make_fields("string", "src_id src src_name dst_id dst dst_name context", documented=False),
     Field("duration", "integer", "seconds", documented=False),
     Field("size", "integer", "bytes of the MP3", documented=False),
 )
 
 EVENTS: tuple[Event, ...] = (
-    Event("call.initial", "call", "An invitation has been sent to the phone.", _CALL),
-    Event("call.ringing", "call", "The phone is ringing.", _CALL),
-    Event("call.missed", "call", "A leg gave up, or a whole call was missed.", _MISSED),
-    Event("call.connected", "call", "The phone was answered.", _CALL),
-    Event("call.hangup", "call", "The leg ended.", _CALL),
-    Event("call.hold", "call", "The leg was paused.", _CALL),
-    Event("call.unhold", "call", "The leg goes on after a pause.", _CALL),
-    Event("call.dtmf", "call", "A key was pressed; never sets the leg's state.", _DTMF, documented=False),
+    Event("call.initial", "call", "An invitation has been sent to the phone.", _CALL_FIELDS),
+    Event("call.ringing", "call", "The phone is ringing.", _CALL_FIELDS),
+    Event("call.missed", "call", "A leg gave up, or a whole call was missed.", _MISSED_CALL_FIELDS),
+    Event("call.connected", "call", "The phone was answered.", _CALL_FIELDS),
+    Event("call.hangup", "call", "The leg ended.", _CALL_FIELDS),
+    Event("call.hold", "call", "The leg was paused.", _CALL_FIELDS),
+    Event("call.unhold", "call", "The leg goes on after a pause.", _CALL_FIELDS),
+    Event(
+        "call.dtmf", "call", "A key was pressed; never sets the leg's state.", _DTMF_FIELDS, documented=False
+    ),
     Event(
         "sms.recebido",
         "sms",
         "An SMS was received, in the dialect of the Portuguese page (observed.md §1.4).",
-        (*_SMS, Field("nome_do_evento", "string"), Field("texto", "string", "body of the message")),
+        (*_SMS_FIELDS, Field("nome_do_evento", "string"), Field("texto", "string", "body of the message")),
         name_field="nome_do_evento",
     ),
     Event(
         "sms.received",
         "sms",
         "An SMS was received, in the dialect of the English page.",
-        (*_SMS, *fields("string", "event_name text", documented=False)),
+        (*_SMS_FIELDS, *make_fields("string", "event_name text", documented=False)),
         documented=False,
     ),
-    Event("monitor.audio_ready", "recording", "A recording can be fetched.", _RECORDING, documented=False),
+    Event(
+        "monitor.audio_ready", "recording", "A recording can be fetched.", _RECORDING_FIELDS, documented=False
+    ),
 )
 
 _BY_NAME = {event.name: event for event in EVENTS}
 
 
-def event(name: str) -> Event | None:
+def get_event(name: str) -> Event | None:
     """The event of that name; None for a name nobody has described."""
     return _BY_NAME.get(name)

@@ -14,32 +14,32 @@ from typing import Any
 from integration.catalogue.shapes import Field, Resource
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-PHONES = _names(
+PHONE_FIELDS = _split_names(
     "src dst caller called dialled from to e164 cli esc_cli mobile mobile_1 mobile_2 tel tel_1 tel_2 nun "
     "fm_targets from_no to_no phone phone_number confno_pstn ddis"
 )
 """Fields that hold telephone numbers, where they are numbers at all."""
 
-DURATIONS = _names("duration billsec from_duration to_duration")
-SECONDS = _names(
+DURATION_FIELDS = _split_names("duration billsec from_duration to_duration")
+SECONDS_FIELDS = _split_names(
     "ring_time fm_ring_time fm_init_ring_time nun_ring_time wrap_up_time max_wait_time "
     "wrap_up_panel_timeout retry timeout ann_freq"
 )
-UNIX_TIMES = _names("connected_at start_time dst_connection")
+UNIX_TIME_FIELDS = _split_names("connected_at start_time dst_connection")
 """Live calls carry these as Unix seconds (observed.md §4)."""
-BYTES = _names("size")
-LONG = _names("transcript transcript_speakers summary message notes description text")
+BYTE_FIELDS = _split_names("size")
+PROSE_FIELDS = _split_names("transcript transcript_speakers summary message notes description text")
 """Prose, which keeps its lines."""
-SOFT: Mapping[str, str] = {
+IMPLIED_REFERENCES: Mapping[str, str] = {
     "src_id": "users", "dst_id": "users", "from_id": "users", "to_id": "users", "extension_id": "users",
     "users": "users", "ivr": "ivrs", "user_id": "users",
 }  # fmt: skip
 """References the specification only hints at: a link where the record exists, else just the value."""
-DESTINATIONS: Mapping[str, str] = {
+DESTINATION_TYPE_FIELDS: Mapping[str, str] = {
     "final_dst_id": "final_dst_type",
     "fm_final_dst_id": "fm_final_dst_type",
     "target_id": "target_type",
@@ -56,9 +56,9 @@ DESTINATION_TYPES: Mapping[str, tuple[str, str]] = {
 }
 """final_dst_type of the specification: the collection it leads to, and the word."""
 
-_DIGITS = _names("one two three four five six seven eight nine star zero hash")
+_DIGIT_WORDS = _split_names("one two three four five six seven eight nine star zero hash")
 
-_WHOLE = {
+_FIELD_LABELS = {
     "id": "Id", "_name": "Internal name", "cw": "Call waiting", "dnd": "Do not disturb",
     "fm": "Follow Me", "nun": "Number when offline", "cc": "Country code", "cli": "Caller ID",
     "ext": "Extension", "pos": "Position", "liaf": "LIAF", "t_cause": "Ended because",
@@ -81,7 +81,7 @@ _WHOLE = {
     "rec_never_internal": "Never record internal calls", "monitor_transcript": "Transcripts",
     "fm_init_ring_time": "Ring before forwarding", "timezone": "Time zone",
 }  # fmt: skip
-_WORDS = {
+_WORD_LABELS = {
     "id": "id", "ddi": "DDI", "ddis": "numbers", "sip": "SIP", "ivr": "IVR", "vm": "voicemail",
     "fm": "Follow Me", "dst": "destination", "src": "source", "ua": "user agent", "moh": "hold music",
     "cli": "caller ID", "sms": "SMS", "url": "URL", "uri": "URI", "tts": "text to speech",
@@ -90,149 +90,158 @@ _WORDS = {
     "esc": "emergency", "pos": "position", "max": "most", "email": "e-mail", "emails": "e-mails",
     "api": "API", "dtmf": "DTMF", "info": "info",
 }  # fmt: skip
-_PREFIXES = {
+_PREFIX_HEADINGS = {
     "fm": "Follow Me", "vm": "Voicemail", "nun": "When the phone is offline", "src": "From", "dst": "To",
     "rec": "Recording", "monitor": "Recording", "wrap": "Wrap-up", "visitor": "Visitor",
     "mobile": "Numbers", "tel": "Numbers", "sms": "SMS and fax", "fax": "SMS and fax", "cli": "Caller ID",
     "from": "From", "to": "To",
 }  # fmt: skip
-_RINGING = _names(
+_RINGING_FIELDS = _split_names(
     "ring_time ring_strategy strategy retry skip_busy cw dnd final_dst_type final_dst_id auto_answer_header "
     "log_missed_calls email_missed pickup_group_id call_barge_allowed timeout repeats"
 )
-_DIALLING = _names("cli esc_cli cc area_code transfer_cli mobile mobile_activated cnam")
-_CODE = re.compile(r"\b([A-Z]) (?:\(([^()]+)\)|is ([a-z ]+\b))")
-_SOURCE = re.compile(r"\s*\((?:[^()]*\b)?observed\.md[^()]*\)")
+_DIALLING_FIELDS = _split_names("cli esc_cli cc area_code transfer_cli mobile mobile_activated cnam")
+_CODE_PATTERN = re.compile(r"\b([A-Z]) (?:\(([^()]+)\)|is ([a-z ]+\b))")
+_SOURCE_PATTERN = re.compile(r"\s*\((?:[^()]*\b)?observed\.md[^()]*\)")
 
 
-def label(name: str, *, within: str = "") -> str:
-    """'Follow Me ring time' for `fm_ring_time`; under the heading of its prefix (`within`) 'Ring time'."""
-    if name in _WHOLE:
-        return _WHOLE[name]
-    parts = [part for part in name.split("_") if part]
-    if within and len(parts) > 1 and parts[0] == within:
-        parts = parts[1:]
-    if len(parts) > 1 and parts[-1] == "id":
-        parts = parts[:-1]
-    words = " ".join(filter(None, (_WORDS.get(part, part) for part in parts))) or name
-    return words[0].upper() + words[1:]
+def label_field(name: str, *, heading_prefix: str = "") -> str:
+    """'Follow Me ring time' for `fm_ring_time`; under the heading of its prefix (`heading_prefix`) 'Ring
+    time'."""
+    if name in _FIELD_LABELS:
+        return _FIELD_LABELS[name]
+    segments = [segment for segment in name.split("_") if segment]
+    if heading_prefix and len(segments) > 1 and segments[0] == heading_prefix:
+        segments = segments[1:]
+    if len(segments) > 1 and segments[-1] == "id":
+        segments = segments[:-1]
+    text = " ".join(filter(None, (_WORD_LABELS.get(segment, segment) for segment in segments))) or name
+    return text[0].upper() + text[1:]
 
 
-def _prefix(name: str) -> str:
-    first = name.split("_")[0]
-    return "keys" if first in _DIGITS else first
+def _field_prefix(name: str) -> str:
+    first_segment = name.split("_")[0]
+    return "keys" if first_segment in _DIGIT_WORDS else first_segment
 
 
-def groups(resource: Resource, names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
+def group_fields(resource: Resource, names: Iterable[str]) -> list[tuple[str, str, list[str]]]:
     """(heading, prefix, field names): what shares a known prefix together, the rest before it, fields nobody
     documented behind."""
     names = list(names)
-    sizes = Counter(_heading(name) for name in names)
-    general: list[str] = []
-    strange: list[str] = []
-    shared: dict[str, tuple[str, list[str]]] = {}
+    heading_sizes = Counter(_field_heading(name) for name in names)
+    ungrouped: list[str] = []
+    undocumented: list[str] = []
+    by_heading: dict[str, tuple[str, list[str]]] = {}
     for name in names:
-        heading = _heading(name)
+        heading = _field_heading(name)
         if resource.fields and resource.field(name) is None and len(resource.fields) > 1:
-            strange.append(name)
-        elif heading is not None and sizes[heading] > 2:
-            shared.setdefault(heading, (_prefix(name), []))[1].append(name)
+            undocumented.append(name)
+        elif heading is not None and heading_sizes[heading] > 2:
+            by_heading.setdefault(heading, (_field_prefix(name), []))[1].append(name)
         else:
-            general.append(name)
-    found = [("", "", general)] if general else []
-    found += [(heading, prefix, members) for heading, (prefix, members) in shared.items()]
-    if strange:
-        found.append(("Not in the specification", "", strange))
-    return found
+            ungrouped.append(name)
+    field_groups = [("", "", ungrouped)] if ungrouped else []
+    field_groups += [(heading, prefix, field_names) for heading, (prefix, field_names) in by_heading.items()]
+    if undocumented:
+        field_groups.append(("Not in the specification", "", undocumented))
+    return field_groups
 
 
-def _heading(name: str) -> str | None:
-    if name in _RINGING:
+def _field_heading(name: str) -> str | None:
+    if name in _RINGING_FIELDS:
         return "Ringing, and when nobody answers"
-    if name in _DIALLING:
+    if name in _DIALLING_FIELDS:
         return "Dialling"
-    prefix = _prefix(name)
-    return "Keys" if prefix == "keys" else _PREFIXES.get(prefix)
+    prefix = _field_prefix(name)
+    return "Keys" if prefix == "keys" else _PREFIX_HEADINGS.get(prefix)
 
 
-def codes(field: Field | None, name: str) -> dict[str, str]:
+def parse_codes(field: Field | None, name: str) -> dict[str, str]:
     """What the specification's prose says of a field's one-letter codes: {'O': 'outbound', …}."""
-    if name in DESTINATIONS.values():
-        return {letter: word for letter, (_, word) in DESTINATION_TYPES.items()}
-    found = _CODE.findall(field.about) if field is not None else ()
-    return {letter: first or second.strip() for letter, first, second in found}
+    if name in DESTINATION_TYPE_FIELDS.values():
+        return {code: word for code, (_, word) in DESTINATION_TYPES.items()}
+    matches = _CODE_PATTERN.findall(field.about) if field is not None else ()
+    return {code: first or second.strip() for code, first, second in matches}
 
 
-def about(field: Field | Resource | None) -> str:
+def describe(field: Field | Resource | None) -> str:
     """What the catalogue says of a field or a collection, without its sources."""
     if field is None or field.about == "object id":
         return ""
-    return _SOURCE.sub("", field.about).replace("`", "")
+    return _SOURCE_PATTERN.sub("", field.about).replace("`", "")
 
 
-def ordered(resource: Resource, names: Iterable[str]) -> list[str]:
+def order_fields(resource: Resource, names: Iterable[str]) -> list[str]:
     """`names` in the order of a record's page: id and names first, the catalogue's order, then the rest."""
-    present = list(names)
-    known = [field.name for field in resource.fields if field.name in present]
-    first = [name for name in (resource.key, *_NAMES) if name in known]
-    return list(dict.fromkeys([*first, *known, *present]))
+    all_names = list(names)
+    documented = [field.name for field in resource.fields if field.name in all_names]
+    leading = [name for name in (resource.key, *_NAME_FIELDS) if name in documented]
+    return list(dict.fromkeys([*leading, *documented, *all_names]))
 
 
-def is_time(resource: Resource, name: str) -> bool:
+def is_time_field(resource: Resource, name: str) -> bool:
     field = resource.field(name)
     if field is not None:
         return field.type == "timestamp" or name == resource.date or name.endswith("_at")
     return name.endswith("_at") or name in ("calldate", "timestamp", "date")
 
 
-def numbered(resource: Resource, key: int | str) -> str:
+def fallback_title(resource: Resource, key: int | str) -> str:
     """What a record without a name is called: its id, else its place."""
     return str(key) if resource.key else f"no. {key}"
 
 
-def without(values: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
+def remove_hidden(values: Mapping[str, Any], hidden_fields: Collection[str]) -> dict[str, Any]:
     """A record's fields but those that are hidden."""
-    return {name: value for name, value in values.items() if name not in hidden}
+    return {name: value for name, value in values.items() if name not in hidden_fields}
 
 
-def title_of(values: Mapping[str, object]) -> str:
+def record_title(values: Mapping[str, object]) -> str:
     """What a record is called: its name, else what tells it best; '' if nothing does."""
 
-    def text(name: str) -> str:
+    def get_text(name: str) -> str:
         value = values.get(name)
         return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
-    person = f"{text('first_name')} {text('last_name')}".strip()
-    if person:
-        return person
-    return next((found for name in _TITLES if (found := text(name))), "")
+    full_name = f"{get_text('first_name')} {get_text('last_name')}".strip()
+    if full_name:
+        return full_name
+    return next((title for name in _TITLE_FIELDS if (title := get_text(name))), "")
 
 
-_NAMES = _names("name first_name last_name title company description")
-_TITLES = _names("name title company description filename visitor_name label text email _name")
+_NAME_FIELDS = _split_names("name first_name last_name title company description")
+_TITLE_FIELDS = _split_names("name title company description filename visitor_name label text email _name")
 
-_PREFERRED = _names(
+_PREFERRED_COLUMNS = _split_names(
     "ext number confno e164 state type direction disposition status src dst caller called from to "
     "visitor_name visitor_email message text duration billsec pages user_id charge email company tel mobile "
     "group_name target_id cli active dnd is_root two_factor_auth is_new transcript users strategy "
     "ring_strategy ring_time action source destination description context product_code color frequency "
     "next_run_at result"
 )
-_DULL = _names("is_initial visited_apps customer")
-MOST_COLUMNS = 7
+_EXCLUDED_COLUMNS = _split_names("is_initial visited_apps customer")
+MAX_COLUMNS = 7
 
 
-def columns(resource: Resource, strange: Iterable[str], filled: Collection[str]) -> tuple[str, ...]:
+def choose_columns(
+    resource: Resource, undocumented_fields: Iterable[str], filled_fields: Collection[str]
+) -> tuple[str, ...]:
     """The fields a list shows unless asked otherwise: what people tell records apart by, then the rest in
     the specification's order, scalars only; the record's name and time stand in columns of their own. What no
-    record fills (is not in `filled`) is left out, unless nothing is filled."""
-    given = [field.name for field in resource.fields if not field.item_only and not field.secret]
-    known = set(given)
-    named = {"first_name", "last_name", "name", resource.key, resource.date}
-    chosen = [name for name in _PREFERRED if name in known and name not in named]
-    plain = {field.name for field in resource.fields if field.real_type not in ("array", "object")}
-    dull = {*named, *_DULL}
-    rest = [name for name in given if name in plain and name not in dull and not name.endswith("_id")]
-    extra = [name for name in strange if name not in named] if len(resource.fields) < 4 else []
-    found = dict.fromkeys([*chosen, *extra, *rest])
-    return tuple(name for name in found if name in filled or not filled)[:MOST_COLUMNS]
+    record fills (is not in `filled_fields`) is left out, unless nothing is filled."""
+    documented = [field.name for field in resource.fields if not field.item_only and not field.secret]
+    documented_set = set(documented)
+    title_fields = {"first_name", "last_name", "name", resource.key, resource.date}
+    preferred = [name for name in _PREFERRED_COLUMNS if name in documented_set and name not in title_fields]
+    scalar_fields = {field.name for field in resource.fields if field.actual_type not in ("array", "object")}
+    excluded = {*title_fields, *_EXCLUDED_COLUMNS}
+    remaining = [
+        name
+        for name in documented
+        if name in scalar_fields and name not in excluded and not name.endswith("_id")
+    ]
+    undocumented = (
+        [name for name in undocumented_fields if name not in title_fields] if len(resource.fields) < 4 else []
+    )
+    column_names = dict.fromkeys([*preferred, *undocumented, *remaining])
+    return tuple(name for name in column_names if name in filled_fields or not filled_fields)[:MAX_COLUMNS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -11,15 +11,16 @@ RESOURCES = (
         collection="chats",
         title="Chat",
         fields=(
-            *fields("integer", "id customer_id duration operator_id state website_id"),
-            *fields("timestamp", "created_at"),
-            *fields(
+            *make_fields("integer", "id customer_id duration operator_id state website_id"),
+            *make_fields("timestamp", "created_at"),
+            *make_fields(
                 "string",
                 "operator_ua visitor_city visitor_country visitor_email visitor_geo visitor_id visitor_ip "
                 "visitor_name visitor_referer visitor_ua",
             ),
         ),
         date="created_at",
+        history=True,
     ),
     Resource(
         name="cdr",
@@ -62,6 +63,7 @@ RESOURCES = (
             Field("nb_notes", "integer", documented=False),
         ),
         date="calldate",
+        history=True,
         relations=(
             Relation("user_id", "users"),
             Relation("live_id", "calls"),
@@ -94,16 +96,17 @@ RESOURCES = (
         collection="monitors",
         title="Call recording (monitor)",
         fields=(
-            *fields("integer", "id duration live_id sentiment sip_endpoint_id"),
+            *make_fields("integer", "id duration live_id sentiment sip_endpoint_id"),
             Field("size", "integer", "bytes of the MP3, exactly (observed.md §4)"),
-            *fields("integer", "user_id"),
-            *fields("string", "called caller context dst_id dst_name src_id summary transcript type"),
-            *fields("timestamp", "timestamp"),
+            *make_fields("integer", "user_id"),
+            *make_fields("string", "called caller context dst_id dst_name src_id summary transcript type"),
+            *make_fields("timestamp", "timestamp"),
             Field("transcript_speakers", "string", documented=False),
             Field("cx_score", "integer", "1 to 10", documented=False),
             Field("metadata", "object", "with a timeline when the add-on is on", documented=False),
         ),
         date="timestamp",
+        history=True,
         relations=(Relation("user_id", "users"), Relation("live_id", "calls")),
     ),
     Resource(
@@ -111,11 +114,12 @@ RESOURCES = (
         collection="msdrs",
         title="Media session detail record",
         fields=(
-            *fields("integer", "id duration media_session_id user_id"),
-            *fields("string", "call_id dst dst_id dst_ua src src_id src_ua t_cause type"),
-            *fields("timestamp", "created_at"),
+            *make_fields("integer", "id duration media_session_id user_id"),
+            *make_fields("string", "call_id dst dst_id dst_ua src src_id src_ua t_cause type"),
+            *make_fields("timestamp", "created_at"),
         ),
         date="created_at",
+        history=True,
         relations=(Relation("user_id", "users"), Relation("media_session_id", "mediasessions")),
     ),
     Resource(
@@ -123,16 +127,17 @@ RESOURCES = (
         collection="voicemessages",
         title="Voice message",
         fields=(
-            *fields("integer", "id duration extension_id folder live_id parent_live_id"),
-            *fields("string", "caller callerid dialled transcript"),
-            *fields("boolean", "is_new"),
-            *fields("timestamp", "origtime"),
+            *make_fields("integer", "id duration extension_id folder live_id parent_live_id"),
+            *make_fields("string", "caller callerid dialled transcript"),
+            *make_fields("boolean", "is_new"),
+            *make_fields("timestamp", "origtime"),
         ),
         date="origtime",
+        history=True,
         relations=(Relation("live_id", "calls"), Relation("parent_live_id", "calls")),
     ),
-    dictionary("cdrs", "cdr", "Codes of CDRs"),
-    dictionary("msdrs", "msdr", "Codes of media session detail records"),
+    make_dictionary_resource("cdrs", "cdr", "Codes of CDRs"),
+    make_dictionary_resource("msdrs", "msdr", "Codes of media session detail records"),
 )
 
 OPERATIONS = (
@@ -160,7 +165,7 @@ OPERATIONS = (
         "cdr",
         errors=(400, 401, 403, 404),
         body=(),
-        bulk=True,
+        is_bulk=True,
     ),
     Operation("history", "DELETE", "/cdrs", "none", "Deletes the CDR collection.", "cdr", success=(204,)),
     Operation("history", "GET", "/cdrs/{id}", "item", "One CDR.", "cdr", errors=(401, 403, 404)),
@@ -238,9 +243,9 @@ OPERATIONS = (
         "monitor",
         errors=(400, 404),
         body=(
-            *fields("string", "transcript transcript_speakers summary sentiment"),
-            *fields("integer", "cx_score"),
-            *fields("any", "metadata"),
+            *make_fields("string", "transcript transcript_speakers summary sentiment"),
+            *make_fields("integer", "cx_score"),
+            *make_fields("any", "metadata"),
         ),
     ),
     Operation(
@@ -319,7 +324,7 @@ OPERATIONS = (
         "voicemessage",
         errors=(400, 401, 403, 404),
         body=(Field("id", "integer"), Field("folder", "string")),
-        bulk=True,
+        is_bulk=True,
     ),
     Operation(
         "history",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from integration.catalogue.shapes import Field, Resource
-from integration.mirror.query.filters import OPERATORS
+from integration.catalogue.shapes import OPERATORS, Field, Resource
 
 Json = dict[str, Any]
 
@@ -34,29 +33,36 @@ ERROR: Json = {
 LINKS: Json = {"type": ["object", "array"]}
 
 
-def record_of(row: Resource) -> Json:
-    return {"title": row.title, **({"description": row.about} if row.about else {}), **fields_of(row.fields)}
+def build_record_schema(resource: Resource) -> Json:
+    return {
+        "title": resource.title,
+        **({"description": resource.about} if resource.about else {}),
+        **build_fields_schema(resource.fields),
+    }
 
 
-def fields_of(fields: Sequence[Field], *, required: bool = False) -> Json:
-    found: Json = {"type": "object", "properties": {field.name: _property(field) for field in fields}}
-    needed = [field.name for field in fields if field.required]
-    if required and needed:
-        found["required"] = needed
-    return found
+def build_fields_schema(fields: Sequence[Field], *, required: bool = False) -> Json:
+    schema: Json = {
+        "type": "object",
+        "properties": {field.name: _build_property_schema(field) for field in fields},
+    }
+    required_names = [field.name for field in fields if field.required]
+    if required and required_names:
+        schema["required"] = required_names
+    return schema
 
 
-def _property(field: Field) -> Json:
+def _build_property_schema(field: Field) -> Json:
     types = {"timestamp": "string"}
-    named = [types.get(name, name) for name in dict.fromkeys((field.real_type, field.type))]
-    found: Json = {} if "any" in named else {"type": [*dict.fromkeys(named), "null"]}
-    about = [field.about] if field.about else []
+    type_names = [types.get(name, name) for name in dict.fromkeys((field.actual_type, field.type))]
+    schema: Json = {} if "any" in type_names else {"type": [*dict.fromkeys(type_names), "null"]}
+    notes = [field.about] if field.about else []
     if field.type == "timestamp":
-        about.append("'YYYY-MM-DD HH:MM:SS', UTC")
+        notes.append("'YYYY-MM-DD HH:MM:SS', UTC")
     if field.item_only:
-        about.append("only in the record's own path")
+        notes.append("only in the record's own path")
     if field.secret:
-        about.append("null for local keys")
-    if about:
-        found["description"] = "; ".join(about)
-    return found
+        notes.append("null for local keys")
+    if notes:
+        schema["description"] = "; ".join(notes)
+    return schema

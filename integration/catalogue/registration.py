@@ -15,7 +15,7 @@ OPERATIONS = (
         "Starts a sign-up.",
         errors=(400, 401, 403, 404),
         body=(),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "registration",
@@ -24,7 +24,7 @@ OPERATIONS = (
         "unknown",
         "One sign-up.",
         errors=(400, 403, 404, 500),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "registration",
@@ -34,7 +34,7 @@ OPERATIONS = (
         "Changes a sign-up.",
         errors=(400, 403, 404, 500),
         body=(),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "registration",
@@ -43,7 +43,7 @@ OPERATIONS = (
         "unknown",
         "Sends the e-mail code again.",
         errors=(400, 403, 404, 500),
-        public=True,
+        is_public=True,
     ),
     Operation(
         "registration",
@@ -52,6 +52,6 @@ OPERATIONS = (
         "unknown",
         "Numbers on offer in an area.",
         errors=(400, 403, 404, 500),
-        public=True,
+        is_public=True,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
 from integration.catalogue.shapes import Field, Operation, Resource
 
 RESOURCES = (
@@ -11,20 +11,20 @@ RESOURCES = (
         collection="reportschedules",
         title="Report schedule",
         fields=(
-            *fields("integer", "id culture format report_id status"),
-            *fields("timestamp", "created_at end_at last_run_at next_run_at start_at"),
-            *fields("string", "description emails frequency name timezone"),
+            *make_fields("integer", "id culture format report_id status"),
+            *make_fields("timestamp", "created_at end_at last_run_at next_run_at start_at"),
+            *make_fields("string", "description emails frequency name timezone"),
         ),
         date="created_at",
     ),
-    dictionary("reportschedules", "report_schedule", "Codes of report schedules"),
+    make_dictionary_resource("reportschedules", "report_schedule", "Codes of report schedules"),
 )
 
-_BODY = (
+_SCHEDULE_BODY = (
     Field("report_id", "integer"),
-    *fields("string", "name description"),
+    *make_fields("string", "name description"),
     Field("emails", "array", "e-mail addresses"),
-    *fields("string", "format culture"),
+    *make_fields("string", "format culture"),
     Field("start_at", "string", "a date, YYYY-MM-DD"),
     Field("end_at", "string", "a date, YYYY-MM-DD"),
     Field("status", "string"),
@@ -57,7 +57,7 @@ OPERATIONS = (
         "report_schedule",
         success=(201,),
         errors=(400, 401),
-        body=_BODY,
+        body=_SCHEDULE_BODY,
     ),
     Operation(
         "reports",
@@ -76,7 +76,7 @@ OPERATIONS = (
         "Changes a report schedule.",
         "report_schedule",
         errors=(400, 401, 403, 404),
-        body=_BODY,
+        body=_SCHEDULE_BODY,
     ),
     Operation(
         "reports",

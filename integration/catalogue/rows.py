@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from integration.catalogue.shapes import Field, Resource, Type
+from integration.catalogue.shapes import Field, FieldType, Resource
 
 
-def fields(
-    type: Type,
+def make_fields(
+    field_type: FieldType,
     names: str,
     *,
-    observed: Type | None = None,
+    observed: FieldType | None = None,
     documented: bool = True,
     item_only: bool = False,
     secret: bool = False,
@@ -17,7 +17,7 @@ def fields(
     """One Field for each name of a blank-separated list, in its order, as the specification writes
     'id, user_id: int'."""
     return tuple(
-        Field(name, type, observed=observed, documented=documented, item_only=item_only, secret=secret)
+        Field(name, field_type, observed=observed, documented=documented, item_only=item_only, secret=secret)
         for name in names.split()
     )
 
@@ -33,10 +33,11 @@ COLLECTION_QUERY = (
 """What every GET of a collection takes: pager, filter, grouping and, as observed, sorting."""
 
 
-def dictionary(collection: str, of: str, title: str) -> Resource:
-    """What `/<collection>/dictionaries` lists: the codes of the resource `of`. Its records aren't shown."""
+def make_dictionary_resource(collection: str, resource_name: str, title: str) -> Resource:
+    """What `/<collection>/dictionaries` lists: the codes of the resource `resource_name`. Its records aren't
+    shown."""
     return Resource(
-        name=f"{of}_dictionary",
+        name=f"{resource_name}_dictionary",
         collection=f"{collection}/dictionaries",
         title=title,
         fields=(),

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Type = Literal["integer", "number", "string", "boolean", "array", "object", "timestamp", "any"]
+FieldType = Literal["integer", "number", "string", "boolean", "array", "object", "timestamp", "any"]
 Module = Literal[
     "authentication",
     "calls",
@@ -23,7 +23,31 @@ Module = Literal[
     "registration",
 ]
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
-Answer = Literal["collection", "item", "message", "file", "dictionary", "none", "unknown"]
+ResponseKind = Literal["collection", "item", "message", "file", "dictionary", "none", "unknown"]
+
+Operator = Literal["eq", "ne", "lt", "lte", "gt", "gte", "in", "like", "notlike"]
+
+OPERATORS: dict[str, Operator] = {
+    "eq": "eq",
+    "=": "eq",
+    "ne": "ne",
+    "neq": "ne",
+    "<>": "ne",
+    "!=": "ne",
+    "lt": "lt",
+    "<": "lt",
+    "lte": "lte",
+    "<=": "lte",
+    "gt": "gt",
+    ">": "gt",
+    "gte": "gte",
+    ">=": "gte",
+    "in": "in",
+    "like": "like",
+    "notlike": "notlike",
+}
+"""Every spelling of the specification and what it means. The simulator has a table, and comparisons, of its
+own on purpose: it is what these are compared with, and would share every mistake of a common one."""
 
 _FIELD_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _PATH = re.compile(r"^(/([a-z0-9]+|\{[a-z0-9]+\}|\{[a-z]+\}\.[a-z0-9]+|[a-z]+\.[a-z0-9]+))+$")
@@ -40,9 +64,9 @@ class Field:
     """
 
     name: str
-    type: Type
+    type: FieldType
     about: str = ""
-    observed: Type | None = None
+    observed: FieldType | None = None
     documented: bool = True
     item_only: bool = False
     required: bool = False
@@ -53,20 +77,21 @@ class Field:
             raise ValueError(f"field name {self.name!r}")
 
     @property
-    def real_type(self) -> Type:
+    def actual_type(self) -> FieldType:
         """The type to expect: observed where known, else documented."""
         return self.observed or self.type
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`name` is the property (and the word for `include=`); `to` the collection it refers to, by path
-    without a leading slash; `many` says whether it is a list; `includable` whether `include=` takes it."""
+    """`name` is the property (and the word for `include=`); `target_collection` the collection it refers to,
+    by path without a leading slash; `is_list` says whether it is a list; `is_includable` whether `include=`
+    takes it."""
 
     name: str
-    to: str
-    many: bool = False
-    includable: bool = False
+    target_collection: str
+    is_list: bool = False
+    is_includable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +100,8 @@ class Resource:
 
     `collection` is its path without a leading slash (`sms/cannedresponses`), `key` the name of its
     identifier (None: it has none), `date` its date property (observed.md §3), `item` whether the record has
-    its own GET path, `listed` whether a GET without parameters lists it.
+    its own GET path, `is_listed` whether a GET without parameters lists it. `history`: its records report
+    events, so that they stay visible here after the platform has deleted them.
     """
 
     name: str
@@ -85,17 +111,18 @@ class Resource:
     key: str | None = "id"
     date: str | None = None
     item: bool = True
-    listed: bool = True
+    is_listed: bool = True
     relations: tuple[Relation, ...] = ()
     about: str = ""
+    history: bool = False
 
     def __post_init__(self) -> None:
         names = [field.name for field in self.fields]
         if len(names) != len(set(names)):
             raise ValueError(f"{self.name}: a field twice")
-        for needed in (self.key, self.date, *(relation.name for relation in self.relations)):
-            if needed is not None and needed not in names:
-                raise ValueError(f"{self.name}: {needed!r} is not one of its fields")
+        for field_name in (self.key, self.date, *(relation.name for relation in self.relations)):
+            if field_name is not None and field_name not in names:
+                raise ValueError(f"{self.name}: {field_name!r} is not one of its fields")
 
     @property
     def table(self) -> str:
@@ -110,23 +137,23 @@ class Resource:
 class Operation:
     """One method on one path.
 
-    `resource` names the Resource it answers with (None where the specification shows none), `answer` the
-    envelope, `success` and `errors` the statuses listed. `bulk` marks a body that is an array of objects.
-    `public` needs no credentials. `body` is None where there is none, () where it is not shown.
+    `resource` names the Resource it answers with (None where the specification shows none), `response_kind`
+    the envelope, `success` and `errors` the statuses listed. `is_bulk` marks a body that is an array of
+    objects. `is_public` needs no credentials. `body` is None where there is none, () where it is not shown.
     """
 
     module: Module
     method: Method
     path: str
-    answer: Answer
+    response_kind: ResponseKind
     about: str
     resource: str | None = None
     success: tuple[int, ...] = (200,)
     errors: tuple[int, ...] = (401,)
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] | None = None
-    bulk: bool = False
-    public: bool = False
+    is_bulk: bool = False
+    is_public: bool = False
 
     def __post_init__(self) -> None:
         if not _PATH.match(self.path):

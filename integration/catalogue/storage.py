@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, dictionary, fields
+from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -11,11 +11,12 @@ RESOURCES = (
         collection="sms",
         title="SMS",
         fields=(
-            *fields("integer", "id user_id"),
-            *fields("timestamp", "created_at"),
-            *fields("string", "from from_id from_name message result to to_id to_name type"),
+            *make_fields("integer", "id user_id"),
+            *make_fields("timestamp", "created_at"),
+            *make_fields("string", "from from_id from_name message result to to_id to_name type"),
         ),
         date="created_at",
+        history=True,
         relations=(Relation("user_id", "users"),),
         about="Inbound and outbound.",
     ),
@@ -23,7 +24,7 @@ RESOURCES = (
         name="sms_canned_response",
         collection="sms/cannedresponses",
         title="SMS canned response",
-        fields=fields("integer", "id"),
+        fields=make_fields("integer", "id"),
         about="Its examples show another resource; id is known from the record's path. Kept as received.",
     ),
     Resource(
@@ -31,14 +32,15 @@ RESOURCES = (
         collection="faxes",
         title="Fax",
         fields=(
-            *fields("integer", "id pages status type"),
-            *fields("number", "charge"),
-            *fields("timestamp", "created_at"),
+            *make_fields("integer", "id pages status type"),
+            *make_fields("number", "charge"),
+            *make_fields("timestamp", "created_at"),
             Field("filename", "string", "fax-to-<to>-from-<from>-at-YYYYMMDDHHMMSS.pdf (observed.md §4)"),
             Field("from", "string", "can't be filtered on (observed.md §3)"),
             Field("to", "string", "can't be filtered on (observed.md §3)"),
         ),
         date="created_at",
+        history=True,
         item=False,
     ),
     Resource(
@@ -46,16 +48,16 @@ RESOURCES = (
         collection="vmannouncements",
         title="Voicemail announcement",
         fields=(
-            *fields("integer", "id extension"),
-            *fields("timestamp", "created_at"),
-            *fields("string", "description"),
+            *make_fields("integer", "id extension"),
+            *make_fields("timestamp", "created_at"),
+            *make_fields("string", "description"),
         ),
         date="created_at",
     ),
-    dictionary("sms", "sms", "Codes of SMS"),
+    make_dictionary_resource("sms", "sms", "Codes of SMS"),
 )
 
-_CANNED_RESPONSE_BODY = fields("string", "name text")
+_CANNED_RESPONSE_BODY = make_fields("string", "name text")
 _ANNOUNCEMENT_BODY = (
     Field("extension_id", "integer"),
     Field("description", "string"),

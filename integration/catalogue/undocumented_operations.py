@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from integration.catalogue.shapes import Field, Operation
 
-BEYOND = (
+UNDOCUMENTED_OPERATIONS = (
     Operation("settings", "PATCH", "/queues/{id}", "item", "Logs agents in or out of a queue.", "queue",
               errors=(400, 401, 403, 404), body=(Field("users", "array", "objects {id, status}"),)),
     Operation("authentication", "GET", "/apitokens", "collection", "The caller's API tokens."),

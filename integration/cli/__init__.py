@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from integration.core import log_format as logs
+from integration.core import log_format
 from integration.core.errors import ConfigurationError, SwitchroomError
 
 P = ParamSpec("P")
@@ -44,7 +44,7 @@ COMMANDS = {
 """Each is the click command `command` in the module of its name; the text stands in the list of commands."""
 
 
-class _Commands(click.Group):
+class _LazyGroup(click.Group):
     """Finds subcommands by name, so that `--help` and each command load only what they need."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -63,19 +63,19 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def guarded(work: Callable[P, T]) -> Callable[P, T]:
-    """Turn what `work` raises into messages on standard error and an exit status."""
+def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
+    """Turn what `function` raises into messages on standard error and an exit status."""
 
-    @functools.wraps(work)
-    def guard(*args: P.args, **kwargs: P.kwargs) -> T:
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return work(*args, **kwargs)
+            return function(*args, **kwargs)
         except ConfigurationError as error:
             for mistake in error.mistakes:
-                _complain(mistake)
+                _print_error(mistake)
             sys.exit(2)
         except SwitchroomError as error:
-            _complain(str(error))
+            _print_error(str(error))
             sys.exit(1)
         except BrokenPipeError:
             # Whoever read our output has had enough. Nothing more may be written, at exit neither.
@@ -84,15 +84,15 @@ def guarded(work: Callable[P, T]) -> Callable[P, T]:
         except (KeyboardInterrupt, click.Abort):
             sys.exit(130)
 
-    return guard
+    return wrapper
 
 
-def _complain(message: str) -> None:
-    print(f"switchroom: {logs.one_line(message)}", file=sys.stderr)
+def _print_error(message: str) -> None:
+    print(f"switchroom: {log_format.escape_line(message)}", file=sys.stderr)
 
 
 @click.group(
-    cls=_Commands,
+    cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     help=(
         "Switchroom keeps a true copy of your hosted phone system on your own disk: it hears every call as it"
@@ -103,7 +103,7 @@ def _complain(message: str) -> None:
 def group() -> None:
     # Whatever a command writes is for its user alone.
     os.umask(0o077)
-    logs.set_up()
+    log_format.configure_logging()
 
 
 config_option = click.option(
@@ -115,7 +115,7 @@ config_option = click.option(
 """`--config FILE`, as every command that needs settings takes it; passed as `config: Path | None`."""
 
 
-@guarded
+@exit_on_error
 def main() -> None:
     """The entry point of `switchroom` and `python app.py`."""
     try:
@@ -125,5 +125,5 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(2 if isinstance(error, click.UsageError) else 1)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+    except click.exceptions.Exit as exit_request:
+        sys.exit(exit_request.exit_code)

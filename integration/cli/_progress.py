@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-def say(line: str) -> None:
+def print_message(message: str) -> None:
     """One message, on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    print(message, file=sys.stderr, flush=True)
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
+def show_progress() -> Iterator[Callable[[str, int, int], None]]:
     """A function to be called with what is worked on, what is done and the total; a bar on a terminal,
     nothing elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda _what, _done, _total: None
+        yield lambda _step, _done, _total: None
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -25,7 +25,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
 
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total or None)
+        def report_progress(step: str, done: int, total: int) -> None:
+            bar.update(task, description=step, completed=done, total=total or None)
 
-        yield tell
+        yield report_progress

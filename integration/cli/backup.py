@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from integration.cli import _progress as _show
-from integration.cli import config_option
+from integration.cli import _progress, config_option
 from integration.settings.model import load
 
 
@@ -24,10 +23,10 @@ def command(dest: Path, config: Path | None) -> None:
     from integration.maintenance import backup
 
     settings = load(config, os.environ)
-    with _show.progress() as progress:
-        made = backup.make(settings.storage.data_dir, dest, progress)
-    for note in made.notes:
-        _show.say(note)
-    linked = f", {made.linked:,} of them linked" if made.linked else ""
-    _show.say(f"{made.files:,} files, {made.bytes / 1e6:,.1f} MB{linked}")
-    click.echo(made.path)
+    with _progress.show_progress() as report_progress:
+        result = backup.create(settings.storage.data_dir, dest, report_progress)
+    for note in result.notes:
+        _progress.print_message(note)
+    linked_text = f", {result.linked:,} of them linked" if result.linked else ""
+    _progress.print_message(f"{result.files:,} files, {result.bytes / 1e6:,.1f} MB{linked_text}")
+    click.echo(result.path)

@@ -15,21 +15,21 @@ import click
     "--format", "form", type=click.Choice(["table", "csv", "markdown"]), default="table", show_default=True
 )
 def command(form: str) -> None:
-    from integration.cli import operations_table as operations
+    from integration.cli import operations_table
 
-    rows = operations.rows()
+    rows = operations_table.list_rows()
     if form == "csv":
-        click.echo(operations.as_csv(rows))
+        click.echo(operations_table.format_csv(rows))
     elif form == "markdown":
-        click.echo(operations.as_markdown(rows))
+        click.echo(operations_table.format_markdown(rows))
     elif sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(*operations.HEAD, row_styles=("", "dim"))
+        table = Table(*operations_table.HEADER, row_styles=("", "dim"))
         for row in rows:
             table.add_row(*(Text(cell) for cell in astuple(row)))
         Console().print(table)
     else:
-        click.echo(operations.as_text(rows))
+        click.echo(operations_table.format_text(rows))

@@ -26,19 +26,19 @@ def command(config: Path | None) -> None:
         settings = load(config, os.environ)
     except ConfigurationError as error:
         for mistake in error.mistakes:
-            _show("fail", f"fail  configuration: {mistake}")
+            _print_line("fail", f"fail  configuration: {mistake}")
         sys.exit(2)
     # Not at the top: nothing of it is needed while the settings are wrong.
     from integration.maintenance import doctor
 
     failed = False
-    for line in doctor.examine(settings):
-        _show(line.level, str(line))
+    for line in doctor.check_installation(settings):
+        _print_line(line.level, str(line))
         failed |= line.level == "fail"
     if failed:
         sys.exit(1)
 
 
-def _show(level: str, line: str) -> None:
+def _print_line(level: str, line: str) -> None:
     """One line; the level in colour on a terminal."""
     click.echo(click.style(line[:5], fg=_COLOURS[level], bold=level != "ok") + line[5:])

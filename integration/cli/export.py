@@ -15,21 +15,21 @@ from typing import BinaryIO
 
 import click
 
-from integration.access import commands as house_commands
-from integration.app_schema import open_house
-from integration.cli import config_option, guarded
-from integration.core import atomic_files as durable
+from integration.access import commands as access_commands
+from integration.app_schema import open_app_db
+from integration.cli import config_option, exit_on_error
+from integration.core import atomic_files
+from integration.core.commands import Handler
 from integration.core.errors import QueryError, StorageError
-from integration.exports import export_request as asking
+from integration.exports import export_request
 from integration.exports.formats import parquet
 from integration.exports.presets import PRESETS
 from integration.exports.query import count
 from integration.mirror.query import query
-from integration.server.control_channel import Handler
-from integration.server.run_command import carry_out_with
+from integration.server.run_command import run_command_with
 from integration.settings import model as settings_module
 from integration.settings.model import Settings
-from integration.sqlite.beside import Beside
+from integration.sqlite.readers import ReadOnlyDatabase
 
 
 @click.command("export")
@@ -64,7 +64,7 @@ from integration.sqlite.beside import Beside
 )
 @click.option("--count", "only_count", is_flag=True, help="Print how many rows it would have, and no more.")
 @config_option
-@guarded
+@exit_on_error
 def command(
     name: str,
     since: str | None,
@@ -86,7 +86,7 @@ def command(
         raise click.UsageError("--partition-by is for --format parquet")
     if by_month and out == "-":
         raise click.UsageError("--partition-by needs --out FOLDER")
-    given = {
+    parameters = {
         "from": since,
         "to": until,
         "filter": conditions,
@@ -97,31 +97,35 @@ def command(
     }
     name = name.strip("/")
     try:
-        beside = _Beside(settings_module.load(config, os.environ))
-        selection = asking.selection(beside, name, {key: text for key, text in given.items() if text})
-        write_down = partial(_write_down, beside.settings, f"{asking.filed_under(name)}.{form}")
+        context = _ReadOnlyContext(settings_module.load(config, os.environ))
+        selection = export_request.build_selection(
+            context, name, {key: text for key, text in parameters.items() if text}
+        )
+        audit_export = partial(
+            _audit_export, context.settings, f"{export_request.canonical_name(name)}.{form}"
+        )
         if only_count:
-            with beside.mirror.read() as connection:
+            with context.mirror_db.read() as connection:
                 print(count(connection, selection))
         elif by_month:
-            with beside.mirror.read() as connection:
-                write_down(count(connection, selection))
-            months = parquet.write_months(beside.mirror.read, selection, Path(out))
+            with context.mirror_db.read() as connection:
+                audit_export(count(connection, selection))
+            months = parquet.write_months(context.mirror_db.read, selection, Path(out))
             for month, rows in sorted(months.items()):
                 print(f"{month}  {rows} rows", file=sys.stderr)
         else:
-            chunks = asking.chunks(beside, selection, form, {"bom": given["bom"] or ""})
-            write_down(chunks.rows)
-            with _sink(out) as sink:
+            chunks = export_request.open_chunks(context, selection, form, {"bom": parameters["bom"] or ""})
+            audit_export(chunks.row_count)
+            with _open_output(out) as output:
                 for chunk in chunks:
-                    sink.write(chunk)
-    except asking.NoSuchExport as error:
+                    output.write(chunk)
+    except export_request.UnknownExport as error:
         raise click.UsageError(f"{error}; ready-made exports are {', '.join(PRESETS)}") from None
     except QueryError as error:
         raise click.UsageError(str(error)) from None
 
 
-class _Mirror(Beside):
+class _MirrorReader(ReadOnlyDatabase):
     @contextmanager
     def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
         if not self.exists:
@@ -134,59 +138,65 @@ class _Mirror(Beside):
 
 
 @dataclass(frozen=True, slots=True)
-class _Beside:
+class _ReadOnlyContext:
     """The databases as a reading command has them."""
 
     settings: Settings
 
     @property
-    def mirror(self) -> Beside:
-        return _Mirror(self.settings.storage.data_dir / "mirror.db")
+    def mirror_db(self) -> ReadOnlyDatabase:
+        return _MirrorReader(self.settings.storage.data_dir / "mirror.db")
 
     @property
-    def house(self) -> Beside:
-        return Beside(self.settings.storage.data_dir / "house.db")
+    def app_db(self) -> ReadOnlyDatabase:
+        return ReadOnlyDatabase(self.settings.storage.data_dir / "house.db")
 
 
-def _write_down(settings: Settings, about: str, rows: int) -> None:
+def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
     """In the audit, by the process that writes; before the first byte, so that nothing leaves unseen."""
     data_dir = settings.storage.data_dir
-    entry = {"who": f"{house_commands.WHO} ({_user()})", "about": about, "result": f"{rows} rows"}
-    carry_out_with(data_dir, house_commands.EXPORTED, entry, lambda: _alone(data_dir), _unheard, _unheard)
+    entry = {
+        "who": f"{access_commands.ACTOR} ({_operating_system_user()})",
+        "about": export_name,
+        "result": f"{rows} rows",
+    }
+    run_command_with(
+        data_dir, access_commands.RECORD_EXPORT, entry, lambda: _open_handlers(data_dir), _ignore, _ignore
+    )
 
 
-def _unheard(_: object) -> None:
+def _ignore(_: object) -> None:
     """There is no progress, and a change of writers concerns nobody."""
 
 
 @contextmanager
-def _alone(data_dir: Path) -> Iterator[Mapping[str, Handler]]:
-    house = open_house(data_dir / "house.db")
+def _open_handlers(data_dir: Path) -> Iterator[Mapping[str, Handler]]:
+    app_db = open_app_db(data_dir / "house.db")
     try:
-        yield house_commands.handlers(house, data_dir / "mirror.db")
+        yield access_commands.handlers(app_db, data_dir / "mirror.db")
     finally:
-        house.close()
+        app_db.close()
 
 
-def _user() -> str:
+def _operating_system_user() -> str:
     """The operating system's user, and who became it by sudo."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         name = str(os.getuid())
-    real = os.environ.get("SUDO_USER")
-    return f"{real} as {name}" if real and real != name else name
+    sudo_user = os.environ.get("SUDO_USER")
+    return f"{sudo_user} as {name}" if sudo_user and sudo_user != name else name
 
 
 @contextmanager
-def _sink(out: str) -> Iterator[BinaryIO]:
+def _open_output(out: str) -> Iterator[BinaryIO]:
     """Standard output, or a file that appears under its name only when it is whole."""
     if out == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     try:
-        with durable.replacing(Path(out)) as file:
+        with atomic_files.open_atomic(Path(out)) as file:
             yield file
     except OSError as error:
         raise StorageError(f"{out}: can't be written ({error.strerror})") from error

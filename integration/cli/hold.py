@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from integration.cli import config_option, guarded
-from integration.cli.erase import number_of
-from integration.cli.user import show_table
-from integration.privacy import hold_commands as holding
-from integration.privacy import holds
-from integration.server.run_command import carry_out
+from integration.cli import config_option, exit_on_error
+from integration.cli.erase import parse_number
+from integration.cli.user import print_table
+from integration.privacy import hold_commands, holds
+from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
-from integration.sqlite.beside import Beside
+from integration.sqlite.readers import ReadOnlyDatabase
 
 
 @click.command(
@@ -27,35 +26,38 @@ from integration.sqlite.beside import Beside
 @click.option("--release", is_flag=True, help="End the hold on it.")
 @click.option("--list", "listed", is_flag=True, help="List the holds in force.")
 @config_option
-@guarded
+@exit_on_error
 def command(what: str | None, reason: str | None, release: bool, listed: bool, config: Path | None) -> None:
     if (listed, release, reason is not None).count(True) != 1 or (what is None) != listed:
         raise click.UsageError("give WHAT with --reason or with --release, or --list alone")
     settings = load(config, os.environ)
     if what is None:
-        _list(settings)
+        _print_holds(settings)
         return
-    kind, subject = _subject(settings, what)
-    carry_out(
+    kind, subject = _parse_subject(settings, what)
+    run_command(
         settings,
-        holding.RELEASE if release else holding.SET,
+        hold_commands.RELEASE_COMMAND if release else hold_commands.SET_COMMAND,
         {"kind": kind, "what": subject, "reason": reason},
-        on_notice=lambda line: click.echo(line, err=True),
+        on_notice=lambda notice: click.echo(notice, err=True),
     )
     click.echo(f"{kind} {subject} is {'no longer' if release else 'now'} under legal hold", err=True)
 
 
-def _subject(settings: Settings, what: str) -> tuple[holds.Kind, str]:
+def _parse_subject(settings: Settings, text: str) -> tuple[holds.HoldKind, str]:
     """A call's id is digits alone, and a number has a plus or begins with 0: no call's id does."""
-    if what.isascii() and what.isdigit() and not what.startswith("0"):
-        return "call", what
-    return "number", number_of(settings, what)
+    if text.isascii() and text.isdigit() and not text.startswith("0"):
+        return "call", text
+    return "number", parse_number(settings, text)
 
 
-def _list(settings: Settings) -> None:
-    house = Beside(settings.storage.data_dir / "house.db")
+def _print_holds(settings: Settings) -> None:
+    app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("WHAT", "KIND", "SINCE", "BY", "REASON")]
-    if house.exists:
-        with house.read() as connection:
-            rows += [(one.what, one.kind, one.at, one.who, one.reason) for one in holds.all_of(connection)]
-    show_table(rows)
+    if app_db.exists:
+        with app_db.read() as connection:
+            rows += [
+                (legal_hold.what, legal_hold.kind, legal_hold.at, legal_hold.who, legal_hold.reason)
+                for legal_hold in holds.list_all(connection)
+            ]
+    print_table(rows)

@@ -9,8 +9,7 @@ from typing import IO
 
 import click
 
-from integration.cli import _progress as _show
-from integration.cli import config_option
+from integration.cli import _progress, config_option
 from integration.settings.sources import DEFAULT_FILE
 
 
@@ -51,25 +50,33 @@ def command(
     from integration.maintenance import first_config
 
     path = config or Path(os.environ.get("SWITCHROOM_CONFIG") or DEFAULT_FILE)
-    first_config.refuse_existing(path)
+    first_config.require_absent(path)
     api_key = api_key_file.read().strip() if api_key_file else None
     password = password_file.read().strip() if password_file else None
     if sys.stdin.isatty():
-        base_url = base_url or _ask("Service root of the platform, such as https://api.example.com/v1.2")
+        base_url = base_url or _prompt_user(
+            "Service root of the platform, such as https://api.example.com/v1.2"
+        )
         if email is None and password is None:
-            user_id = user_id or _ask("User id of the API key (empty to log in by e-mail)", optional=True)
+            user_id = user_id or _prompt_user(
+                "User id of the API key (empty to log in by e-mail)", optional=True
+            )
             if user_id:
-                api_key = api_key or _ask("API key", hidden=True)
+                api_key = api_key or _prompt_user("API key", hidden=True)
             else:
-                email = _ask("E-mail address of the login")
+                email = _prompt_user("E-mail address of the login")
         if email is not None:
-            password = password or _ask("Password", hidden=True)
-        public_url = public_url or _ask(
+            password = password or _prompt_user("Password", hidden=True)
+        public_url = public_url or _prompt_user(
             "HTTPS address of this Switchroom (empty for none yet)", optional=True
         )
-        timezone = timezone or _ask("Time zone to show, such as Europe/London (empty for UTC)", optional=True)
-        country = country or _ask("Country of your numbers, such as GB (empty for none)", optional=True)
-    asked: dict[str, dict[str, str | int | None]] = {
+        timezone = timezone or _prompt_user(
+            "Time zone to show, such as Europe/London (empty for UTC)", optional=True
+        )
+        country = country or _prompt_user(
+            "Country of your numbers, such as GB (empty for none)", optional=True
+        )
+    sections: dict[str, dict[str, str | int | None]] = {
         "platform": {
             "base_url": base_url,
             "user_id": user_id,
@@ -82,13 +89,17 @@ def command(
         "dashboard": {"timezone": timezone, "country": country},
     }
     first_config.write(
-        path, {section: {k: v for k, v in keys.items() if v or v == 0} for section, keys in asked.items()}
+        path,
+        {
+            section: {key: value for key, value in keys.items() if value or value == 0}
+            for section, keys in sections.items()
+        },
     )
-    _show.say("next: `switchroom doctor` checks it, `switchroom serve` starts")
+    _progress.print_message("next: `switchroom doctor` checks it, `switchroom serve` starts")
     click.echo(path)
 
 
-def _ask(question: str, *, hidden: bool = False, optional: bool = False) -> str:
+def _prompt_user(question: str, *, hidden: bool = False, optional: bool = False) -> str:
     """An answer from the terminal. Questions go to standard error: standard output is for the result."""
     answer = click.prompt(
         question, hide_input=hidden, err=True, default="" if optional else None, show_default=False

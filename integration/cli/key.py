@@ -9,11 +9,11 @@ import click
 
 from integration.access import keys
 from integration.cli import config_option
-from integration.cli.user import show_table
+from integration.cli.user import print_table
 from integration.core import clock
-from integration.server.run_command import carry_out
+from integration.server.run_command import run_command
 from integration.settings.model import load
-from integration.sqlite.beside import Beside
+from integration.sqlite.readers import ReadOnlyDatabase
 
 
 @click.group("key", help="Manage the keys of the REST facade.")
@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--user", "user_id", type=int, metavar="ID", help="Only what belongs to this platform user.")
 @config_option
 def add(name: str, scope: str, collections: str | None, user_id: int | None, config: Path | None) -> None:
-    result = carry_out(
+    result = run_command(
         load(config, os.environ),
         "key.add",
         {
@@ -39,7 +39,7 @@ def add(name: str, scope: str, collections: str | None, user_id: int | None, con
             "collections": None if collections is None else collections.split(","),
             "platform_user_id": user_id,
         },
-        on_notice=lambda line: click.echo(line, err=True),
+        on_notice=lambda notice: click.echo(notice, err=True),
     )
     click.echo(f"{result['user_id']}:{result['secret']}")
 
@@ -48,9 +48,9 @@ def add(name: str, scope: str, collections: str | None, user_id: int | None, con
 @config_option
 def list_(config: Path | None) -> None:
     settings = load(config, os.environ)
-    house = Beside(settings.storage.data_dir / "house.db")
+    app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("NAME", "USER ID", "SCOPE", "COLLECTIONS", "PLATFORM USER", "CREATED", "LAST USED")]
-    for key in keys.everything(house) if house.exists else ():
+    for key in keys.list_all(app_db) if app_db.exists else ():
         rows.append(
             (
                 key.name,
@@ -59,20 +59,20 @@ def list_(config: Path | None) -> None:
                 "all" if key.collections is None else ",".join(key.collections),
                 str(key.platform_user_id or "-"),
                 key.created_at,
-                "never" if key.used_at is None else clock.stamp(key.used_at),
+                "never" if key.used_at is None else clock.utc_text(key.used_at),
             )
         )
-    show_table(rows)
+    print_table(rows)
 
 
 @command.command(help="Revoke a key; it stops working at once.")
 @click.argument("name")
 @config_option
 def revoke(name: str, config: Path | None) -> None:
-    carry_out(
+    run_command(
         load(config, os.environ),
         "key.revoke",
         {"name": name},
-        on_notice=lambda line: click.echo(line, err=True),
+        on_notice=lambda notice: click.echo(notice, err=True),
     )
     click.echo(f"{name} is revoked", err=True)

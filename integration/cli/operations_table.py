@@ -7,14 +7,14 @@ import io
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
-from integration.catalogue import OPERATIONS, resource
+from integration.catalogue import OPERATIONS, get_resource
 from integration.catalogue.shapes import Operation
 from integration.facade.exposure import EXPOSURE
 from integration.sync.plan import PLAN
 
-HEAD = ("module", "method", "path", "answers", "facade", "mirror", "about")
+HEADER = ("module", "method", "path", "answers", "facade", "mirror", "about")
 
-_KEPT = {
+_SYNC_DESCRIPTIONS = {
     "grows": "look-back and complete walk",
     "settings": "read whole, often",
     "single": "read often",
@@ -24,7 +24,7 @@ _KEPT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperationRow:
     """One operation. `facade`: how ours answers it; `mirror`: how its records are kept here, '' where the
     operation does not read any."""
 
@@ -37,55 +37,55 @@ class Row:
     about: str
 
 
-def rows() -> list[Row]:
+def list_rows() -> list[OperationRow]:
     """Every operation in the specification's order."""
     return [
-        Row(
+        OperationRow(
             operation.module,
             operation.method,
             operation.path,
-            operation.answer,
+            operation.response_kind,
             EXPOSURE[operation.name].value,
-            _kept(operation),
+            _describe_sync(operation),
             operation.about,
         )
         for operation in OPERATIONS
     ]
 
 
-def _kept(operation: Operation) -> str:
+def _describe_sync(operation: Operation) -> str:
     if operation.method != "GET" or operation.resource is None:
         return ""
-    read = resource(operation.resource)
-    policy = PLAN.get(read.collection)
+    read_resource = get_resource(operation.resource)
+    policy = PLAN.get(read_resource.collection)
     if policy is not None:
-        return _KEPT[policy.kind]
-    return "not yet" if read.listed else ""
+        return _SYNC_DESCRIPTIONS[policy.kind]
+    return "not yet" if read_resource.is_listed else ""
 
 
-def as_text(found: Iterable[Row]) -> str:
+def format_text(operation_rows: Iterable[OperationRow]) -> str:
     """Columns of equal width, the description left out, for a screen or `grep`."""
-    lines = [HEAD[:-1], *(astuple(row)[:-1] for row in found)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)]
+    lines = [HEADER[:-1], *(astuple(row)[:-1] for row in operation_rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER) - 1)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
 
 
-def as_csv(found: Iterable[Row]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(HEAD)
-    writer.writerows(astuple(row) for row in found)
-    return out.getvalue().removesuffix("\n")
+def format_csv(operation_rows: Iterable[OperationRow]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(HEADER)
+    writer.writerows(astuple(row) for row in operation_rows)
+    return buffer.getvalue().removesuffix("\n")
 
 
-def as_markdown(found: Iterable[Row]) -> str:
-    lines = [HEAD, tuple("---" for _ in HEAD)]
-    lines += [tuple(_cell(text) for text in astuple(row)) for row in found]
+def format_markdown(operation_rows: Iterable[OperationRow]) -> str:
+    lines = [HEADER, tuple("---" for _ in HEADER)]
+    lines += [tuple(_escape_cell(text) for text in astuple(row)) for row in operation_rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import click
 
-from integration.cli import _progress as _show
-from integration.cli import config_option
+from integration.cli import _progress, config_option
 from integration.core import clock
 from integration.settings.model import load
 
 
-def _stamp(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def _parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """A time in UTC, or with an offset of its own, as the text the inbox sorts by."""
     if value is None:
         return None
@@ -25,7 +24,7 @@ def _stamp(_context: click.Context, _option: click.Parameter, value: str | None)
         raise click.BadParameter(
             f"{value!r} is no time; write 2026-02-28 or '2026-02-28 14:30:00' (UTC)"
         ) from None
-    return clock.stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    return clock.utc_text(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 @click.command(
@@ -34,22 +33,22 @@ def _stamp(_context: click.Context, _option: click.Parameter, value: str | None)
     " is safe at any time. A running `serve` does the work.",
 )
 @click.option("--failed", is_flag=True, help="Only those that could not be applied.")
-@click.option("--since", callback=_stamp, metavar="TIME", help="Only those received since then (UTC).")
+@click.option("--since", callback=_parse_time, metavar="TIME", help="Only those received since then (UTC).")
 @config_option
 def command(failed: bool, since: str | None, config: Path | None) -> None:
-    from integration.inbox.replay_command import REPLAY
-    from integration.server.run_command import carry_out
+    from integration.inbox.replay import REPLAY
+    from integration.server.run_command import run_command
 
     settings = load(config, os.environ)
-    with _show.progress() as progress:
-        result = carry_out(
+    with _progress.show_progress() as report_progress:
+        result = run_command(
             settings,
             REPLAY,
             {"failed": failed, "since": since},
-            on_progress=lambda facts: progress("webhooks", int(facts["done"]), int(facts["total"])),
-            on_notice=_show.say,
+            on_progress=lambda state: report_progress("webhooks", int(state["done"]), int(state["total"])),
+            on_notice=_progress.print_message,
         )
     click.echo(f"{result['applied']:,} webhooks applied, {result['failed']:,} failed")
     if result["failed"]:
-        _show.say("the System page shows why; `switchroom replay --failed` tries them again")
+        _progress.print_message("the System page shows why; `switchroom replay --failed` tries them again")
         sys.exit(1)

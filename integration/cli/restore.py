@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from integration.cli import _progress as _show
-from integration.cli import config_option
+from integration.cli import _progress, config_option
 from integration.settings.model import load
 
 
@@ -29,17 +28,21 @@ def command(src: Path, replace: bool, skip_damaged: bool, config: Path | None) -
     settings = load(config, os.environ)
     data_dir = settings.storage.data_dir
     try:
-        with _show.progress() as progress:
+        with _progress.show_progress() as report_progress:
             restored = restore.restore(
-                src, data_dir, replace=replace, skip_damaged=skip_damaged, progress=progress
+                src, data_dir, replace=replace, skip_damaged=skip_damaged, progress=report_progress
             )
-    except restore.Damaged as error:
-        for finding in error.findings:
-            _show.say(finding)
+    except restore.BackupDamaged as error:
+        for finding in error.faults:
+            _progress.print_message(finding)
         raise
-    for line in restored.left_out:
-        _show.say(f"left out: {line}")
-    if restored.aside is not None:
-        _show.say(f"what was there before is in {restored.aside}; remove it when you need it no more")
-    _show.say("start `switchroom serve`: it fetches from the platform what came after the backup")
-    click.echo(f"{data_dir}: {restored.files:,} files as of {restored.made_at} UTC")
+    for line in restored.skipped_files:
+        _progress.print_message(f"left out: {line}")
+    if restored.previous_data_dir is not None:
+        _progress.print_message(
+            f"what was there before is in {restored.previous_data_dir}; remove it when you need it no more"
+        )
+    _progress.print_message(
+        "start `switchroom serve`: it fetches from the platform what came after the backup"
+    )
+    click.echo(f"{data_dir}: {restored.files:,} files as of {restored.backup_created_at} UTC")

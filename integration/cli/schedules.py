@@ -8,37 +8,39 @@ from pathlib import Path
 
 import click
 
-from integration.cli import config_option, guarded
-from integration.cli.user import show_table
+from integration.cli import config_option, exit_on_error
+from integration.cli.user import print_table
 from integration.core import clock
-from integration.exports import schedule_status as overview
+from integration.exports import schedule_status
 from integration.settings.model import load
-from integration.sqlite.beside import Beside
+from integration.sqlite.readers import ReadOnlyDatabase
 
 
 @click.command("schedules")
 @config_option
-@guarded
+@exit_on_error
 def command(config: Path | None) -> None:
     """List the schedules of exports, which the dashboard has under System, Exports. Times are UTC; exit
     status 1 where one fails."""
-    house = Beside(load(config, os.environ).storage.data_dir / "house.db")
+    app_db = ReadOnlyDatabase(load(config, os.environ).storage.data_dir / "house.db")
     rows = [("NAME", "EXPORT", "WHEN", "WHERE TO", "LAST", "STATE")]
-    found: list[overview.Line] = []
-    if house.exists:
-        with house.read() as connection:
-            found = overview.lines(connection, clock.now())
-    for line in found:
-        one = line.schedule
+    statuses: list[schedule_status.ScheduleStatus] = []
+    if app_db.exists:
+        with app_db.read() as connection:
+            statuses = schedule_status.list_statuses(connection, clock.now())
+    for status in statuses:
+        schedule = status.schedule
         rows.append(
             (
-                one.name,
-                f"{one.export}.{one.form}",
-                f"{overview.EVERY[one.every]} at {one.at} {one.zone}",
-                f"{one.target} {one.shown_place}".strip(),
-                "never" if line.last is None else f"{line.last.period} {line.last.state}",
-                f"next {line.next_at}" if line.state == "ok" else f"{line.state} {line.about}".strip(),
+                schedule.name,
+                f"{schedule.export}.{schedule.form}",
+                f"{schedule_status.FREQUENCY_LABELS[schedule.every]} at {schedule.at} {schedule.zone}",
+                f"{schedule.target} {schedule.display_place}".strip(),
+                "never" if status.last is None else f"{status.last.period} {status.last.state}",
+                f"next {status.next_at}"
+                if status.state == "ok"
+                else f"{status.state} {status.about}".strip(),
             )
         )
-    show_table(rows)
-    sys.exit(int(any(line.state == "failing" for line in found)))
+    print_table(rows)
+    sys.exit(int(any(status.state == "failing" for status in statuses)))

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.simulator.http import faults as fault_words
+from integration.simulator.http import faults as fault_specs
 
-_FAULTS_HELP = (fault_words.__doc__ or "").partition("\n\n")[2]
+_FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
 
 
 @click.command(
@@ -77,7 +77,7 @@ def command(
             tls_cert=tls_cert,
             tls_key=tls_key,
         )
-    except fault_words.BadSpec as error:
+    except fault_specs.InvalidFaultSpec as error:
         raise ConfigurationError([f"--faults: {error}"]) from error
     except OSError as error:
         raise SwitchroomError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error

@@ -24,20 +24,20 @@ from rich.table import Table
 from rich.text import Text
 
 from integration.cli import config_option
-from integration.server.run_command import carry_out
+from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
-from integration.sync.commands import names
+from integration.sync.commands import resolve_collections
 
 PIPED_WIDTH = 160
 """Columns where standard output is no terminal: rich would fold at 80."""
 
 
-UNDO = "undo-deletions"
-COLUMNS = {"promote": "is a column of", "demote": "is no longer a column of"}
+UNDO_DELETIONS = "undo-deletions"
+COLUMN_MESSAGES = {"promote": "is a column of", "demote": "is no longer a column of"}
 
 HELP = f"""Bring the mirror up to date now: all collections, or those named.
 
-`sync {UNDO} RESOURCE` shows records again that were taken to be deleted on the platform.
+`sync {UNDO_DELETIONS} RESOURCE` shows records again that were taken to be deleted on the platform.
 
 `sync promote RESOURCE FIELD` makes a field that nobody documented a column of the collection's table, filled
 for every record there is and will be; `sync demote RESOURCE FIELD` takes the column away."""
@@ -57,53 +57,55 @@ def command(
     resources: tuple[str, ...], full: bool, no_files: bool, accept_deletions: bool, config: Path | None
 ) -> None:
     settings = load(config, os.environ)
-    if resources[:1] == (UNDO,):
+    if resources[:1] == (UNDO_DELETIONS,):
         if len(resources) == 1:
-            raise click.UsageError(f"{UNDO} needs the name of a collection")
-        _undo(settings, names(resources[1:]))
+            raise click.UsageError(f"{UNDO_DELETIONS} needs the name of a collection")
+        _undo_deletions(settings, resolve_collections(resources[1:]))
         return
-    if resources[:1] and resources[0] in COLUMNS:
+    if resources[:1] and resources[0] in COLUMN_MESSAGES:
         if len(resources) != 3:
             raise click.UsageError(f"{resources[0]} needs the name of a collection and of a field")
-        _column(settings, *resources)
+        _change_column(settings, *resources)
         return
     if accept_deletions and not resources:
         raise click.UsageError("--accept-deletions needs the names of the collections it is meant for")
     arguments = {
-        "resources": names(resources),
+        "resources": resolve_collections(resources),
         "full": full or accept_deletions,
         "files": not (no_files or accept_deletions),
         "accept": accept_deletions,
     }
-    with _Shown() as shown:
-        result = carry_out(settings, "sync", arguments, shown.progress, shown.notice)
+    with _ProgressDisplay() as display:
+        result = run_command(settings, "sync", arguments, display.show_progress, display.print_notice)
     _print_summary(result)
     sys.exit(0 if result["complete"] else 1)
 
 
-def _undo(settings: Settings, collections: list[str]) -> None:
-    with _Shown() as shown:
-        result = carry_out(settings, UNDO, {"resources": collections}, shown.progress, shown.notice)
+def _undo_deletions(settings: Settings, collections: list[str]) -> None:
+    with _ProgressDisplay() as display:
+        result = run_command(
+            settings, UNDO_DELETIONS, {"resources": collections}, display.show_progress, display.print_notice
+        )
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records are shown again")
 
 
-def _column(settings: Settings, deed: str, collection: str, field: str) -> None:
-    (collection,) = names([collection])
-    with _Shown() as shown:
+def _change_column(settings: Settings, action: str, collection: str, field: str) -> None:
+    (collection,) = resolve_collections([collection])
+    with _ProgressDisplay() as display:
         arguments = {"collection": collection, "field": field}
-        result = carry_out(settings, deed, arguments, shown.progress, shown.notice)
-    click.echo(f"{field} {COLUMNS[deed]} {result['table']}")
+        result = run_command(settings, action, arguments, display.show_progress, display.print_notice)
+    click.echo(f"{field} {COLUMN_MESSAGES[action]} {result['table']}")
 
 
-class _Rate(ProgressColumn):
+class _RateColumn(ProgressColumn):
     """Records a second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
 
-class _Shown:
+class _ProgressDisplay:
     """Progress bars on standard error where that is a terminal; a line for each change of hands anywhere."""
 
     def __init__(self) -> None:
@@ -112,7 +114,7 @@ class _Shown:
             TextColumn("{task.description:16}"),
             BarColumn(),
             MofNCompleteColumn(),
-            _Rate(),
+            _RateColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=self._console,
@@ -120,23 +122,23 @@ class _Shown:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def __enter__(self) -> _Shown:
+    def __enter__(self) -> _ProgressDisplay:
         self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
-    def progress(self, facts: dict[str, Any]) -> None:
-        name = facts.get("collection")
+    def show_progress(self, state: dict[str, Any]) -> None:
+        name = state.get("collection")
         if not isinstance(name, str):
             return
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name, total=None)
-        self._bars.update(self._tasks[name], completed=facts.get("done") or 0, total=facts.get("total"))
+        self._bars.update(self._tasks[name], completed=state.get("done") or 0, total=state.get("total"))
 
-    def notice(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False)
+    def print_notice(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
 
 
 def _print_summary(result: dict[str, Any]) -> None:
@@ -152,19 +154,21 @@ def _print_summary(result: dict[str, Any]) -> None:
             row["collection"],
             *(f"{row[name]:,}" for name in ("rows", "read", "new", "changed", "gone")),
             f"{row['seconds']:.1f}",
-            _plain(_said(row)),
+            _escape_markup(_row_status(row)),
         )
     files = result["files"]
     if files is not None:
-        said = f"{files['waiting']:,} not fetched yet" + (f": {files['error']}" if files["error"] else "")
+        file_status = f"{files['waiting']:,} not fetched yet" + (
+            f": {files['error']}" if files["error"] else ""
+        )
         table.add_row(
             "files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "", "",
-            _plain(said if files["waiting"] else "complete"),
+            _escape_markup(file_status if files["waiting"] else "complete"),
         )  # fmt: skip
     console.print(table)
 
 
-def _said(row: dict[str, Any]) -> str:
+def _row_status(row: dict[str, Any]) -> str:
     if row["error"]:
         return str(row["error"])
     if row["held"]:
@@ -175,6 +179,6 @@ def _said(row: dict[str, Any]) -> str:
     return "complete" if row["complete"] else "not complete yet"
 
 
-def _plain(text: str) -> str:
+def _escape_markup(text: str) -> str:
     """What the platform said is shown as it is, without rich's markup."""
     return text.replace("[", r"\[")

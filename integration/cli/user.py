@@ -11,13 +11,12 @@ from typing import Any
 import click
 
 from integration.access import passwords, people
-from integration.access.setup_links import base_url
+from integration.access.setup_links import find_base_url
 from integration.cli import config_option
-from integration.core.errors import ConfigurationError
-from integration.core.refused import Refused
-from integration.server.run_command import carry_out
+from integration.core.errors import ConfigurationError, DomainError
+from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
-from integration.sqlite.beside import Beside
+from integration.sqlite.readers import ReadOnlyDatabase
 
 password_option = click.option(
     "--password-stdin", is_flag=True, help="Take the password from standard input instead of making a link."
@@ -40,7 +39,7 @@ def command() -> None:
 @config_option
 def add(email: str, role: str, password_stdin: bool, user_id: int | None, config: Path | None) -> None:
     settings = load(config, os.environ)
-    result = _carry_out(
+    result = _run_command(
         settings,
         "user.add",
         {
@@ -48,29 +47,29 @@ def add(email: str, role: str, password_stdin: bool, user_id: int | None, config
             "role": role,
             "platform_user_id": user_id,
             "password_hash": _hash_from_stdin() if password_stdin else None,
-            "base_url": base_url(settings),
+            "base_url": find_base_url(settings),
         },
     )
-    _show_link(result, f"{result['email']} can log in now")
+    _print_link(result, f"{result['email']} can log in now")
 
 
 @command.command("list", help="List the people, their role and rights.")
 @config_option
 def list_(config: Path | None) -> None:
     settings = load(config, os.environ)
-    house = Beside(settings.storage.data_dir / "house.db")
+    app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("E-MAIL", "ROLE", "MAY", "PLATFORM USER", "LAST LOGIN")]
-    for person in people.everyone(house) if house.exists else ():
+    for person in people.list_all(app_db) if app_db.exists else ():
         rows.append(
             (
                 person.email,
                 person.role,
                 ", ".join(sorted(person.rights)) or "-",
                 str(person.platform_user_id or "-"),
-                (person.login_at or "never") if person.ready else "waits for set-up",
+                (person.login_at or "never") if person.has_password else "waits for set-up",
             )
         )
-    show_table(rows)
+    print_table(rows)
 
 
 @command.command(help="Give a person a new password; without --password-stdin prints a one-time set-up link.")
@@ -79,13 +78,13 @@ def list_(config: Path | None) -> None:
 @config_option
 def passwd(email: str, password_stdin: bool, config: Path | None) -> None:
     settings = load(config, os.environ)
-    hashed = _hash_from_stdin() if password_stdin else None
-    result = _carry_out(
+    password_hash = _hash_from_stdin() if password_stdin else None
+    result = _run_command(
         settings,
         "user.passwd",
-        {"email": email, "password_hash": hashed, "base_url": base_url(settings)},
+        {"email": email, "password_hash": password_hash, "base_url": find_base_url(settings)},
     )
-    _show_link(result, f"{result['email']} has a new password; their sessions have ended")
+    _print_link(result, f"{result['email']} has a new password; their sessions have ended")
 
 
 @command.command(help="Change a person's role, rights or platform user.")
@@ -103,11 +102,11 @@ def change(
     user_id: int | None,
     config: Path | None,
 ) -> None:
-    if both := set(grant) & set(deny):
-        raise click.UsageError(f"--grant and --deny of the same right: {', '.join(sorted(both))}")
+    if conflicting := set(grant) & set(deny):
+        raise click.UsageError(f"--grant and --deny of the same right: {', '.join(sorted(conflicting))}")
     settings = load(config, os.environ)
     rights = dict.fromkeys(grant, True) | dict.fromkeys(deny, False)
-    result = _carry_out(
+    result = _run_command(
         settings,
         "user.change",
         {"email": email, "role": role, "rights": rights, "platform_user_id": user_id},
@@ -119,20 +118,20 @@ def change(
 @click.argument("email")
 @config_option
 def remove(email: str, config: Path | None) -> None:
-    _carry_out(load(config, os.environ), "user.remove", {"email": email})
-    click.echo(f"{people.normal_email(email)} is removed", err=True)
+    _run_command(load(config, os.environ), "user.remove", {"email": email})
+    click.echo(f"{people.normalize_email(email)} is removed", err=True)
 
 
-def show_table(rows: Sequence[tuple[str, ...]]) -> None:
+def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     """Columns as wide as their widest cell."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     for row in rows:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo(line.rstrip())
 
 
-def _carry_out(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return carry_out(settings, name, arguments, on_notice=lambda line: click.echo(line, err=True))
+def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return run_command(settings, name, arguments, on_notice=lambda notice: click.echo(notice, err=True))
 
 
 def _hash_from_stdin() -> str:
@@ -141,13 +140,13 @@ def _hash_from_stdin() -> str:
     password = sys.stdin.readline().rstrip("\r\n")
     try:
         return passwords.hash_password(password)
-    except Refused as refusal:
+    except DomainError as refusal:
         raise ConfigurationError([f"--password-stdin: {refusal}"]) from None
 
 
-def _show_link(result: dict[str, Any], done: str) -> None:
+def _print_link(result: dict[str, Any], message: str) -> None:
     if "link" in result:
         click.echo(result["link"])
         click.echo("This link is good for one use within 48 hours.", err=True)
     else:
-        click.echo(done, err=True)
+        click.echo(message, err=True)

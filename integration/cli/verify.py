@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from integration.cli import _progress as _show
-from integration.cli import config_option
+from integration.cli import _progress, config_option
 from integration.settings.model import Settings, load
 
 HELP = """Check the databases, every file of the archive and whether all webhooks were applied, beside a
@@ -42,105 +41,137 @@ def command(
     if quick and (coverage or media):
         raise click.UsageError("--quick belongs to verify alone")
     settings = load(config, os.environ)
-    done = [prove(settings, resources, every_day)] if coverage else []
-    done += [read_media(settings)] if media else []
-    if not all(done or [look(settings, quick)]):
+    results = [verify_completeness(settings, resources, every_day)] if coverage else []
+    results += [scrub_archive(settings)] if media else []
+    if not all(results or [verify_local(settings, quick)]):
         sys.exit(1)
 
 
-def look(settings: Settings, quick: bool) -> bool:
+def verify_local(settings: Settings, quick: bool) -> bool:
     """Databases, files and webhooks, read only."""
     from integration.maintenance.verify import Verification
 
-    found = 0
-    with _show.progress() as progress:
-        verification = Verification(settings.storage.data_dir, quick=quick, progress=progress)
-        for finding in verification.findings():
-            found += 1
+    finding_count = 0
+    with _progress.show_progress() as report_progress:
+        verification = Verification(settings.storage.data_dir, quick=quick, progress=report_progress)
+        for finding in verification.find_faults():
+            finding_count += 1
             click.echo(finding)
     for note in verification.notes:
-        _show.say(note)
-    _show.say(f"{verification.files:,} files checked, {found:,} {'finding' if found == 1 else 'findings'}")
-    return not found
+        _progress.print_message(note)
+    _progress.print_message(
+        f"{verification.files:,} files checked, "
+        f"{finding_count:,} {'finding' if finding_count == 1 else 'findings'}"
+    )
+    return not finding_count
 
 
-def prove(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
+def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
     """The ledger: a line for each collection, and for each day that differs."""
-    from integration.sync.commands import names
-    from integration.sync.reading.verify import PROVE
+    from integration.sync.commands import resolve_collections
+    from integration.sync.reading.verify import VERIFY_COMPLETENESS
 
-    result = _carried_out(settings, PROVE, {"resources": names(resources), "every_day": every_day})
-    rows: list[tuple[str, ...]] = [(*COVERAGE, "")]
-    for proof in result["proofs"]:
-        rows.append((*_figures(proof), _verdict(proof)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COVERAGE))]
-    for row, proof in zip(rows, [None, *result["proofs"]], strict=True):
+    result = _run_command(
+        settings, VERIFY_COMPLETENESS, {"resources": resolve_collections(resources), "every_day": every_day}
+    )
+    rows: list[tuple[str, ...]] = [(*COMPLETENESS_COLUMNS, "")]
+    for collection_result in result["proofs"]:
+        rows.append((*_format_cells(collection_result), _format_verdict(collection_result)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COMPLETENESS_COLUMNS))]
+    for row, collection_result in zip(rows, [None, *result["proofs"]], strict=True):
         cells = [row[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:], strict=True)]
         click.echo("  ".join([*cells, row[-1]]).rstrip())
-        for day in proof["every"] if proof and every_day else proof["gaps"] if proof else ():
-            click.echo(f"    {_day(day)}")
-    proofs = result["proofs"]
-    missing = [proof["collection"] for proof in proofs if not _proved(proof)]
-    days = sum(proof["days"] for proof in proofs)
-    said = f"{len(proofs) - len(missing)} of {len(proofs)} collections proved, {days:,} days counted"
-    _show.say(f"{said}; not proved: {', '.join(missing)}" if missing else said)
+        for day in (
+            collection_result["every"]
+            if collection_result and every_day
+            else collection_result["gaps"]
+            if collection_result
+            else ()
+        ):
+            click.echo(f"    {_format_day(day)}")
+    collection_results = result["proofs"]
+    incomplete = [
+        collection_result["collection"]
+        for collection_result in collection_results
+        if not _is_complete(collection_result)
+    ]
+    days = sum(collection_result["days"] for collection_result in collection_results)
+    summary = (
+        f"{len(collection_results) - len(incomplete)} of {len(collection_results)} collections proved, "
+        f"{days:,} days counted"
+    )
+    _progress.print_message(f"{summary}; not proved: {', '.join(incomplete)}" if incomplete else summary)
     return bool(result["complete"])
 
 
-COVERAGE = ("collection", "platform", "here", "days", "agree", "came")
+COMPLETENESS_COLUMNS = ("collection", "platform", "here", "days", "agree", "came")
 
 
-def read_media(settings: Settings) -> bool:
+def scrub_archive(settings: Settings) -> bool:
     """Every file of the archive; a line for each that was damaged."""
     from integration.sync.files.scrub import VERIFY_MEDIA
 
-    result = _carried_out(settings, VERIFY_MEDIA, {})
-    for one in result["damaged"]:
-        what = "fetched again" if one["healed"] else f"not fetched again: {one['error']}"
-        click.echo(f"{one['path']}: {one['finding']}; {what}")
-    left = sum(not one["healed"] for one in result["damaged"])
-    _show.say(f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {left:,} of them still")
-    return not left
+    result = _run_command(settings, VERIFY_MEDIA, {})
+    for damaged_file in result["damaged"]:
+        repair = "fetched again" if damaged_file["healed"] else f"not fetched again: {damaged_file['error']}"
+        click.echo(f"{damaged_file['path']}: {damaged_file['finding']}; {repair}")
+    remaining = sum(not damaged_file["healed"] for damaged_file in result["damaged"])
+    _progress.print_message(
+        f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {remaining:,} of them still"
+    )
+    return not remaining
 
 
-def _carried_out(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from integration.server.run_command import carry_out
+def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    from integration.server.run_command import run_command
 
-    with _show.progress() as progress:
+    with _progress.show_progress() as report_progress:
 
-        def show(facts: dict[str, Any]) -> None:
-            progress(str(facts["collection"]), int(facts["done"] or 0), int(facts["total"] or 0))
+        def report(state: dict[str, Any]) -> None:
+            report_progress(str(state["collection"]), int(state["done"] or 0), int(state["total"] or 0))
 
-        return dict(carry_out(settings, name, arguments, show, _show.say))
+        return dict(run_command(settings, name, arguments, report, _progress.print_message))
 
 
-def _figures(proof: dict[str, Any]) -> tuple[str, ...]:
+def _format_cells(collection_result: dict[str, Any]) -> tuple[str, ...]:
     """Cells of a line. What has no days, or no count, has dashes."""
-    there = "–" if proof["there"] is None else f"{proof['there']:,}"
-    days = [f"{proof[name]:,}" if proof["days"] else "–" for name in ("days", "agree")]
-    return (proof["collection"], there, f"{proof['here']:,}", *days, f"{proof['came']:,}")
+    platform_count = "–" if collection_result["there"] is None else f"{collection_result['there']:,}"
+    days = [
+        f"{collection_result[name]:,}" if collection_result["days"] else "–" for name in ("days", "agree")
+    ]
+    return (
+        collection_result["collection"],
+        platform_count,
+        f"{collection_result['here']:,}",
+        *days,
+        f"{collection_result['came']:,}",
+    )
 
 
-def _proved(proof: dict[str, Any]) -> bool:
-    return bool(proof["off"] or (proof["error"] is None and not proof["gaps"]))
+def _is_complete(collection_result: dict[str, Any]) -> bool:
+    return bool(
+        collection_result["off"] or (collection_result["error"] is None and not collection_result["gaps"])
+    )
 
 
-def _verdict(proof: dict[str, Any]) -> str:
-    if proof["off"]:
-        return f"the platform refuses it: {proof['error']}"
-    if proof["error"]:
-        return f"NOT PROVED: {proof['error']}"
-    if proof["gaps"]:
+def _format_verdict(collection_result: dict[str, Any]) -> str:
+    if collection_result["off"]:
+        return f"the platform refuses it: {collection_result['error']}"
+    if collection_result["error"]:
+        return f"NOT PROVED: {collection_result['error']}"
+    if collection_result["gaps"]:
         return "GAPS"
-    held = f", {proof['held']:,} deletions wait for a person" if proof["held"] else ""
-    return f"proved{held}"
+    pending_text = (
+        f", {collection_result['held']:,} deletions wait for a person" if collection_result["held"] else ""
+    )
+    return f"proved{pending_text}"
 
 
-def _day(day: dict[str, Any]) -> str:
+def _format_day(day: dict[str, Any]) -> str:
     name = "all of it" if day["day"] == "*" else day["day"]
     if day["total"] == day["ours"]:
         return f"{name}: {day['total']:,} there and here, proved {day['proved_at']} UTC"
-    told = [f"{day['ours']:,} here of {day['total']:,}", day["cause"], day["repair"]]
-    last = f"last proved {day['proved_at']} UTC" if day["proved_at"] else "never proved"
-    return f"{name}: {'; '.join(filter(None, [*told, last]))}"
+    details = [f"{day['ours']:,} here of {day['total']:,}", day["cause"], day["repair"]]
+    last_verified = f"last proved {day['proved_at']} UTC" if day["proved_at"] else "never proved"
+    return f"{name}: {'; '.join(filter(None, [*details, last_verified]))}"

@@ -13,7 +13,7 @@ from integration.core.errors import PlatformError, SwitchroomError, error_body
 JSON = "application/json"
 
 
-class Stop(SwitchroomError):
+class ApiError(SwitchroomError):
     """Ends a request with an error answer of ours."""
 
     def __init__(
@@ -29,11 +29,11 @@ class Stop(SwitchroomError):
         self.errors = list(errors)
         self.headers = dict(headers or {})
 
-    def response(self) -> Response:
-        return failure(self.status, str(self), errors=self.errors, headers=self.headers)
+    def to_response(self) -> Response:
+        return build_error_response(self.status, str(self), errors=self.errors, headers=self.headers)
 
 
-def whole(
+def build_response(
     body: bytes, status: int = 200, *, content_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Response:
     """`body` in one piece with its Content-Length: real clients read once (observed.md §10.4)."""
@@ -43,18 +43,18 @@ def whole(
     return response
 
 
-def failure(
+def build_error_response(
     status: int, message: str, *, errors: Sequence[Any] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
     """`{message, errors: []}`, the one shape of errors (specification, Response envelopes)."""
-    return whole(orjson.dumps(error_body(message, errors)), status, headers=headers)
+    return build_response(orjson.dumps(error_body(message, errors)), status, headers=headers)
 
 
-def no_answer(error: PlatformError) -> Stop:
+def to_gateway_error(error: PlatformError) -> ApiError:
     """The platform did not answer: 504 if it took too long, else 502 (interface.md §4)."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError) or type(cause).__name__.endswith("TimeoutError"):
-            return Stop(504, f"The platform took too long to answer: {error}")
+            return ApiError(504, f"The platform took too long to answer: {error}")
         cause = cause.__cause__
-    return Stop(502, f"The platform gave no usable answer: {error}")
+    return ApiError(502, f"The platform gave no usable answer: {error}")

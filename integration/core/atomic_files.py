@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Make a file, or a folder's list of names, durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -18,31 +19,38 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def hash_file(path: Path) -> tuple[int, str]:
+    """Size and sha256 of a file's bytes. Raises OSError."""
+    with open(path, "rb") as file:
+        sha = hashlib.file_digest(file, "sha256")
+        return file.tell(), sha.hexdigest()
+
+
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def open_atomic(target: Path) -> Iterator[BinaryIO]:
     """A file to write to that stands under the name `target` once it is whole, and never if the block fails.
     Raises OSError."""
-    part = target.with_name(f".{target.name}.part")
+    part_path = target.with_name(f".{target.name}.part")
     try:
-        with part.open("wb") as file:
+        with part_path.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        part.replace(target)
-        sync(target.parent)
+        part_path.replace(target)
+        fsync_path(target.parent)
     finally:
-        part.unlink(missing_ok=True)
+        part_path.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str, put: Callable[[Path, Path], None] = os.replace) -> None:
-    """Write `text` beside `path`, for its owner only, and `put` it there under its name: whole or not at all.
-    Raises OSError."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_text(path: Path, text: str, move_into_place: Callable[[Path, Path], None] = os.replace) -> None:
+    """Write `text` beside `path`, for its owner only, and `move_into_place` it there under its name: whole or
+    not at all. Raises OSError."""
+    part_path = path.with_name(f".{path.name}.{os.getpid()}.part")
     with os.fdopen(
-        os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        os.open(part_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
     ) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    put(part, path)
-    sync(path.parent)
+    move_into_place(part_path, path)
+    fsync_path(path.parent)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
+from zoneinfo import ZoneInfo
 
-STAMP = "%Y-%m-%d %H:%M:%S"
+UTC_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 def now() -> datetime:
@@ -29,14 +31,14 @@ def monotonic() -> float:
     return time.monotonic()
 
 
-def asleep() -> float:
+def suspended_seconds() -> float:
     """Seconds for which the machine slept since it was started; 0 where the system does not tell."""
     if sys.platform != "linux":
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def stamp(moment: datetime | float | None = None) -> str:
+def utc_text(moment: datetime | float | None = None) -> str:
     """`moment` (aware datetime, Unix seconds, or now) as 'YYYY-MM-DD HH:MM:SS' in UTC."""
     if moment is None:
         moment = now()
@@ -45,12 +47,17 @@ def stamp(moment: datetime | float | None = None) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "seconds")
 
 
-_STAMP = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")
+def midnight(day: date, zone: ZoneInfo) -> str:
+    """UTC text of the moment at which `day` begins in `zone`."""
+    return utc_text(datetime.combine(day, time_of_day(), zone))
 
 
-def parse_stamp(text: object) -> datetime | None:
+_UTC_PATTERN = re.compile(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2})?")
+
+
+def parse_utc(text: object) -> datetime | None:
     """The moment that 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' names, in UTC; None for anything else."""
-    if not isinstance(text, str) or not _STAMP.fullmatch(text):
+    if not isinstance(text, str) or not _UTC_PATTERN.fullmatch(text):
         return None
     try:
         # strptime would do without the pattern, but takes ten times as long.

@@ -11,39 +11,39 @@ from integration.core.health import Health
 
 log = logging.getLogger(__name__)
 
-SILENCE_SECONDS = 60.0
+STALLED_AFTER_SECONDS = 60.0
 """How long one round may take before the watchdog calls the thread stalled, beyond its interval."""
 
 PAUSE_AFTER_FAILURE = 1.0
 
 
-class Loop:
-    """Calls `work()` after each `wake()`, and every `every` seconds whether woken or not.
+class Consumer:
+    """Calls `work()` after each `wake()`, and every `interval` seconds whether woken or not.
 
-    A round that raises is logged, shown as failing, and tried again after `again` seconds, then after twice
-    as many and so on up to `every`; sooner at a `wake()`, but never within a second.
+    A round that raises is logged, shown as failing, and tried again after `retry_seconds` seconds, then after
+    twice as many and so on up to `interval`; sooner at a `wake()`, but never within a second.
     """
 
     def __init__(
         self,
         name: str,
         work: Callable[[], object],
-        every: float,
+        interval: float,
         health: Health,
         *,
-        again: float = PAUSE_AFTER_FAILURE,
+        retry_seconds: float = PAUSE_AFTER_FAILURE,
     ) -> None:
         self.name = name
         self._work = work
-        self._every = every
-        self._again = again
+        self._interval = interval
+        self._retry_seconds = retry_seconds
         self._health = health
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        self._health.watch(self.name, self._every + SILENCE_SECONDS)
+        self._health.watch(self.name, self._interval + STALLED_AFTER_SECONDS)
         self._thread.start()
 
     def wake(self) -> None:
@@ -61,7 +61,7 @@ class Loop:
     def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
-            pause = self._every
+            pause = self._interval
             try:
                 self._work()
                 self._health.ok(self.name)
@@ -73,7 +73,7 @@ class Loop:
                 else:
                     log.exception("%s: a round failed", self.name)
                 self._health.fail(self.name, error)
-                pause = min(self._every, self._again * 2.0 ** min(failures, 30))
+                pause = min(self._interval, self._retry_seconds * 2.0 ** min(failures, 30))
                 failures += 1
                 self._stop.wait(min(pause, PAUSE_AFTER_FAILURE))
                 pause -= PAUSE_AFTER_FAILURE

@@ -20,6 +20,8 @@ Messages are one line for a person and say what to do next where that is known.
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,3 +114,25 @@ class CredentialsRefused(PlatformError):
 def error_body(message: str, errors: Sequence[Any] = ()) -> dict[str, Any]:
     """The platform's error shape (specification, Response envelopes): `{message, errors: []}`."""
     return {"message": message, "errors": list(errors)}
+
+
+def describe_failure(error: BaseException) -> str:
+    """Why an exchange failed that was not with the platform, of which the error's own message speaks."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):
+            return f"no TLS there ({cause.reason or cause})"
+        if isinstance(cause, socket.gaierror):
+            return "its name can't be resolved"
+        if isinstance(cause, ConnectionRefusedError):
+            return "nothing listens there"
+        if isinstance(cause, TimeoutError):
+            return "it did not answer in time"
+        cause = cause.__cause__ or cause.__context__
+    return "the connection broke"
+
+
+class DomainError(SwitchroomError):
+    """What was asked can't be done with what house.db holds; the message says why and what to do."""

@@ -24,20 +24,20 @@ TICK_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class _Part:
+class _Component:
     state: State = "waiting"
     error: str | None = None
     failures: int = 0
     last_beat: float | None = None
     last_ok_at: str | None = None
     last_failure_at: str | None = None
-    limit: float | None = None
+    silence_limit: float | None = None
     watched_since: float = 0.0
     essential: bool = False
-    told: bool = False
+    is_stall_logged: bool = False
     """Whether its present silence is in the log."""
 
-    def silence(self, now: float) -> float:
+    def seconds_silent(self, now: float) -> float:
         """Seconds since it was last heard of."""
         return now - max(self.last_beat or 0.0, self.watched_since)
 
@@ -47,7 +47,7 @@ class Health:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._parts: dict[str, _Part] = {}
+        self._components: dict[str, _Component] = {}
         self._probes: dict[str, tuple[Callable[[], str | None], bool]] = {}
         self._facts: dict[str, Any] = {}
         self._stopping = threading.Event()
@@ -58,48 +58,53 @@ class Health:
     def watch(self, name: str, limit_seconds: float | None = None, *, essential: bool = False) -> None:
         """Expect `name` to beat at least every `limit_seconds`, from now; None only lists it."""
         with self._lock:
-            part = self._parts.setdefault(name, _Part())
-            part.limit = limit_seconds
-            part.essential = essential
-            part.watched_since = clock.monotonic()
+            component = self._components.setdefault(name, _Component())
+            component.silence_limit = limit_seconds
+            component.essential = essential
+            component.watched_since = clock.monotonic()
 
     def unwatch(self, name: str) -> None:
         """`name` has ended as it should, and is forgotten."""
         with self._lock:
-            self._parts.pop(name, None)
+            self._components.pop(name, None)
 
     def beat(self, name: str) -> None:
         """`name` is alive. Says nothing about whether what it last tried went well."""
         with self._lock:
-            part = self._parts.setdefault(name, _Part())
-            part.last_beat = clock.monotonic()
-            if part.state in ("waiting", "stalled"):
-                part.state, part.told = "failing" if part.error else "ok", False
+            component = self._components.setdefault(name, _Component())
+            component.last_beat = clock.monotonic()
+            if component.state in ("waiting", "stalled"):
+                component.state, component.is_stall_logged = "failing" if component.error else "ok", False
 
     def ok(self, name: str) -> None:
         """`name` did what it should; also a beat."""
         with self._lock:
-            part = self._parts.setdefault(name, _Part())
-            part.state, part.error, part.failures, part.told = "ok", None, 0, False
-            part.last_beat = clock.monotonic()
-            part.last_ok_at = clock.stamp()
+            component = self._components.setdefault(name, _Component())
+            component.state, component.error, component.failures, component.is_stall_logged = (
+                "ok",
+                None,
+                0,
+                False,
+            )
+            component.last_beat = clock.monotonic()
+            component.last_ok_at = clock.utc_text()
 
     def fail(self, name: str, error: object) -> None:
         """`name` could not do what it should, and why; also a beat. `error` must hold no secret."""
         with self._lock:
-            part = self._parts.setdefault(name, _Part())
-            part.state, part.error = "failing", str(error) or type(error).__name__
-            part.failures += 1
-            part.told = False
-            part.last_beat = clock.monotonic()
-            part.last_failure_at = clock.stamp()
+            component = self._components.setdefault(name, _Component())
+            component.state, component.error = "failing", str(error) or type(error).__name__
+            component.failures += 1
+            component.is_stall_logged = False
+            component.last_beat = clock.monotonic()
+            component.last_failure_at = clock.utc_text()
 
     def probe(self, name: str, check: Callable[[], str | None], *, essential: bool = False) -> None:
         """Ask `check()` at each report: None for well, else what is wrong. It must be quick."""
         with self._lock:
             self._probes[name] = (check, essential)
 
-    def fact(self, name: str, value: object) -> None:
+    def set_fact(self, name: str, value: object) -> None:
         """A value for people, such as the version or the time of the last webhook; shown in reports."""
         with self._lock:
             self._facts[name] = value
@@ -117,10 +122,12 @@ class Health:
         with self._lock:
             now = clock.monotonic()
             self._mark_stalled(now)
-            checks = {name: self._described(part, now) for name, part in sorted(self._parts.items())}
+            checks = {
+                name: self._describe(component, now) for name, component in sorted(self._components.items())
+            }
             probes, facts = dict(self._probes), dict(self._facts)
         for name, (check, essential) in probes.items():
-            problem = _asked(check)
+            problem = _run_probe(check)
             checks[name] = {
                 "state": "ok" if problem is None else "failing",
                 "error": problem,
@@ -130,12 +137,18 @@ class Health:
                 "last_failure_at": None,
                 "essential": essential,
             }
-        bad = [check for check in checks.values() if check["state"] in ("failing", "stalled")]
-        status = "unready" if any(check["essential"] for check in bad) else "degraded" if bad else "ok"
+        failed_checks = [check for check in checks.values() if check["state"] in ("failing", "stalled")]
+        status = (
+            "unready"
+            if any(check["essential"] for check in failed_checks)
+            else "degraded"
+            if failed_checks
+            else "ok"
+        )
         return {"status": status, "checks": checks, "facts": facts}
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether events can be stored and pages served."""
         return bool(self.report()["status"] != "unready")
 
@@ -157,38 +170,42 @@ class Health:
             with self._lock:
                 now = clock.monotonic()
                 silent = [
-                    (name, part.silence(now)) for name, part in self._mark_stalled(now) if not part.told
+                    (name, component.seconds_silent(now))
+                    for name, component in self._mark_stalled(now)
+                    if not component.is_stall_logged
                 ]
                 for name, _ in silent:
-                    self._parts[name].told = True
+                    self._components[name].is_stall_logged = True
             for name, seconds in silent:
                 log.error("%s has been silent for %.0f s", name, seconds)
 
-    def _mark_stalled(self, now: float) -> list[tuple[str, _Part]]:
+    def _mark_stalled(self, now: float) -> list[tuple[str, _Component]]:
         """The parts that are silent for longer than they may be."""
         silent = [
-            (name, part)
-            for name, part in self._parts.items()
-            if part.limit is not None and part.silence(now) > part.limit
+            (name, component)
+            for name, component in self._components.items()
+            if component.silence_limit is not None and component.seconds_silent(now) > component.silence_limit
         ]
-        for _, part in silent:
-            part.state = "stalled"
+        for _, component in silent:
+            component.state = "stalled"
         return silent
 
     @staticmethod
-    def _described(part: _Part, now: float) -> dict[str, Any]:
+    def _describe(component: _Component, now: float) -> dict[str, Any]:
         return {
-            "state": part.state,
-            "error": part.error,
-            "failures": part.failures,
-            "seconds_since_beat": None if part.last_beat is None else round(now - part.last_beat, 1),
-            "last_ok_at": part.last_ok_at,
-            "last_failure_at": part.last_failure_at,
-            "essential": part.essential,
+            "state": component.state,
+            "error": component.error,
+            "failures": component.failures,
+            "seconds_since_beat": None
+            if component.last_beat is None
+            else round(now - component.last_beat, 1),
+            "last_ok_at": component.last_ok_at,
+            "last_failure_at": component.last_failure_at,
+            "essential": component.essential,
         }
 
 
-def _asked(check: Callable[[], str | None]) -> str | None:
+def _run_probe(check: Callable[[], str | None]) -> str | None:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 — a probe that fails is what it was asked about

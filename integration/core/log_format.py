@@ -14,27 +14,27 @@ _SECRET_PATH = re.compile(r"(/(?:setup|wall|webhooks|apitokens)/)[^\s/?\"']+")
 """What follows is the key to what stands there (promise S2); a path comes into the log with every error."""
 
 
-def one_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """`text` with everything escaped that could break a line, move a terminal's cursor or turn its text."""
     return _UNSAFE.sub(lambda sign: repr(sign[0])[1:-1], text)
 
 
-class OneLine(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002
-        return clock.stamp(record.created)
+        return clock.utc_text(record.created)
 
     def format(self, record: logging.LogRecord) -> str:
-        return _SECRET_PATH.sub(r"\1***", one_line(super().format(record)))
+        return _SECRET_PATH.sub(r"\1***", escape_line(super().format(record)))
 
 
-def set_up(level: int = logging.INFO) -> None:
+def configure_logging(level: int = logging.INFO) -> None:
     """Log to standard error. Replaces what was set up before."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(OneLineFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Every request and every job run, at INFO: noise.
-    for chatty in ("urllib3", "apscheduler", "werkzeug"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for logger_name in ("urllib3", "apscheduler", "werkzeug"):
+        logging.getLogger(logger_name).setLevel(logging.WARNING)

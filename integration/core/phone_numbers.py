@@ -18,22 +18,24 @@ WITHHELD = frozenset(
 )
 """What stands for a caller who hid the number, folded. observed.md §1.2 has the empty one."""
 
-LONGEST_EXTENSION = 6
+MAX_EXTENSION_DIGITS = 6
 
-_NOT_DIALLED = re.compile(r"[\s().\-/]")
+_SEPARATORS = re.compile(r"[\s().\-/]")
 _DIGITS = re.compile(r"^\+?\d+$")
-_ANGLED = re.compile(r"<[^<>]*>")
+_IN_ANGLE_BRACKETS = re.compile(r"<[^<>]*>")
 
 
 @lru_cache(maxsize=10_000)
-def withheld(raw: object) -> bool:
+def is_withheld(raw: object) -> bool:
     """True for a number that was not told."""
     return raw is None or str(raw).strip().casefold() in WITHHELD
 
 
 def is_short(raw: str | None) -> bool:
     """True for digits too few to be anything but an extension or a service number."""
-    return raw is not None and raw.isdecimal() and len(raw) <= LONGEST_EXTENSION and not raw.startswith("00")
+    return (
+        raw is not None and raw.isdecimal() and len(raw) <= MAX_EXTENSION_DIGITS and not raw.startswith("00")
+    )
 
 
 @lru_cache(maxsize=10_000)
@@ -45,22 +47,22 @@ def clean_name(raw: str | None) -> str:
     """
     if not raw:
         return ""
-    name = _ANGLED.sub(" ", raw).replace('"', " ")
+    name = _IN_ANGLE_BRACKETS.sub(" ", raw).replace('"', " ")
     name = " ".join(name.rpartition("|")[2].split())
-    bare = _NOT_DIALLED.sub("", name)
-    return "" if _DIGITS.match(bare) or bare.casefold() in WITHHELD else name
+    compact = _SEPARATORS.sub("", name)
+    return "" if _DIGITS.match(compact) or compact.casefold() in WITHHELD else name
 
 
-def clid_number(raw: str | None) -> str | None:
+def parse_clid_number(raw: str | None) -> str | None:
     """The number in '"442079460002" <442079460002>': what stands between the brackets, else the digits."""
     if not raw:
         return None
-    inside = re.search(r"<([^<>]*)>", raw)
-    digits = _NOT_DIALLED.sub("", inside[1] if inside else raw.replace('"', ""))
+    bracket_match = re.search(r"<([^<>]*)>", raw)
+    digits = _SEPARATORS.sub("", bracket_match[1] if bracket_match else raw.replace('"', ""))
     return digits if _DIGITS.match(digits) else None
 
 
-class Numbers:
+class PhoneNumbers:
     """Reads numbers the way `country` (ISO 3166, as 'GB'; None: international only) dials them.
 
     Answers are cached by the raw text: parsing takes some 30 µs, and an office's numbers repeat.
@@ -68,23 +70,23 @@ class Numbers:
 
     def __init__(self, country: str | None = None) -> None:
         self.country = country.upper() if country else None
-        self._parsed = lru_cache(maxsize=100_000)(self._parse)
-        self._e164 = lru_cache(maxsize=100_000)(self._format_e164)
+        self._cached_parse = lru_cache(maxsize=100_000)(self._parse)
+        self._cached_e164 = lru_cache(maxsize=100_000)(self._format_e164)
 
-    def e164(self, raw: object) -> str | None:
+    def to_e164(self, raw: object) -> str | None:
         """'+442079460001' for any spelling of it; None for extensions, withheld and unreadable ones."""
-        return self._e164(str(raw)) if raw else None
+        return self._cached_e164(str(raw)) if raw else None
 
-    def national(self, raw: object) -> str:
+    def format_national(self, raw: object) -> str:
         """'020 7946 0001' for numbers of `country`, '+1 202-555-0101' for others; else as received."""
-        return self.display(raw)[0]
+        return self.format_display(raw)[0]
 
-    def display(self, told: object) -> tuple[str, str]:
+    def format_display(self, value: object) -> tuple[str, str]:
         """(the form for reading, the international form); both as received where it is not readable."""
-        if not told:
+        if not value:
             return "", ""
-        raw = str(told)
-        number = self._parsed(raw)
+        raw = str(value)
+        number = self._cached_parse(raw)
         if number is None:
             return raw, raw
         international = phonenumbers.format_number(number, PhoneNumberFormat.INTERNATIONAL)
@@ -94,37 +96,37 @@ class Numbers:
             return international, international
         return phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL), international
 
-    def key(self, raw: str | None) -> str:
+    def get_party_key(self, raw: str | None) -> str:
         """What two spellings of one party share: E.164, else the text itself, '' where withheld."""
-        if withheld(raw) or raw is None:
+        if is_withheld(raw) or raw is None:
             return ""
-        return self.e164(raw) or raw.strip()
+        return self.to_e164(raw) or raw.strip()
 
     def _format_e164(self, raw: str) -> str | None:
-        number = self._parsed(raw)
+        number = self._cached_parse(raw)
         return None if number is None else phonenumbers.format_number(number, PhoneNumberFormat.E164)
 
     def _parse(self, raw: str) -> phonenumbers.PhoneNumber | None:
-        text = _NOT_DIALLED.sub("", raw)
+        text = _SEPARATORS.sub("", raw)
         if len(text) > 20 or not text.isascii() or not _DIGITS.match(text) or is_short(text):
             return None
         if text.startswith(("+", "00")):
-            number = self._read("+" + text.removeprefix("+").removeprefix("00"), None)
+            number = self._try_parse("+" + text.removeprefix("+").removeprefix("00"), None)
             return number if number is not None and phonenumbers.is_possible_number(number) else None
-        spellings: list[tuple[str, str | None]] = [] if text.startswith("0") else [("+" + text, None)]
-        spellings += [(text, self.country)] if self.country else []
-        found = []
-        for spelling, country in spellings:
-            number = self._read(spelling, country)
+        candidates: list[tuple[str, str | None]] = [] if text.startswith("0") else [("+" + text, None)]
+        candidates += [(text, self.country)] if self.country else []
+        unassigned = []
+        for candidate, country in candidates:
+            number = self._try_parse(candidate, country)
             if number is not None:
                 if phonenumbers.is_valid_number(number):
                     return number
-                found.append(number)
+                unassigned.append(number)
         # Neither is in use as far as the library knows; new ranges and those reserved for fiction are not.
-        return next((number for number in found if phonenumbers.is_possible_number(number)), None)
+        return next((number for number in unassigned if phonenumbers.is_possible_number(number)), None)
 
     @staticmethod
-    def _read(text: str, country: str | None) -> phonenumbers.PhoneNumber | None:
+    def _try_parse(text: str, country: str | None) -> phonenumbers.PhoneNumber | None:
         try:
             return phonenumbers.parse(text, country)
         except phonenumbers.NumberParseException:

@@ -29,7 +29,7 @@ class Holder:
     since: str
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """False only if its process is certainly gone (of a killed supervisor, the worker may still end)."""
         try:
             os.kill(self.pid, 0)
@@ -43,17 +43,19 @@ class Holder:
         return f"`switchroom {self.purpose}` (process {self.pid}, since {self.since} UTC)"
 
 
-class Held(SwitchroomError):
+class LockHeld(SwitchroomError):
     """Another process writes in this data_dir; `holder` is None where it could not say who it is."""
 
     def __init__(self, data_dir: Path, holder: Holder | None) -> None:
-        who = str(holder) if holder else "another process"
-        super().__init__(f"{data_dir} is in use by {who}; stop that first, or give this one another data_dir")
+        holder_text = str(holder) if holder else "another process"
+        super().__init__(
+            f"{data_dir} is in use by {holder_text}; stop that first, or give this one another data_dir"
+        )
         self.holder = holder
 
 
 class Lock:
-    """Held from `take()` until `release()`, or until every process that inherited it has ended."""
+    """Held from `acquire()` until `release()`, or until every process that inherited it has ended."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -72,10 +74,10 @@ class Lock:
         self.release()
 
 
-def take(data_dir: Path, purpose: str) -> Lock:
+def acquire(data_dir: Path, purpose: str) -> Lock:
     """Take the lock for the command `purpose`, at once or not at all.
 
-    Raises Held if another process has it, SwitchroomError if the file can't be opened.
+    Raises LockHeld if another process has it, SwitchroomError if the file can't be opened.
     """
     path = data_dir / LOCK_FILE
     try:
@@ -85,24 +87,39 @@ def take(data_dir: Path, purpose: str) -> Lock:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = _holder(descriptor)
+        holder = _read_holder(descriptor)
         os.close(descriptor)
-        raise Held(data_dir, holder) from None
+        raise LockHeld(data_dir, holder) from None
     except OSError as error:
         os.close(descriptor)
         raise SwitchroomError(
             f"{path}: can't be locked: {error.strerror}; is it on a network disk?"
         ) from error
-    me = {"pid": os.getpid(), "purpose": purpose, "since": clock.stamp()}
+    own_fields = {"pid": os.getpid(), "purpose": purpose, "since": clock.utc_text()}
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(me).encode() + b"\n", 0)
+    os.pwrite(descriptor, json.dumps(own_fields).encode() + b"\n", 0)
     return Lock(descriptor)
 
 
-def _holder(descriptor: int) -> Holder | None:
+def _read_holder(descriptor: int) -> Holder | None:
     try:
-        said: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
-        return Holder(int(said["pid"]), str(said["purpose"]), str(said["since"]))
+        fields: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
+        return Holder(int(fields["pid"]), str(fields["purpose"]), str(fields["since"]))
     except (ValueError, KeyError, TypeError):
         # Between taking the lock and saying so.
         return None
+
+
+def find_writer(data_dir: Path) -> str | None:
+    """The process that holds the lock, in words; None for nobody. Raises SwitchroomError for no permission.
+
+    Where there is no lock file nobody ever wrote, and none is made: as root it would keep out the user that
+    `serve` runs as.
+    """
+    if not (data_dir / LOCK_FILE).exists():
+        return None
+    try:
+        acquire(data_dir, "look").release()
+    except LockHeld as held:
+        return str(held.holder or "another process")
+    return None

@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import date
 from functools import lru_cache
 
-_TWO = tuple(f"{n:02d}" for n in range(60))
+_TWO_DIGITS = tuple(f"{n:02d}" for n in range(60))
 
 
 @lru_cache(maxsize=4096)
-def _midnight(day: str) -> int | None:
+def _parse_midnight(day: str) -> int | None:
     if len(day) != 10:
         return None
     try:
@@ -22,36 +22,37 @@ def _midnight(day: str) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def _day(number: int) -> str:
-    return date.fromordinal(number + 719_163).isoformat()
+def _format_day(day_number: int) -> str:
+    return date.fromordinal(day_number + 719_163).isoformat()
 
 
-def seconds(text: object) -> int | None:
+def parse_seconds(text: object) -> int | None:
     """Unix seconds of 'YYYY-MM-DD HH:MM:SS' or 'YYYY-MM-DD' in UTC; None for anything else."""
     if not isinstance(text, str):
         return None
-    midnight = _midnight(text[:10])
+    midnight = _parse_midnight(text[:10])
     if midnight is None:
         return None
     if len(text) == 10:
         return midnight
-    clock = text[11:]
-    if len(text) != 19 or text[10] != " " or clock[2] != ":" or clock[5] != ":":
+    time_text = text[11:]
+    if len(text) != 19 or text[10] != " " or time_text[2] != ":" or time_text[5] != ":":
         return None
-    hours, minutes, rest = clock[:2], clock[3:5], clock[6:]
-    if not (hours.isdecimal() and minutes.isdecimal() and rest.isdecimal()):
+    hours_text, minutes_text, seconds_text = time_text[:2], time_text[3:5], time_text[6:]
+    if not (hours_text.isdecimal() and minutes_text.isdecimal() and seconds_text.isdecimal()):
         return None
-    if hours > "23" or minutes > "59" or rest > "60":
+    if hours_text > "23" or minutes_text > "59" or seconds_text > "60":
         return None
-    return midnight + int(hours) * 3600 + int(minutes) * 60 + int(rest)
+    return midnight + int(hours_text) * 3600 + int(minutes_text) * 60 + int(seconds_text)
 
 
 @lru_cache(maxsize=1024)
-def stamp(unix: float | None) -> str | None:
+def format_timestamp(unix_seconds: float | None) -> str | None:
     """'YYYY-MM-DD HH:MM:SS' in UTC of Unix seconds; None for None and for years that text can't hold."""
-    if unix is None:
+    if unix_seconds is None:
         return None
-    day, rest = divmod(int(unix), 86_400)
+    day, second_of_day = divmod(int(unix_seconds), 86_400)
     if not -719_162 <= day <= 2_932_896:
         return None
-    return f"{_day(day)} {_TWO[rest // 3600]}:{_TWO[rest // 60 % 60]}:{_TWO[rest % 60]}"
+    hour, minute, second = second_of_day // 3600, second_of_day // 60 % 60, second_of_day % 60
+    return f"{_format_day(day)} {_TWO_DIGITS[hour]}:{_TWO_DIGITS[minute]}:{_TWO_DIGITS[second]}"

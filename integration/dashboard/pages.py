@@ -4,64 +4,34 @@ from __future__ import annotations
 
 from flask import Flask
 
-from integration.dashboard.account import overview as account
-from integration.dashboard.calls import (
-    actions,
-    audio,
-    live,
-    missed,
-    reports,
-    wall,
-)
-from integration.dashboard.calls import (
-    detail as call,
-)
-from integration.dashboard.calls import (
-    history as calls,
-)
-from integration.dashboard.calls import (
-    saved as views,
-)
-from integration.dashboard.exports import preview as export
-from integration.dashboard.exports import schedules as exports
+from integration.dashboard.account import overview as account_overview
+from integration.dashboard.calls import actions, audio, detail, history, live, missed, reports, saved, wall
+from integration.dashboard.exports import preview, schedules
 from integration.dashboard.messages import contacts, messages
-from integration.dashboard.settings import general as settings
-from integration.dashboard.settings import people as settings_people
-from integration.dashboard.site import error_pages as errors
-from integration.dashboard.site import formats
-from integration.dashboard.site import layout as shell
-from integration.dashboard.system import (
-    alerts,
-)
-from integration.dashboard.system import (
-    mirror as system_mirror,
-)
-from integration.dashboard.system import (
-    overview as system,
-)
-from integration.dashboard.system import (
-    work as system_work,
-)
+from integration.dashboard.settings import general, people
+from integration.dashboard.site import error_pages, formats, layout
+from integration.dashboard.system import alerts, mirror, work
+from integration.dashboard.system import overview as system_overview
 
 BLUEPRINTS = (
     live.blueprint,
     missed.blueprint,
-    calls.blueprint,
-    export.blueprint,
-    exports.blueprint,
-    call.blueprint,
+    history.blueprint,
+    preview.blueprint,
+    schedules.blueprint,
+    detail.blueprint,
     actions.blueprint,
     messages.blueprint,
     audio.blueprint,
     contacts.blueprint,
     reports.blueprint,
-    account.blueprint,
-    system.blueprint,
-    views.blueprint,
-    system_work.blueprint,
-    system_mirror.blueprint,
-    settings.blueprint,
-    settings_people.blueprint,
+    account_overview.blueprint,
+    system_overview.blueprint,
+    saved.blueprint,
+    work.blueprint,
+    mirror.blueprint,
+    general.blueprint,
+    people.blueprint,
     alerts.blueprint,
     wall.blueprint,
 )
@@ -70,8 +40,8 @@ BLUEPRINTS = (
 def register(app: Flask) -> None:
     """Put every page into `app`. The guard must have been installed before."""
     formats.register(app)
-    shell.register(app)
-    errors.register(app)
+    layout.register(app)
+    error_pages.register(app)
     actions.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)

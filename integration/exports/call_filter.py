@@ -12,10 +12,9 @@ from zoneinfo import ZoneInfo
 import phonenumbers
 
 from integration.core import clock
-from integration.dashboard.site import formats
-from integration.mirror.page_queries import search_index as search
+from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.history import CallFilter
-from integration.sqlite.beside import Readable
+from integration.sqlite.readers import Readable
 from integration.workspace import notes
 
 DEFAULT_RANGE = "week"
@@ -26,7 +25,7 @@ RANGES = {
     "month": "30 days",
     "all": "Everything",
 }
-DAYS = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7), "month": (29, 30)}
+RANGE_DAYS = {"today": (0, 1), "yesterday": (1, 1), "week": (6, 7), "month": (29, 30)}
 """Days before today that a range begins, and how many days it has."""
 OUTCOMES = {
     "answered": "Answered",
@@ -38,38 +37,38 @@ OUTCOMES = {
     "internal": "Internal",
     "open": "Going on",
 }
-WAYS = {"in": "Inbound", "out": "Outbound", "external": "In and out", "internal": "Internal"}
+DIRECTION_LABELS = {"in": "Inbound", "out": "Outbound", "external": "In and out", "internal": "Internal"}
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-HOURS_BACK = timedelta(days=731)
+DEFAULT_HOURS_SPAN = timedelta(days=731)
 """How far back hours of the day are looked for where the view has no beginning."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class CallView:
     """What the URL asks for. `args` holds only what is set."""
 
     args: Mapping[str, str]
     range: str
-    asked: CallFilter
+    call_filter: CallFilter
 
     def url(self, **changes: str | None) -> str:
         """This view with some parameters changed (None: without), on its first page."""
         merged = {**self.args, **changes}
-        kept = [(name, merged[name]) for name in NAMES if merged.get(name)]
-        return "/calls" + (f"?{urlencode(kept)}" if kept else "")
+        parameters = [(name, merged[name]) for name in PARAMETERS if merged.get(name)]
+        return "/calls" + (f"?{urlencode(parameters)}" if parameters else "")
 
     @property
-    def filters(self) -> list[str]:
+    def filter_names(self) -> list[str]:
         """Names of the parameters that narrow it, besides the range and the search."""
-        return [name for name in NAMES if name in self.args and name not in ("q", "range", "from", "to")]
+        return [name for name in PARAMETERS if name in self.args and name not in ("q", "range", "from", "to")]
 
     @property
-    def cleared(self) -> str:
+    def cleared_url(self) -> str:
         """The URL with the search and the named range alone."""
-        return self.url(**{name: None for name in NAMES if name not in ("q", "range")})
+        return self.url(**{name: None for name in PARAMETERS if name not in ("q", "range")})
 
 
-NAMES = (
+PARAMETERS = (
     "q",
     "range",
     "from",
@@ -96,97 +95,102 @@ NAMES = (
 )
 
 
-def read(
+def parse_view(
     args: Mapping[str, str],
     *,
     zone: ZoneInfo,
     today: date,
     calling_code: str | None,
-    house: Readable | None = None,
-) -> View:
+    app_db: Readable | None = None,
+) -> CallView:
     """The view that URL parameters ask for. What makes no sense is left out, not refused: links get old.
 
-    Labels and notes are looked up in `house`; without it the view has none.
+    Labels and notes are looked up in `app_db`; without it the view has none.
     """
-    kept = {name: args[name].strip()[:200] for name in NAMES if args.get(name, "").strip()}
-    first, last = read_day(kept.get("from")), read_day(kept.get("to"))
+    parameters = {name: args[name].strip()[:200] for name in PARAMETERS if args.get(name, "").strip()}
+    first, last = parse_day(parameters.get("from")), parse_day(parameters.get("to"))
     if first is None:
-        kept.pop("from", None)
+        parameters.pop("from", None)
     if last is None:
-        kept.pop("to", None)
-    named = kept.get("range", DEFAULT_RANGE)
+        parameters.pop("to", None)
+    range_name = parameters.get("range", DEFAULT_RANGE)
     if first or last:
-        named = "custom"
-        kept.pop("range", None)
-    elif named not in RANGES:
-        named = DEFAULT_RANGE
-        kept.pop("range", None)
-    elif named in DAYS:
-        back, length = DAYS[named]
-        first = today - timedelta(days=back)
+        range_name = "custom"
+        parameters.pop("range", None)
+    elif range_name not in RANGES:
+        range_name = DEFAULT_RANGE
+        parameters.pop("range", None)
+    elif range_name in RANGE_DAYS:
+        days_back, length = RANGE_DAYS[range_name]
+        first = today - timedelta(days=days_back)
         last = first + timedelta(days=length - 1)
-    for name, known in (("direction", WAYS), ("outcome", OUTCOMES)):
-        if kept.get(name) not in known:
-            kept.pop(name, None)
+    for name, allowed in (("direction", DIRECTION_LABELS), ("outcome", OUTCOMES)):
+        if parameters.get(name) not in allowed:
+            parameters.pop(name, None)
     for name in ("person", "min", "max", "waited", "country", "weekday", "hour"):
-        if not (kept.get(name, "").isdecimal() and len(kept[name]) <= 12):
-            kept.pop(name, None)
-    weekday, hour = _at_most(kept, "weekday", 6), _at_most(kept, "hour", 23)
-    begin, end = _time_of(kept, "begin"), _time_of(kept, "end")
+        if not (parameters.get(name, "").isdecimal() and len(parameters[name]) <= 12):
+            parameters.pop(name, None)
+    weekday, hour = _take_number(parameters, "weekday", 6), _take_number(parameters, "hour", 23)
+    begin, end = _take_time(parameters, "begin"), _take_time(parameters, "end")
     if hour is not None:
         begin, end = time(hour), time((hour + 1) % 24)
-    spans = None
+    hour_spans = None
     if weekday is not None or begin or end:
-        days = (first or today - HOURS_BACK, last or today)
-        spans = json.dumps(clock_spans(*days, zone, weekday, begin or time(), end or time()))
-    if _amount(kept.get("cost")) is None:
-        kept.pop("cost", None)
-    minute = _minute(kept.get("clock"))
+        days = (first or today - DEFAULT_HOURS_SPAN, last or today)
+        hour_spans = json.dumps(daily_spans(*days, zone, weekday, begin or time(), end or time()))
+    if _parse_amount(parameters.get("cost")) is None:
+        parameters.pop("cost", None)
+    minute = _parse_minute(parameters.get("clock"))
     if minute is None or last is None:
-        kept.pop("clock", None)
+        parameters.pop("clock", None)
         minute = None
-    asked = CallFilter(
-        since=formats.midnight(first, zone) if first else None,
-        until=_until(last, minute, zone),
-        wanted=search.wanted(kept.get("q", ""), calling_code),
-        user_id=_number(kept.get("person")),
-        our_number=kept.get("line"),
-        direction=kept.get("direction"),
-        outcome=kept.get("outcome"),
-        at_least=_number(kept.get("min")),
-        at_most=_number(kept.get("max")),
-        recorded=kept.get("recorded") == "1",
-        voicemail=kept.get("voicemail") == "1",
-        waited_at_most=_number(kept.get("waited")),
-        group=kept.get("group"),
-        country=kept.get("country"),
-        charged=kept.get("charged") == "1",
-        charge_at_least=_amount(kept.get("cost")),
-        hours=spans,
+    call_filter = CallFilter(
+        since=clock.midnight(first, zone) if first else None,
+        until=_range_end(last, minute, zone),
+        search_terms=search_index.parse_search(parameters.get("q", ""), calling_code),
+        user_id=_parse_number(parameters.get("person")),
+        account_number=parameters.get("line"),
+        direction=parameters.get("direction"),
+        outcome=parameters.get("outcome"),
+        min_talk_seconds=_parse_number(parameters.get("min")),
+        max_talk_seconds=_parse_number(parameters.get("max")),
+        has_recording=parameters.get("recorded") == "1",
+        has_voicemail=parameters.get("voicemail") == "1",
+        max_wait_seconds=_parse_number(parameters.get("waited")),
+        group=parameters.get("group"),
+        country=parameters.get("country"),
+        has_charge=parameters.get("charged") == "1",
+        min_charge=_parse_amount(parameters.get("cost")),
+        time_spans=hour_spans,
     )
-    if house is not None:
-        asked = _with_notes(asked, kept, house)
-    return View(kept, named, asked)
+    if app_db is not None:
+        call_filter = _add_notes_filter(call_filter, parameters, app_db)
+    return CallView(parameters, range_name, call_filter)
 
 
-def _with_notes(asked: CallFilter, kept: Mapping[str, str], house: Readable) -> CallFilter:
+def _add_notes_filter(call_filter: CallFilter, parameters: Mapping[str, str], app_db: Readable) -> CallFilter:
     """Labels and notes are ours, and lie in another database than the calls."""
-    with house.read() as connection:
-        if "label" in kept:
-            asked = replace(asked, labelled=json.dumps(notes.legs_with_label(connection, kept["label"])))
-        if asked.wanted is not None and (legs := notes.legs_noted(connection, kept["q"])):
-            asked = replace(asked, noted=json.dumps(legs))
-    return asked
+    with app_db.read() as connection:
+        if "label" in parameters:
+            call_filter = replace(
+                call_filter,
+                labelled_leg_ids=json.dumps(notes.find_legs_with_label(connection, parameters["label"])),
+            )
+        if call_filter.search_terms is not None and (
+            leg_ids := notes.search_legs(connection, parameters["q"])
+        ):
+            call_filter = replace(call_filter, noted_leg_ids=json.dumps(leg_ids))
+    return call_filter
 
 
-def _amount(text: str | None) -> float | None:
+def _parse_amount(text: str | None) -> float | None:
     try:
         return max(0.0, float((text or "").replace(",", "."))) if text and len(text) < 12 else None
     except ValueError:
         return None
 
 
-def read_day(text: str | None) -> date | None:
+def parse_day(text: str | None) -> date | None:
     try:
         day = date.fromisoformat(text or "")
     except ValueError:
@@ -195,23 +199,23 @@ def read_day(text: str | None) -> date | None:
     return day if 1970 <= day.year < 9000 else None
 
 
-def _minute(text: str | None) -> time | None:
+def _parse_minute(text: str | None) -> time | None:
     try:
         return time.fromisoformat(text or "").replace(tzinfo=None)
     except ValueError:
         return None
 
 
-def _until(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
+def _range_end(last: date | None, minute: time | None, zone: ZoneInfo) -> str | None:
     """The end of the last day, or the minute of it at which the view stops."""
     if last is None:
         return None
     if minute is None:
-        return formats.midnight(last + timedelta(days=1), zone)
-    return clock.stamp(datetime.combine(last, minute, zone))
+        return clock.midnight(last + timedelta(days=1), zone)
+    return clock.utc_text(datetime.combine(last, minute, zone))
 
 
-def clock_spans(
+def daily_spans(
     first: date, last: date, zone: ZoneInfo, weekday: int | None, begin: time, end: time
 ) -> list[list[str]]:
     """The part of the day from `begin` until `end` as spans of UTC text, [since, until): of the days from
@@ -219,39 +223,39 @@ def clock_spans(
     day's; an hour that the clock shows twice is one long span."""
     over_midnight = timedelta(days=end <= begin)
     first -= over_midnight  # for the early hours of the first day
-    days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
+    days = [first + timedelta(days=day_offset) for day_offset in range((last - first).days + 1)]
     return [
         [
-            clock.stamp(datetime.combine(day, begin, zone).astimezone(UTC)),
-            clock.stamp(datetime.combine(day + over_midnight, end, zone).astimezone(UTC)),
+            clock.utc_text(datetime.combine(day, begin, zone).astimezone(UTC)),
+            clock.utc_text(datetime.combine(day + over_midnight, end, zone).astimezone(UTC)),
         ]
         for day in days
         if weekday is None or day.weekday() == weekday
     ]
 
 
-def _time_of(kept: dict[str, str], name: str) -> time | None:
+def _take_time(parameters: dict[str, str], name: str) -> time | None:
     """A time of day; what is none is left out of the view."""
-    found = _minute(kept.get(name))
-    if found is None:
-        kept.pop(name, None)
-    return found
+    parsed = _parse_minute(parameters.get(name))
+    if parsed is None:
+        parameters.pop(name, None)
+    return parsed
 
 
-def _at_most(kept: dict[str, str], name: str, most: int) -> int | None:
-    """A number from 0 to `most`; anything else is left out of the view."""
-    number = _number(kept.get(name))
-    if number is not None and number > most:
-        del kept[name]
+def _take_number(parameters: dict[str, str], name: str, maximum: int) -> int | None:
+    """A number from 0 to `maximum`; anything else is left out of the view."""
+    number = _parse_number(parameters.get(name))
+    if number is not None and number > maximum:
+        del parameters[name]
         return None
     return number
 
 
-def _number(text: str | None) -> int | None:
+def _parse_number(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def calling_code(country: str | None) -> str | None:
+def find_calling_code(country: str | None) -> str | None:
     """'44' for 'GB'."""
     code = phonenumbers.country_code_for_region(country.upper()) if country else 0
     return str(code) if code else None

@@ -1,7 +1,7 @@
 """What became of the periods of export schedules: where each stands, and a log of every try to deliver one.
 
-A period without a row has not been looked at yet. What is `delivered` or `skipped` is touched no more, unless
-a person asks for it again; an `open` one waits, for its data or after a failure.
+A period without a row has not been looked at yet. What is 'delivered' or 'skipped' is touched no
+more, unless a person asks for it again; an `open` one waits, for its data or after a failure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CREATE INDEX IF NOT EXISTS export_attempts_of ON export_attempts (schedule_id, i
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PeriodState:
     """Where a period stands. Times are UTC text.
 
     `next_at`: when it is tried again; `holds_all`: the last failure was the target's, so that others of the
@@ -67,7 +67,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class DeliveryAttempt:
     """One try to deliver. `state` is 'delivered', 'incomplete', 'failed' or 'skipped'; `rows` and `bytes` are
     None where there was no file yet."""
 
@@ -82,7 +82,7 @@ class Attempt:
     result: str
 
 
-def standings(connection: sqlite3.Connection, schedule_id: int) -> dict[str, Standing]:
+def load_period_states(connection: sqlite3.Connection, schedule_id: int) -> dict[str, PeriodState]:
     """By period."""
     rows = connection.execute(
         "SELECT period, state, tries, next_at, holds_all, error, waits_for, partial_at, again, at_once"
@@ -90,24 +90,26 @@ def standings(connection: sqlite3.Connection, schedule_id: int) -> dict[str, Sta
         (schedule_id,),
     )
     return {
-        row["period"]: Standing(
+        row["period"]: PeriodState(
             **{**dict(row), "holds_all": bool(row["holds_all"]), "at_once": bool(row["at_once"])}
         )
         for row in rows
     }
 
 
-def attempts(connection: sqlite3.Connection, schedule_id: int, limit: int = 100) -> list[Attempt]:
+def list_attempts(
+    connection: sqlite3.Connection, schedule_id: int, limit: int = 100
+) -> list[DeliveryAttempt]:
     """The newest first."""
     rows = connection.execute(
         "SELECT schedule_id, name, period, at, file, rows, bytes, state, result FROM export_attempts"
         " WHERE schedule_id = ? ORDER BY id DESC LIMIT ?",
         (schedule_id, limit),
     )
-    return [Attempt(*row) for row in rows]
+    return [DeliveryAttempt(*row) for row in rows]
 
 
-def failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
+def list_failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
     """Schedules that could not do what they should: (id, name, what is wrong with the oldest period)."""
     rows = connection.execute(
         "SELECT s.id, s.name, p.error, min(p.period) FROM export_schedules AS s JOIN export_periods AS p"
@@ -117,7 +119,7 @@ def failing(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
     return [(row[0], row[1], row[2]) for row in rows]
 
 
-def deliver_again(house: Database, number: int, period: str) -> None:
+def request_redelivery(app_db: Database, schedule_id: int, period: str) -> None:
     """Deliver this period now, once more where it was delivered, and as its data is."""
 
     def work(tx: Transaction) -> None:
@@ -125,70 +127,70 @@ def deliver_again(house: Database, number: int, period: str) -> None:
             "INSERT INTO export_periods (schedule_id, period, state, at_once) VALUES (?, ?, 'open', 1)"
             " ON CONFLICT DO UPDATE SET again = again + (state = 'delivered' OR partial_at IS NOT NULL),"
             " state = 'open', at_once = 1, partial_at = NULL",
-            (number, period),
+            (schedule_id, period),
         )
-        forgive(tx, number)
+        reset_retries(tx, schedule_id)
 
-    house.write(work)
+    app_db.write(work)
 
 
-def forgive(tx: Transaction, number: int) -> None:
+def reset_retries(tx: Transaction, schedule_id: int) -> None:
     """A person changed something: try again at once."""
     tx.execute(
         "UPDATE export_periods SET tries = 0, next_at = NULL, holds_all = 0, error = NULL"
         " WHERE schedule_id = ? AND state = 'open'",
-        (number,),
+        (schedule_id,),
     )
 
 
-def drop_open(tx: Transaction, number: int) -> None:
+def delete_open_periods(tx: Transaction, schedule_id: int) -> None:
     """Periods of another length are other periods."""
-    tx.execute("DELETE FROM export_periods WHERE schedule_id = ? AND state = 'open'", (number,))
+    tx.execute("DELETE FROM export_periods WHERE schedule_id = ? AND state = 'open'", (schedule_id,))
 
 
-def waits(house: Database, number: int, period: str, waits_for: str, error: str | None) -> None:
+def mark_waiting(app_db: Database, schedule_id: int, period: str, waits_for: str, error: str | None) -> None:
     """The data of this period is not complete; `error` says that it should be by now."""
-    house.write(
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state, waits_for, error)"
             " SELECT id, ?, 'open', ?, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
             " waits_for = excluded.waits_for, error = excluded.error",
-            (period, waits_for, error, number),
+            (period, waits_for, error, schedule_id),
         )
     )
 
 
-def begun(house: Database, number: int, period: str, next_at: str) -> None:
+def mark_started(app_db: Database, schedule_id: int, period: str, next_at: str) -> None:
     """A try begins; whatever becomes of it, the next is not before `next_at`."""
-    house.write(
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state, tries, next_at)"
             " SELECT id, ?, 'open', 1, ? FROM export_schedules WHERE id = ? ON CONFLICT DO UPDATE SET"
             " tries = tries + 1, next_at = excluded.next_at",
-            (period, next_at, number),
+            (period, next_at, schedule_id),
         )
     )
 
 
-def failed(house: Database, attempt: Attempt, *, holds_all: bool) -> None:
+def mark_failed(app_db: Database, attempt: DeliveryAttempt, *, holds_all: bool) -> None:
     """What was begun came to nothing."""
 
     def work(tx: Transaction) -> None:
-        _log(tx, attempt)
+        _insert_attempt(tx, attempt)
         tx.execute(
             "UPDATE export_periods SET holds_all = ?, error = ? WHERE schedule_id = ? AND period = ?",
             (int(holds_all), attempt.result, attempt.schedule_id, attempt.period),
         )
 
-    house.write(work)
+    app_db.write(work)
 
 
-def delivered(house: Database, attempt: Attempt) -> None:
+def mark_delivered(app_db: Database, attempt: DeliveryAttempt) -> None:
     """The target has it. After an incomplete file the period stays open, and the complete one follows."""
-    whole = attempt.state != "incomplete"
+    is_complete = attempt.state != "incomplete"
 
     def work(tx: Transaction) -> None:
-        _log(tx, attempt)
+        _insert_attempt(tx, attempt)
         audit.record(
             tx,
             f"schedule {attempt.name}",
@@ -203,20 +205,20 @@ def delivered(house: Database, attempt: Attempt) -> None:
             " next_at = NULL, tries = 0, holds_all = 0, at_once = 0, waits_for = NULL",
             (
                 attempt.period,
-                "delivered" if whole else "open",
-                None if whole else attempt.at,
+                "delivered" if is_complete else "open",
+                None if is_complete else attempt.at,
                 attempt.schedule_id,
             ),
         )
 
-    house.write(work)
+    app_db.write(work)
 
 
-def skipped(house: Database, attempt: Attempt, since: str) -> None:
+def mark_skipped(app_db: Database, attempt: DeliveryAttempt, since: str) -> None:
     """This period is given up, and with it all that were due until then (`since`)."""
 
     def work(tx: Transaction) -> None:
-        _log(tx, attempt)
+        _insert_attempt(tx, attempt)
         tx.execute(
             "INSERT INTO export_periods (schedule_id, period, state)"
             " SELECT id, ?, 'open' FROM export_schedules WHERE id = ? ON CONFLICT DO NOTHING",
@@ -232,15 +234,15 @@ def skipped(house: Database, attempt: Attempt, since: str) -> None:
             "UPDATE export_schedules SET since = max(since, ?) WHERE id = ?", (since, attempt.schedule_id)
         )
 
-    house.write(work)
+    app_db.write(work)
 
 
-def forget(tx: Transaction, before: str) -> int:
+def delete_before(tx: Transaction, before: str) -> int:
     """Remove attempts older than `before` (UTC text); returns how many."""
     return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
 
 
-def _log(tx: Transaction, attempt: Attempt) -> None:
+def _insert_attempt(tx: Transaction, attempt: DeliveryAttempt) -> None:
     tx.execute(
         "INSERT INTO export_attempts (schedule_id, name, period, at, file, rows, bytes, state, result)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from integration.core import atomic_files as durable
+from integration.core import atomic_files
 from integration.core.errors import SwitchroomError
-from integration.exports.export_request import TYPES
-from integration.exports.schedule_table import Schedule
+from integration.exports.export_request import CONTENT_TYPES
+from integration.exports.schedules import Schedule
 from integration.outbound import mail
-from integration.outbound.upload import PutFailed, checked, put
+from integration.outbound.upload import UploadFailed, check_url, upload_file
 from integration.settings.model import Settings, Smtp
 
-MOST_MAIL_BYTES = 18_000_000
+MAX_MAIL_BYTES = 18_000_000
 """Many mail servers take 25 MB, and an attachment grows by a third on its way."""
 
 
@@ -36,39 +36,40 @@ class DeliveryFailed(SwitchroomError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """`file` has `size` bytes and `rows` rows. `name` has the form's ending; `words` say which period it is,
-    `lacking` what it lacks (None: complete); `again` how often a person asked for it once more."""
+class OutgoingFile:
+    """`file` has `size` bytes and `rows` rows. `name` has the form's ending; `period_label` says which period
+    it is, `incomplete_reason` what it lacks (None: complete); `repeat_number` how often a person asked for it
+    once more."""
 
     file: IO[bytes]
     name: str
     size: int
     rows: int
     period: str
-    words: str
-    lacking: str | None
-    again: int
+    period_label: str
+    incomplete_reason: str | None
+    repeat_number: int
 
 
-def deliver(settings: Settings, schedule: Schedule, parcel: Parcel) -> str:
+def deliver(settings: Settings, schedule: Schedule, outgoing: OutgoingFile) -> str:
     """Returns what to write into the log. Raises DeliveryFailed."""
-    parcel.file.seek(0)
+    outgoing.file.seek(0)
     if schedule.target == "folder":
-        return _to_folder(settings, schedule.place, parcel)
+        return _deliver_to_folder(settings, schedule.place, outgoing)
     if schedule.target == "email":
-        return _to_mailbox(settings.smtp, schedule, parcel)
-    return _to_address(schedule, parcel)
+        return _deliver_to_mailbox(settings.smtp, schedule, outgoing)
+    return _deliver_to_url(schedule, outgoing)
 
 
-def check_place(settings: Settings, target: str, place: str) -> str:
+def normalize_place(settings: Settings, target: str, place: str) -> str:
     """`place` in its usual form, if files can be delivered there. Raises ValueError saying what is wrong."""
     place = place.strip()
     if target == "folder":
-        _folder(settings, place)
-        return "/".join(_parts(place))
+        _resolve_folder(settings, place)
+        return "/".join(_split_folder(place))
     if target == "put":
-        return checked(place)
-    return " ".join(mail.addresses(settings.smtp, place))
+        return check_url(place)
+    return " ".join(mail.parse_addresses(settings.smtp, place))
 
 
 # --- a folder --------------------------------------------------------------------------------------------
@@ -79,41 +80,41 @@ def base_folder(settings: Settings) -> Path:
     return settings.exports.folder or settings.storage.data_dir / "exports"
 
 
-def _to_folder(settings: Settings, place: str, parcel: Parcel) -> str:
+def _deliver_to_folder(settings: Settings, place: str, outgoing: OutgoingFile) -> str:
     try:
-        folder = _folder(settings, place)
+        folder = _resolve_folder(settings, place)
         folder.mkdir(parents=True, exist_ok=True)
     except ValueError as error:
         raise DeliveryFailed(str(error)) from None
     except OSError as error:
         raise DeliveryFailed(f"the folder {place or '.'} can't be made ({error.strerror})") from error
-    target, part = folder / parcel.name, folder / f".{parcel.name}.part"
+    target, part_path = folder / outgoing.name, folder / f".{outgoing.name}.part"
     try:
         # Others may write into this folder: a link that they put there is not followed.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
-            shutil.copyfileobj(parcel.file, file, 1 << 20)
+        with os.fdopen(os.open(part_path, flags, 0o666), "wb") as file:
+            shutil.copyfileobj(outgoing.file, file, 1 << 20)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(target)
-        durable.sync(folder)
+        part_path.replace(target)
+        atomic_files.fsync_path(folder)
     except OSError as error:
         raise DeliveryFailed(f"{target}: can't be written ({error.strerror})") from error
     finally:
-        part.unlink(missing_ok=True)
+        part_path.unlink(missing_ok=True)
     return f"written to {target}"
 
 
-def _parts(place: str) -> list[str]:
-    parts = [part for part in place.split("/") if part not in ("", ".")]
-    if any(part == ".." or part.startswith(".") or not part.isprintable() or "\\" in part for part in parts):
+def _split_folder(place: str) -> list[str]:
+    names = [name for name in place.split("/") if name not in ("", ".")]
+    if any(name == ".." or name.startswith(".") or not name.isprintable() or "\\" in name for name in names):
         raise ValueError("A folder is named by plain names with / between, without dots in front.")
-    return parts
+    return names
 
 
-def _folder(settings: Settings, place: str) -> Path:
+def _resolve_folder(settings: Settings, place: str) -> Path:
     base = base_folder(settings)
-    folder = base.joinpath(*_parts(place))
+    folder = base.joinpath(*_split_folder(place))
     if place.startswith("/") or not folder.resolve().is_relative_to(base.resolve()):
         raise ValueError(f"A folder has to be below {base} (exports.folder).")
     return folder
@@ -122,58 +123,65 @@ def _folder(settings: Settings, place: str) -> Path:
 # --- a mailbox -------------------------------------------------------------------------------------------
 
 
-def _to_mailbox(smtp: Smtp, schedule: Schedule, parcel: Parcel) -> str:
-    if parcel.size > MOST_MAIL_BYTES:
+def _deliver_to_mailbox(smtp: Smtp, schedule: Schedule, outgoing: OutgoingFile) -> str:
+    if outgoing.size > MAX_MAIL_BYTES:
         raise DeliveryFailed(
-            f"{parcel.size / 1e6:,.0f} MB are too much for an e-mail; use a folder or an HTTP address",
+            f"{outgoing.size / 1e6:,.0f} MB are too much for an e-mail; use a folder or an HTTP address",
             holds_all=False,
         )
     addresses = schedule.place.split()
     try:
-        return mail.send(smtp, _letter(smtp, addresses, schedule, parcel), addresses)
+        return mail.send(smtp, _build_message(smtp, addresses, schedule, outgoing), addresses)
     except mail.MailFailed as error:
         raise DeliveryFailed(str(error)) from None
 
 
-def _letter(smtp: Smtp, addresses: list[str], schedule: Schedule, parcel: Parcel) -> EmailMessage:
-    incomplete = "incomplete: " if parcel.lacking else ""
-    subject = f"{incomplete}{schedule.name}, {parcel.words}"
-    letter = mail.letter(smtp, addresses, subject, message_id(smtp.from_ or "", schedule, parcel))
-    letter["X-Export-Rows"] = str(parcel.rows)
-    rows = "1 row" if parcel.rows == 1 else f"{parcel.rows:,} rows"
-    lines = [f"{schedule.name}, {parcel.words} ({schedule.zone}): {rows} in {parcel.name}."]
-    if parcel.lacking:
-        lines += ["", f"This file is not complete: {parcel.lacking}. The complete one follows."]
-    letter.set_content("\n".join(lines) + "\n")
-    kind, _, subtype = TYPES[schedule.form].partition(";")[0].partition("/")
-    letter.add_attachment(parcel.file.read(), maintype=kind, subtype=subtype, filename=parcel.name)
-    return letter
+def _build_message(
+    smtp: Smtp, addresses: list[str], schedule: Schedule, outgoing: OutgoingFile
+) -> EmailMessage:
+    subject_prefix = "incomplete: " if outgoing.incomplete_reason else ""
+    subject = f"{subject_prefix}{schedule.name}, {outgoing.period_label}"
+    message = mail.make_message(
+        smtp, addresses, subject, build_message_id(smtp.from_ or "", schedule, outgoing)
+    )
+    message["X-Export-Rows"] = str(outgoing.rows)
+    rows = "1 row" if outgoing.rows == 1 else f"{outgoing.rows:,} rows"
+    lines = [f"{schedule.name}, {outgoing.period_label} ({schedule.zone}): {rows} in {outgoing.name}."]
+    if outgoing.incomplete_reason:
+        lines += ["", f"This file is not complete: {outgoing.incomplete_reason}. The complete one follows."]
+    message.set_content("\n".join(lines) + "\n")
+    kind, _, subtype = CONTENT_TYPES[schedule.form].partition(";")[0].partition("/")
+    message.add_attachment(outgoing.file.read(), maintype=kind, subtype=subtype, filename=outgoing.name)
+    return message
 
 
-def message_id(sender: str, schedule: Schedule, parcel: Parcel) -> str:
+def build_message_id(sender: str, schedule: Schedule, outgoing: OutgoingFile) -> str:
     """The same for the same file of the same schedule, whenever it is sent: who has it already can tell."""
-    whole = parcel.lacking is None
-    of = f"{sender} {schedule.id} {schedule.created_at} {parcel.period} {whole} {parcel.again}"
-    return f"<export-{hashlib.sha256(of.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2]}>"
+    is_complete = outgoing.incomplete_reason is None
+    identity = (
+        f"{sender} {schedule.id} {schedule.created_at} {outgoing.period} {is_complete} "
+        f"{outgoing.repeat_number}"
+    )
+    return f"<export-{hashlib.sha256(identity.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2]}>"
 
 
 # --- an address ------------------------------------------------------------------------------------------
 
 
-def _to_address(schedule: Schedule, parcel: Parcel) -> str:
-    parts = urlsplit(schedule.place)
-    path = f"{parts.path.rstrip('/')}/{quote(parcel.name)}"
+def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
+    url_parts = urlsplit(schedule.place)
+    path = f"{url_parts.path.rstrip('/')}/{quote(outgoing.name)}"
     headers = {
-        "Content-Type": TYPES[schedule.form],
-        "X-Export-Rows": str(parcel.rows),
-        "X-Export-Period": parcel.period,
-        "X-Export-Complete": "false" if parcel.lacking else "true",
+        "Content-Type": CONTENT_TYPES[schedule.form],
+        "X-Export-Rows": str(outgoing.rows),
+        "X-Export-Period": outgoing.period,
+        "X-Export-Complete": "false" if outgoing.incomplete_reason else "true",
     }
     if schedule.secret:
         headers["Authorization"] = schedule.secret
     try:
-        url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-        status = put(url, parcel.file, parcel.size, headers)
-    except (PutFailed, ValueError) as error:
+        url = urlunsplit((url_parts.scheme, url_parts.netloc, path, url_parts.query, ""))
+        status = upload_file(url, outgoing.file, outgoing.size, headers)
+    except (UploadFailed, ValueError) as error:
         raise DeliveryFailed(str(error)) from None
-    return f"put to {urlunsplit((parts.scheme, parts.netloc, path, '', ''))}, answered {status}"
+    return f"put to {urlunsplit((url_parts.scheme, url_parts.netloc, path, '', ''))}, answered {status}"

@@ -1,74 +1,224 @@
-"""The days, weeks and months of schedules, as the clock on the wall of a zone has them."""
+"""Which periods schedules still owe, and what the records of a period lack."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
-Every = Literal["day", "week", "month"]
-EVERY: tuple[Every, ...] = get_args(Every)
+from integration.access import rights
+from integration.catalogue import HISTORY, get_resource
+from integration.catalogue.shapes import Resource
+from integration.core import clock
+from integration.exports import deliveries, export_request
+from integration.exports.deliveries import DeliveryAttempt, PeriodState
+from integration.exports.export_request import UnknownExport
+from integration.exports.schedules import Schedule
+from integration.mirror.calls.schema import CALLS
+from integration.mirror.sync_state import completeness
+
+MAX_PERIODS = 31
+"""So many periods are caught up; what is older is given up, and the log says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuePeriod:
+    """A period of a schedule, and where it stands."""
+
+    schedule: Schedule
+    period: Period
+    delivery_state: PeriodState
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        return self.period.bounds(ZoneInfo(self.schedule.zone))
+
+    @property
+    def due_at(self) -> datetime:
+        return self.period.due_at(time.fromisoformat(self.schedule.at), ZoneInfo(self.schedule.zone))
+
+    @property
+    def wait_until(self) -> datetime:
+        """Until then the schedule waits for records that are not here yet."""
+        return self.due_at + timedelta(hours=self.schedule.wait_hours)
+
+    def file_name(self, *, complete: bool) -> str:
+        """The same for the same file, whenever it is made."""
+        return (
+            f"{self.schedule.file}-{self.period.key}{'' if complete else '-incomplete'}.{self.schedule.form}"
+        )
+
+    def make_attempt(
+        self,
+        started_at: datetime,
+        state: str,
+        result: str,
+        *,
+        file: str = "",
+        rows: int | None = None,
+        size: int | None = None,
+    ) -> DeliveryAttempt:
+        return DeliveryAttempt(
+            self.schedule.id,
+            self.schedule.name,
+            self.period.key,
+            clock.utc_text(started_at),
+            file,
+            rows,
+            size,
+            state,
+            result,
+        )
+
+    def find_incomplete_reason(self, connection: sqlite3.Connection) -> str | None:
+        """What keeps its records from being complete; None where nothing does."""
+        target, _ = export_request.find_export(self.schedule.export)
+        required_resource = get_resource(rights.required_collection(target))
+        since, until = self.bounds
+        if not has_period_records(target):
+            return completeness.explain_unread(connection, required_resource, until)
+        reason = completeness.explain_gaps(connection, required_resource, since, until)
+        if reason is None and target is CALLS:
+            return completeness.explain_unfinished_calls(connection, since, until)
+        return reason
+
+
+def list_due(connection: sqlite3.Connection, schedule: Schedule, now: datetime) -> list[DuePeriod]:
+    """What was due by `now` and is open, the oldest first: what became due since the schedule began, and what
+    a person asked for again."""
+    delivery_states = deliveries.load_period_states(connection, schedule.id)
+    due_periods = []
+    # What a person asks for may have ended and not be due before this morning's hour.
+    for period in dict.fromkeys(
+        (find_last_ended(schedule, now), *islice(_iter_ended(schedule, now), _max_periods(schedule)))
+    ):
+        due_period = DuePeriod(schedule, period, delivery_states.get(period.key, PeriodState(period.key)))
+        is_started = period.key in delivery_states or clock.utc_text(due_period.due_at) > schedule.since
+        is_requested = due_period.delivery_state.at_once or (is_started and due_period.due_at <= now)
+        if is_requested and due_period.delivery_state.state == "open":
+            due_periods.append(due_period)
+    return due_periods[::-1]
+
+
+def find_abandoned(
+    connection: sqlite3.Connection, schedule: Schedule, now: datetime
+) -> tuple[DuePeriod, str] | None:
+    """The newest of what is too old to be caught up, and why; None where nothing is.
+
+    Of settings only the last period is: what they were before nobody knows any more.
+    """
+    max_periods = _max_periods(schedule)
+    period = next(islice(_iter_ended(schedule, now), max_periods, None))
+    delivery_state = deliveries.load_period_states(connection, schedule.id).get(
+        period.key, PeriodState(period.key)
+    )
+    due_period = DuePeriod(schedule, period, delivery_state)
+    if delivery_state.state != "open" or clock.utc_text(due_period.due_at) <= schedule.since:
+        return None
+    if max_periods == 1:
+        return due_period, "not caught up: settings can only be exported as they are now"
+    return due_period, f"not caught up, nor what is before it: more than {max_periods} periods behind"
+
+
+def find_last_ended(schedule: Schedule, now: datetime) -> Period:
+    """The last period that ended, due or not."""
+    zone = ZoneInfo(schedule.zone)
+    return find_period(schedule.every, now.astimezone(zone).date()).previous
+
+
+def find_next_due(schedule: Schedule, now: datetime) -> datetime:
+    """When the next delivery is due, after `now`."""
+    zone, time_of_day = ZoneInfo(schedule.zone), time.fromisoformat(schedule.at)
+    period = find_last_ended(schedule, now)
+    while (due_at := period.due_at(time_of_day, zone)) <= now:
+        period = find_period(schedule.every, period.end_day)
+    return due_at
+
+
+def has_period_records(target: Resource) -> bool:
+    """Whether a period has records of its own. Settings are exported as a whole, as they are now."""
+    return rights.required_collection(target) in HISTORY
+
+
+def _max_periods(schedule: Schedule) -> int:
+    try:
+        return MAX_PERIODS if has_period_records(export_request.find_export(schedule.export)[0]) else 1
+    except UnknownExport:
+        # The attempt will say so.
+        return MAX_PERIODS
+
+
+def _iter_ended(schedule: Schedule, now: datetime) -> Iterator[Period]:
+    return iter_ended(schedule.every, time.fromisoformat(schedule.at), ZoneInfo(schedule.zone), now)
+
+
+Frequency = Literal["day", "week", "month"]
+FREQUENCIES: tuple[Frequency, ...] = get_args(Frequency)
 
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From the midnight of `first` to that of `beyond`. `key` names it for good: '2026-11-19', '2026-W47' (an
-    ISO week, Monday to Sunday) or '2026-11'."""
+    """The days from `first_day` until before `end_day`.
 
-    every: Every
+    `key` is its permanent name: '2026-11-19', '2026-W47' (an ISO week, Monday to Sunday) or '2026-11'.
+    """
+
+    frequency: Frequency
     key: str
-    first: date
-    beyond: date
+    first_day: date
+    end_day: date
 
     def bounds(self, zone: ZoneInfo) -> tuple[datetime, datetime]:
         """Its first moment and the first one after it, in UTC."""
-        return _moment(self.first, time(), zone), _moment(self.beyond, time(), zone)
+        return _to_utc(self.first_day, time(), zone), _to_utc(self.end_day, time(), zone)
 
-    def due_at(self, at: time, zone: ZoneInfo) -> datetime:
-        """When it is to be delivered, in UTC: at `at` of the day after it."""
-        return _moment(self.beyond, at, zone)
-
-    @property
-    def before(self) -> Period:
-        return holding(self.every, self.first - _DAY)
+    def due_at(self, time_of_day: time, zone: ZoneInfo) -> datetime:
+        """When it is to be delivered, in UTC: at `time_of_day` of the day after it."""
+        return _to_utc(self.end_day, time_of_day, zone)
 
     @property
-    def words(self) -> str:
+    def previous(self) -> Period:
+        return find_period(self.frequency, self.first_day - _DAY)
+
+    @property
+    def label(self) -> str:
         """'19 November 2026', '16 to 22 November 2026', 'November 2026'."""
-        last = self.beyond - _DAY
-        if self.every == "month":
-            return f"{self.first:%B %Y}"
-        if self.every == "day":
-            return f"{last.day} {last:%B %Y}"
-        return f"{self.first.day} {self.first:%B} to {last.day} {last:%B %Y}"
+        last_day = self.end_day - _DAY
+        if self.frequency == "month":
+            return f"{self.first_day:%B %Y}"
+        if self.frequency == "day":
+            return f"{last_day.day} {last_day:%B %Y}"
+        return f"{self.first_day.day} {self.first_day:%B} to {last_day.day} {last_day:%B %Y}"
 
 
-def holding(every: Every, day: date) -> Period:
+def find_period(frequency: Frequency, day: date) -> Period:
     """The period that `day` is in."""
-    if every == "day":
-        return Period(every, day.isoformat(), day, day + _DAY)
-    if every == "week":
+    if frequency == "day":
+        return Period(frequency, day.isoformat(), day, day + _DAY)
+    if frequency == "week":
         year, week, weekday = day.isocalendar()
-        first = day - timedelta(days=weekday - 1)
-        return Period(every, f"{year}-W{week:02d}", first, first + 7 * _DAY)
-    first = day.replace(day=1)
-    return Period(every, f"{first:%Y-%m}", first, (first + 31 * _DAY).replace(day=1))
+        first_day = day - timedelta(days=weekday - 1)
+        return Period(frequency, f"{year}-W{week:02d}", first_day, first_day + 7 * _DAY)
+    first_day = day.replace(day=1)
+    return Period(frequency, f"{first_day:%Y-%m}", first_day, (first_day + 31 * _DAY).replace(day=1))
 
 
-def ended(every: Every, at: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
+def iter_ended(frequency: Frequency, time_of_day: time, zone: ZoneInfo, now: datetime) -> Iterator[Period]:
     """The periods whose delivery was due by `now`, the newest first, without end."""
-    period = holding(every, now.astimezone(zone).date())
+    period = find_period(frequency, now.astimezone(zone).date())
     while True:
-        if period.due_at(at, zone) <= now:
+        if period.due_at(time_of_day, zone) <= now:
             yield period
-        period = period.before
+        period = period.previous
 
 
-def _moment(day: date, at: time, zone: ZoneInfo) -> datetime:
+def _to_utc(day: date, time_of_day: time, zone: ZoneInfo) -> datetime:
     # fold=0: of an hour that comes twice the first; one that is left out counts from the offset before, so
     # that 2:30 is the moment at which the clocks show 3:30.
-    return datetime.combine(day, at, zone).astimezone(UTC)
+    return datetime.combine(day, time_of_day, zone).astimezone(UTC)

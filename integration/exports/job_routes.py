@@ -13,156 +13,167 @@ from typing import Any
 from flask import Blueprint, current_app, jsonify, redirect, request, send_file
 from werkzeug.wrappers import Response
 
-from integration.access import audit
-from integration.access import browser as security
-from integration.access.export_caller import Caller, Door
+from integration.access import audit, browser
+from integration.access.export_caller import ExportAuthenticator, ExportCaller
 from integration.access.rights import NotAllowed
-from integration.context import House
-from integration.core.api_responses import Stop, failure
-from integration.core.refused import Refused
-from integration.exports import export_request as asking
-from integration.exports import prepared_exports
-from integration.exports.export_request import TYPES
-from integration.exports.jobs import Preparer, preparer_of
-from integration.exports.prepared_exports import Prepared
+from integration.context import AppContext
+from integration.core.api_responses import ApiError, build_error_response
+from integration.core.errors import DomainError
+from integration.exports import export_request, prepared_exports
+from integration.exports.export_request import CONTENT_TYPES
+from integration.exports.jobs import ExportJobs, find_export_jobs
+from integration.exports.prepared_exports import ExportJob
 
-ASK_AGAIN_SECONDS = 2
-PAGE = "/exports"
+RETRY_AFTER_SECONDS = 2
+EXPORTS_PAGE = "/exports"
 
 
-def add_routes(blueprint: Blueprint, house: House) -> None:
+def add_routes(blueprint: Blueprint, context: AppContext) -> None:
     """Put the routes into `blueprint`, which checks its callers itself."""
-    routes = _Routes(house)
+    routes = _Routes(context)
     for rule, view, methods in (
-        ("/exports/prepared/<int:number>", routes.tell, ["GET", "HEAD"]),
+        ("/exports/prepared/<int:number>", routes.show_status, ["GET", "HEAD"]),
         ("/exports/prepared/<int:number>/file", routes.file, ["GET", "HEAD"]),
         ("/exports/prepared/<int:number>", routes.remove, ["DELETE"]),
     ):
-        blueprint.add_url_rule(rule, view.__name__, _answering(view), methods=methods)
+        blueprint.add_url_rule(rule, view.__name__, _handle_errors(view), methods=methods)
 
 
-def ask(
-    house: House, preparer: Preparer, caller: Caller, name: str, form: str, args: dict[str, str], rows: int
+def start_job(
+    context: AppContext,
+    export_jobs: ExportJobs,
+    caller: ExportCaller,
+    name: str,
+    form: str,
+    args: dict[str, str],
+    rows: int,
 ) -> Response:
     """Have it prepared. A browser is sent to the page that shows how far it is; a program gets 202 and
     where to ask."""
-    filed = asking.filed_under(name)
+    export_name = export_request.canonical_name(name)
     try:
-        one = prepared_exports.add(
-            house.house,
+        job = prepared_exports.add(
+            context.app_db,
             owner=caller.owner,
-            who=caller.who,
+            who=caller.name,
             person_id=caller.person.id if caller.person else None,
             export=name,
             form=form,
             args=args,
-            only_user=caller.only,
+            only_user=caller.user_scope,
             total=rows,
         )
-    except Refused as refusal:
-        return failure(429, str(refusal), headers={"Retry-After": "60"})
-    about = f"{filed}.{form}"
+    except DomainError as error:
+        return build_error_response(429, str(error), headers={"Retry-After": "60"})
+    file_name = f"{export_name}.{form}"
     audit.record(
-        house.house, caller.who, "export asked for", about, f"{rows} rows", address=request.remote_addr or ""
+        context.app_db,
+        caller.name,
+        "export asked for",
+        file_name,
+        f"{rows} rows",
+        address=request.remote_addr or "",
     )
-    preparer.wake()
+    export_jobs.wake()
     if caller.person is not None and "text/html" in request.headers.get("Accept", ""):
-        return redirect(PAGE, 303)
-    answer = jsonify(told(preparer, one))
-    answer.status_code = 202
-    answer.headers["Location"] = f"/exports/prepared/{one.id}"
-    answer.headers["Retry-After"] = str(ASK_AGAIN_SECONDS)
-    return answer
+        return redirect(EXPORTS_PAGE, 303)
+    response = jsonify(describe_job(export_jobs, job))
+    response.status_code = 202
+    response.headers["Location"] = f"/exports/prepared/{job.id}"
+    response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return response
 
 
-def told(preparer: Preparer, one: Prepared) -> dict[str, Any]:
+def describe_job(export_jobs: ExportJobs, job: ExportJob) -> dict[str, Any]:
     """What a program is told. `done` of `total` rows are written; `total` is what was counted at first."""
     return {
-        "id": one.id,
-        "export": one.export,
-        "form": one.form,
-        "state": one.state,
-        "done": preparer.written(one),
-        "total": one.total if one.rows is None else one.rows,
-        "bytes": one.bytes,
-        "error": one.error,
-        "file": f"/exports/prepared/{one.id}/file",
-        "created_at": one.created_at,
-        "kept_until": preparer.kept_until(one),
+        "id": job.id,
+        "export": job.export,
+        "form": job.form,
+        "state": job.state,
+        "done": export_jobs.rows_written(job),
+        "total": job.total if job.rows is None else job.rows,
+        "bytes": job.bytes,
+        "error": job.error,
+        "file": f"/exports/prepared/{job.id}/file",
+        "created_at": job.created_at,
+        "kept_until": export_jobs.expires_at(job),
     }
 
 
 class _Routes:
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._door = Door(house)
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._authenticator = ExportAuthenticator(context)
 
-    def tell(self, number: int) -> Response:
-        preparer, one, _ = self._own(number)
-        answer = jsonify(told(preparer, one))
-        answer.headers["Cache-Control"] = "no-store"
-        if one.under_way:
-            answer.headers["Retry-After"] = str(ASK_AGAIN_SECONDS)
-        return answer
+    def show_status(self, number: int) -> Response:
+        export_jobs, job, _ = self._find_own(number)
+        response = jsonify(describe_job(export_jobs, job))
+        response.headers["Cache-Control"] = "no-store"
+        if job.is_active:
+            response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+        return response
 
     def file(self, number: int) -> Response:
-        preparer, one, caller = self._own(number)
-        path = preparer.path(one)
-        if one.state != "done":
-            raise Stop(409, f"This export is {one.state}.")
+        export_jobs, job, caller = self._find_own(number)
+        path = export_jobs.path(job)
+        if job.state != "done":
+            raise ApiError(409, f"This export is {job.state}.")
         if not path.is_file():
-            raise Stop(410, "Its file was removed; ask for it again.")
-        name = f"{asking.filed_under(one.export)}.{one.form}"
+            raise ApiError(410, "Its file was removed; ask for it again.")
+        name = f"{export_request.canonical_name(job.export)}.{job.form}"
         # A file that is fetched in parts is one download.
         if request.method != "HEAD" and request.headers.get("Range", "bytes=0-").startswith("bytes=0-"):
             address = request.remote_addr or ""
-            audit.record(self._house.house, caller.who, "export", name, f"{one.rows} rows", address=address)
-        answer = send_file(
+            audit.record(
+                self._context.app_db, caller.name, "export", name, f"{job.rows} rows", address=address
+            )
+        response = send_file(
             path,
-            mimetype=TYPES[one.form],
+            mimetype=CONTENT_TYPES[job.form],
             as_attachment=True,
             download_name=name,
             conditional=True,
             max_age=0,
         )
-        answer.headers["Cache-Control"] = "no-store"
-        answer.headers["X-Content-Type-Options"] = "nosniff"
-        answer.headers["X-Export-Rows"] = str(one.rows)
-        return answer
+        response.headers["Cache-Control"] = "no-store"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["X-Export-Rows"] = str(job.rows)
+        return response
 
     def remove(self, number: int) -> Response:
-        if not self._door.with_key:
+        if not self._authenticator.has_key:
             # A browser sends its session wherever another page makes it: its button is a form of ours.
-            status = 403 if security.browser_token(request) else 401
-            raise Stop(status, "A key is needed: HTTP Basic user_id:secret, or the header X-Auth-Token.")
-        preparer, one, _ = self._own(number)
-        preparer.cancel(one)
+            status = 403 if browser.browser_token(request) else 401
+            raise ApiError(status, "A key is needed: HTTP Basic user_id:secret, or the header X-Auth-Token.")
+        export_jobs, job, _ = self._find_own(number)
+        export_jobs.cancel(job)
         return Response(status=204)
 
-    def _own(self, number: int) -> tuple[Preparer, Prepared, Caller]:
-        """The export, if it is the caller's and they still may have what is in it. Raises Stop."""
-        preparer = preparer_of(current_app)
-        with self._house.house.read() as connection:
-            one = prepared_exports.find(connection, number)
+    def _find_own(self, number: int) -> tuple[ExportJobs, ExportJob, ExportCaller]:
+        """The export, if it is the caller's and they still may have what is in it. Raises ApiError."""
+        export_jobs = find_export_jobs(current_app)
+        with self._context.app_db.read() as connection:
+            job = prepared_exports.find(connection, number)
         # Strangers learn nothing of which there are: cdrs stand for what everybody who may export sees.
-        chosen, _ = asking.named(one.export if one else "cdrs")
-        caller = self._door.identify(chosen, one.form if one else "csv")
-        if one is None or preparer is None or one.owner != caller.owner:
-            raise Stop(404, "There is no such export of yours.")
-        if one.only_user != caller.only:
-            raise Stop(403, "What you may see has changed since you asked for it; ask again.")
-        return preparer, one, caller
+        target, _ = export_request.find_export(job.export if job else "cdrs")
+        caller = self._authenticator.identify(target, job.form if job else "csv")
+        if job is None or export_jobs is None or job.owner != caller.owner:
+            raise ApiError(404, "There is no such export of yours.")
+        if job.only_user != caller.user_scope:
+            raise ApiError(403, "What you may see has changed since you asked for it; ask again.")
+        return export_jobs, job, caller
 
 
-def _answering(view: Callable[[int], Response]) -> Callable[[int], Response]:
-    def answer(number: int) -> Response:
+def _handle_errors(view: Callable[[int], Response]) -> Callable[[int], Response]:
+    def respond(number: int) -> Response:
         try:
             return view(number)
-        except Stop as stop:
-            if stop.status == 401 and "text/html" in request.headers.get("Accept", ""):
+        except ApiError as api_error:
+            if api_error.status == 401 and "text/html" in request.headers.get("Accept", ""):
                 return redirect("/login", 302)
-            return stop.response()
+            return api_error.to_response()
         except NotAllowed as error:
-            return failure(403, str(error))
+            return build_error_response(403, str(error))
 
-    return answer
+    return respond

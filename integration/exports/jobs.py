@@ -1,7 +1,7 @@
 """Prepares large files in the background, one after another, and keeps them for a while.
 
-XLSX and Parquet have no first byte before their last row is written: beyond MANY rows nobody waits for that
-in front of a browser.
+XLSX and Parquet have no first byte before their last row is written: beyond BACKGROUND_ROWS nobody waits for
+that in front of a browser.
 """
 
 from __future__ import annotations
@@ -22,79 +22,78 @@ from flask import Flask
 
 from integration.access import people, rights
 from integration.access.people import Person
-from integration.context import House
+from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import QueryError, SwitchroomError
-from integration.exports import export_request as asking
-from integration.exports import prepared_exports
+from integration.exports import export_request, prepared_exports
 from integration.exports.formats import parquet, xlsx
-from integration.exports.prepared_exports import Prepared
-from integration.exports.query import Sheet, Stream
+from integration.exports.prepared_exports import ExportJob
+from integration.exports.query import ExportQuery, ExportStream
 from integration.exports.selection import Selection
 
 log = logging.getLogger(__name__)
 
 EXTENSION = "switchroom prepared exports"
-MANY = 50_000
+BACKGROUND_ROWS = 50_000
 """Rows beyond which a file is prepared."""
-FORMS = ("xlsx", "parquet")
-EVERY_SECONDS = 60.0
-MOST_BEGUN = 3
+BACKGROUND_FORMATS = ("xlsx", "parquet")
+CHECK_SECONDS = 60.0
+MAX_ATTEMPTS = 3
 """So often one is begun. What ends the process each time is not begun for ever."""
-LEAST_FREE = 2 * 10**9
+MIN_FREE_BYTES = 2 * 10**9
 """Bytes that are always left free, as by the archive (interface.md §2, recordings.max_gb)."""
-_NAME = re.compile(r"([0-9]{1,18})\.(xlsx|parquet)(\.part)?")
+_FILE_NAME = re.compile(r"([0-9]{1,18})\.(xlsx|parquet)(\.part)?")
 
 
-class Ended(SwitchroomError):
+class JobCancelled(SwitchroomError):
     """It is not wanted any more: cancelled, or the product stops."""
 
 
-class Preparer:
+class ExportJobs:
     """One per running product. `run()` looks after what is asked for and what is kept; returns at once."""
 
-    def __init__(self, parts: House) -> None:
-        self._parts = parts
-        self._folder = parts.settings.storage.data_dir / "prepared"
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._folder = context.settings.storage.data_dir / "prepared"
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
-        self._stopping = False
-        self._written: dict[int, int] = {}
+        self._is_stopping = False
+        self._rows_written: dict[int, int] = {}
         self._cancelled: set[int] = set()
         self.wake: Callable[[], None] = self.run
         """Called when something was asked for."""
 
     # --- asked by routes ---------------------------------------------------------------------------
 
-    def written(self, one: Prepared) -> int:
+    def rows_written(self, job: ExportJob) -> int:
         """Rows of it that are written so far."""
-        return self._written.get(one.id, 0) if one.under_way else one.rows or 0
+        return self._rows_written.get(job.id, 0) if job.is_active else job.rows or 0
 
-    def path(self, one: Prepared) -> Path:
-        return self._folder / f"{one.id}.{one.form}"
+    def path(self, job: ExportJob) -> Path:
+        return self._folder / f"{job.id}.{job.form}"
 
-    def kept_until(self, one: Prepared) -> str | None:
+    def expires_at(self, job: ExportJob) -> str | None:
         """UTC text; None while there is no file."""
-        ended = clock.parse_stamp(one.ended_at)
-        if one.state != "done" or ended is None:
+        ended = clock.parse_utc(job.ended_at)
+        if job.state != "done" or ended is None:
             return None
-        return clock.stamp(ended + timedelta(days=self._parts.settings.exports.keep_days))
+        return clock.utc_text(ended + timedelta(days=self._context.settings.exports.keep_days))
 
-    def cancel(self, one: Prepared) -> None:
+    def cancel(self, job: ExportJob) -> None:
         """End it if it is under way, else remove its file."""
-        if one.under_way and prepared_exports.cancel(self._parts.house, one.id):
-            self._cancelled.add(one.id)
+        if job.is_active and prepared_exports.mark_cancelled(self._context.app_db, job.id):
+            self._cancelled.add(job.id)
             return
-        self._remove(one)
+        self._remove_job(job)
 
-    def drop_all(self) -> int:
+    def remove_all(self) -> int:
         """End what is under way and remove every file; returns how many of both."""
-        with self._parts.house.read() as connection:
-            every = prepared_exports.in_states(connection, "waiting", "running", "done")
-        for one in every:
-            self.cancel(one)
-        return len(every)
+        with self._context.app_db.read() as connection:
+            jobs = prepared_exports.list_in_states(connection, "waiting", "running", "done")
+        for job in jobs:
+            self.cancel(job)
+        return len(jobs)
 
     # --- asked by the product ----------------------------------------------------------------------
 
@@ -104,169 +103,181 @@ class Preparer:
             failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
-            if self._thread is None and not self._stopping:
-                self._sweep()
-                self._make_room()
-                if self._next() is not None:
-                    self._thread = threading.Thread(target=self._work, name="prepared exports", daemon=True)
+            if self._thread is None and not self._is_stopping:
+                self._remove_orphans()
+                self._remove_expired()
+                if self._find_next() is not None:
+                    self._thread = threading.Thread(
+                        target=self._run_jobs, name="prepared exports", daemon=True
+                    )
                     self._thread.start()
 
     def stop(self, seconds: float = 0.5) -> None:
         """End what is under way; the next start begins it again."""
         with self._lock:
-            self._stopping = True
+            self._is_stopping = True
             thread = self._thread
         if thread is not None:
             thread.join(seconds)
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _next(self) -> Prepared | None:
-        with self._parts.house.read() as connection:
-            return next(iter(prepared_exports.in_states(connection, "running", "waiting")), None)
+    def _find_next(self) -> ExportJob | None:
+        with self._context.app_db.read() as connection:
+            return next(iter(prepared_exports.list_in_states(connection, "running", "waiting")), None)
 
-    def _work(self) -> None:
+    def _run_jobs(self) -> None:
         try:
-            while (one := self._take()) is not None:
-                self._prepare(one)
-                self._make_room()
+            while (job := self._take_next()) is not None:
+                self._run_job(job)
+                self._remove_expired()
         except Exception as error:  # noqa: BLE001 – the next look's to tell: nobody waits for this thread
             with self._lock:
                 self._thread, self._failure = None, error
 
-    def _take(self) -> Prepared | None:
+    def _take_next(self) -> ExportJob | None:
         """The next one. None ends the thread, and whatever is asked for from then on begins another."""
         with self._lock:
-            one = None if self._stopping else self._next()
-            if one is None:
+            job = None if self._is_stopping else self._find_next()
+            if job is None:
                 self._thread = None
-            return one
+            return job
 
-    def _prepare(self, one: Prepared) -> None:
-        house = self._parts.house
-        if one.begun >= MOST_BEGUN:
-            prepared_exports.failed(house, one.id, f"begun {MOST_BEGUN} times, and cut off each time")
+    def _run_job(self, job: ExportJob) -> None:
+        app_db = self._context.app_db
+        if job.begun >= MAX_ATTEMPTS:
+            prepared_exports.mark_failed(app_db, job.id, f"begun {MAX_ATTEMPTS} times, and cut off each time")
             return
-        if not prepared_exports.begin(house, one.id):
+        if not prepared_exports.mark_running(app_db, job.id):
             return
-        self._written[one.id] = 0
-        part = self.path(one).with_name(f"{one.id}.{one.form}.part")
+        self._rows_written[job.id] = 0
+        part_path = self.path(job).with_name(f"{job.id}.{job.form}.part")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            with part.open("wb") as file:
-                rows = self._write(one, file)
-            size = part.stat().st_size
-            if size > self._budget:
+            with part_path.open("wb") as file:
+                rows = self._write_file(job, file)
+            size = part_path.stat().st_size
+            if size > self._max_bytes:
                 raise QueryError(f"{size / 1e9:,.1f} GB are more than exports.max_gb")
-            part.replace(self.path(one))
-            if not prepared_exports.done(house, one.id, rows, size):
-                self.path(one).unlink(missing_ok=True)
-        except Ended:
-            log.info("export %d ends early", one.id)
+            part_path.replace(self.path(job))
+            if not prepared_exports.mark_done(app_db, job.id, rows, size):
+                self.path(job).unlink(missing_ok=True)
+        except JobCancelled:
+            log.info("export %d ends early", job.id)
         except (QueryError, rights.NotAllowed) as error:
-            prepared_exports.failed(house, one.id, str(error))
+            prepared_exports.mark_failed(app_db, job.id, str(error))
         except Exception as error:
             # Nobody waits for this thread: without this the page would show it running for ever.
-            log.exception("export %d", one.id)
+            log.exception("export %d", job.id)
             text = error.strerror if isinstance(error, OSError) else type(error).__name__
-            prepared_exports.failed(house, one.id, f"{text}; the log says more")
+            prepared_exports.mark_failed(app_db, job.id, f"{text}; the log says more")
         finally:
-            part.unlink(missing_ok=True)
-            self._written.pop(one.id, None)
-            self._cancelled.discard(one.id)
+            part_path.unlink(missing_ok=True)
+            self._rows_written.pop(job.id, None)
+            self._cancelled.discard(job.id)
 
-    def _write(self, one: Prepared, file: IO[bytes]) -> int:
+    def _write_file(self, job: ExportJob, file: IO[bytes]) -> int:
         """As whoever asked may have it now; returns the rows."""
-        person = owner_of(self._parts, one)
-        chosen, _ = asking.named(one.export)
+        person = find_owner(self._context, job)
+        target, _ = export_request.find_export(job.export)
         if person is not None:
-            agents_see = self._parts.settings.dashboard.agents_see
-            if rights.only_of(person, chosen, one.form, agents_see) != one.only_user:
+            agents_see = self._context.settings.dashboard.agents_see
+            if rights.check_export_scope(person, target, job.form, agents_see) != job.only_user:
                 raise rights.NotAllowed("What you may see has changed since you asked; ask again")
-        found = asking.selection(self._parts, one.export, one.args, one.only_user, person)
-        return written(self._parts, found, one.form, file, partial(self._tell, one.id))
+        selection = export_request.build_selection(self._context, job.export, job.args, job.only_user, person)
+        return write_export(self._context, selection, job.form, file, partial(self._report_progress, job.id))
 
-    def _tell(self, number: int, rows: int) -> None:
-        self._written[number] = rows
-        if self._stopping or number in self._cancelled:
-            raise Ended
-        if shutil.disk_usage(self._folder).free < LEAST_FREE:
+    def _report_progress(self, job_id: int, rows: int) -> None:
+        self._rows_written[job_id] = rows
+        if self._is_stopping or job_id in self._cancelled:
+            raise JobCancelled
+        if shutil.disk_usage(self._folder).free < MIN_FREE_BYTES:
             raise QueryError("the disk is nearly full; 2 GB are always left free")
 
     @property
-    def _budget(self) -> float:
-        return self._parts.settings.exports.max_gb * 1e9
+    def _max_bytes(self) -> float:
+        return self._context.settings.exports.max_gb * 1e9
 
-    def _make_room(self) -> None:
+    def _remove_expired(self) -> None:
         """Remove what was kept long enough, then the oldest beyond the budget."""
-        with self._parts.house.read() as connection:
-            kept = prepared_exports.in_states(connection, "done")
-            ended = prepared_exports.in_states(connection, "failed", "cancelled")
-        oldest = clock.stamp(clock.now() - timedelta(days=self._parts.settings.exports.keep_days))
-        for one in [*ended, *kept]:
-            if (one.ended_at or "") < oldest:
-                self._remove(one)
-        kept = [one for one in kept if (one.ended_at or "") >= oldest]
-        while sum(one.bytes or 0 for one in kept) > self._budget:
-            self._remove(kept.pop(0))
+        with self._context.app_db.read() as connection:
+            finished = prepared_exports.list_in_states(connection, "done")
+            unsuccessful = prepared_exports.list_in_states(connection, "failed", "cancelled")
+        cutoff = clock.utc_text(clock.now() - timedelta(days=self._context.settings.exports.keep_days))
+        for job in [*unsuccessful, *finished]:
+            if (job.ended_at or "") < cutoff:
+                self._remove_job(job)
+        finished = [job for job in finished if (job.ended_at or "") >= cutoff]
+        while sum(job.bytes or 0 for job in finished) > self._max_bytes:
+            self._remove_job(finished.pop(0))
 
-    def _sweep(self) -> None:
+    def _remove_orphans(self) -> None:
         """Remove files that nobody owns: a process ended while it wrote them, or a backup was restored."""
-        with self._parts.house.read() as connection:
-            known = {self.path(one).name for one in prepared_exports.in_states(connection, "done")}
+        with self._context.app_db.read() as connection:
+            stored_names = {
+                self.path(job).name for job in prepared_exports.list_in_states(connection, "done")
+            }
         for path in self._folder.glob("*"):
-            if _NAME.fullmatch(path.name) and path.name not in known:
+            if _FILE_NAME.fullmatch(path.name) and path.name not in stored_names:
                 path.unlink(missing_ok=True)
 
-    def _remove(self, one: Prepared) -> None:
-        self.path(one).unlink(missing_ok=True)
-        prepared_exports.forget(self._parts.house, one.id)
+    def _remove_job(self, job: ExportJob) -> None:
+        self.path(job).unlink(missing_ok=True)
+        prepared_exports.delete(self._context.app_db, job.id)
 
 
-def owner_of(parts: House, one: Prepared) -> Person | None:
+def find_owner(context: AppContext, job: ExportJob) -> Person | None:
     """The person it is prepared for; None for a key. Raises NotAllowed for one who is gone."""
-    if one.person_id is None:
+    if job.person_id is None:
         return None
-    person = people.get(parts.house, one.person_id)
+    person = people.get(context.app_db, job.person_id)
     if person is None:
-        raise rights.NotAllowed(f"{one.who} is gone")
+        raise rights.NotAllowed(f"{job.who} is gone")
     return person
 
 
-def written(parts: House, found: Selection, form: str, file: IO[bytes], tell: Callable[[int], None]) -> int:
-    """Write the whole file; `tell` hears how many rows are written. Returns the rows. Raises QueryError."""
+def write_export(
+    context: AppContext, selection: Selection, form: str, file: IO[bytes], on_progress: Callable[[int], None]
+) -> int:
+    """Write the whole file; `on_progress` hears how many rows are written. Returns the rows. Raises
+    QueryError."""
 
-    def write(connection: Connection, sheet: Sheet) -> Iterator[bytes]:
+    def write(connection: Connection, sheet: ExportQuery) -> Iterator[bytes]:
         if form == "xlsx":
-            xlsx.write(connection, _watched(sheet, tell), found, file)
+            xlsx.write(connection, _with_progress(sheet, on_progress), selection, file)
         else:
-            parquet.write(connection, _watched(sheet, tell), file)
+            parquet.write(connection, _with_progress(sheet, on_progress), file)
         yield b""
 
-    stream = Stream(parts.mirror.read, found, write)
-    stream.begin()
+    stream = ExportStream(context.mirror_db.read, selection, write)
+    stream.prefetch()
     stream.close()
-    return stream.rows
+    return stream.row_count
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched(Sheet):
-    tell: Callable[[int], object] = int
+class _ProgressQuery(ExportQuery):
+    on_progress: Callable[[int], object] = int
 
-    def rows(self, connection: Connection, at_once: int = 2000) -> Iterator[list[tuple[Any, ...]]]:
+    def fetch_batches(
+        self, connection: Connection, batch_size: int = 2000
+    ) -> Iterator[list[tuple[Any, ...]]]:
         count = 0
-        for batch in Sheet.rows(self, connection, at_once):
+        for batch in ExportQuery.fetch_batches(self, connection, batch_size):
             yield batch
             count += len(batch)
-            self.tell(count)
+            self.on_progress(count)
 
 
-def _watched(sheet: Sheet, tell: Callable[[int], object]) -> Sheet:
-    return _Watched(**{one.name: getattr(sheet, one.name) for one in fields(Sheet)}, tell=tell)
+def _with_progress(export_query: ExportQuery, on_progress: Callable[[int], object]) -> ExportQuery:
+    return _ProgressQuery(
+        **{query_field.name: getattr(export_query, query_field.name) for query_field in fields(ExportQuery)},
+        on_progress=on_progress,
+    )
 
 
-def preparer_of(app: Flask) -> Preparer | None:
+def find_export_jobs(app: Flask) -> ExportJobs | None:
     """The application's; None where nothing is prepared in the background."""
-    found = app.extensions.get(EXTENSION)
-    assert found is None or isinstance(found, Preparer)
-    return found
+    export_jobs = app.extensions.get(EXTENSION)
+    assert export_jobs is None or isinstance(export_jobs, ExportJobs)
+    return export_jobs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -37,13 +37,13 @@ CREATE TABLE IF NOT EXISTS prepared_exports (
 ) STRICT;
 """
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
-MOST_AT_ONCE = 5
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
+MAX_ACTIVE_PER_OWNER = 5
 """Of one owner, waiting or running."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ExportJob:
     """`owner` alone may have the file: 'person ID', 'key USER_ID' or 'platform user …'. `only_user` is the
     platform user they were narrowed to; `total` the rows when it was asked for, `rows` and `bytes` those of
     the file. Times are UTC text."""
@@ -56,7 +56,7 @@ class Prepared:
     form: str
     args: Mapping[str, str]
     only_user: int | None
-    state: State
+    state: JobState
     total: int
     begun: int
     rows: int | None
@@ -66,12 +66,12 @@ class Prepared:
     ended_at: str | None
 
     @property
-    def under_way(self) -> bool:
+    def is_active(self) -> bool:
         return self.state in ("waiting", "running")
 
 
 def add(
-    house: Database,
+    app_db: Database,
     *,
     owner: str,
     who: str,
@@ -81,95 +81,97 @@ def add(
     args: Mapping[str, str],
     only_user: int | None,
     total: int,
-) -> Prepared:
-    """Ask for a file. The same one, asked for again while it is under way, is that one. Raises Refused where
-    the owner has too many under way."""
-    asked = json.dumps({name: args[name] for name in sorted(args) if args[name]})
+) -> ExportJob:
+    """Ask for a file. The same one, asked for again while it is under way, is that one. Raises DomainError
+    where the owner has too many under way."""
+    args_json = json.dumps({name: args[name] for name in sorted(args) if args[name]})
 
-    def work(tx: Transaction) -> Prepared:
-        under_way = [one for one in of_owner(tx.connection, owner) if one.under_way]
-        for one in under_way:
-            if (one.export, one.form, dict(one.args)) == (export, form, json.loads(asked)):
-                return one
-        if len(under_way) >= MOST_AT_ONCE:
-            raise Refused(f"{MOST_AT_ONCE} exports are being prepared for you already.")
+    def work(tx: Transaction) -> ExportJob:
+        active_jobs = [job for job in list_of_owner(tx.connection, owner) if job.is_active]
+        for job in active_jobs:
+            if (job.export, job.form, dict(job.args)) == (export, form, json.loads(args_json)):
+                return job
+        if len(active_jobs) >= MAX_ACTIVE_PER_OWNER:
+            raise DomainError(f"{MAX_ACTIVE_PER_OWNER} exports are being prepared for you already.")
         row = tx.execute(
             "INSERT INTO prepared_exports"
             " (owner, who, person_id, export, form, args, only_user, state, total, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?)",
-            (owner, who, person_id, export, form, asked, only_user, total, clock.stamp()),
+            (owner, who, person_id, export, form, args_json, only_user, total, clock.utc_text()),
         )
-        made = find(tx.connection, int(row.lastrowid or 0))
-        assert made is not None
-        return made
+        new_job = find(tx.connection, int(row.lastrowid or 0))
+        assert new_job is not None
+        return new_job
 
-    return house.write(work)
-
-
-def find(connection: sqlite3.Connection, number: int) -> Prepared | None:
-    row = connection.execute("SELECT * FROM prepared_exports WHERE id = ?", (number,)).fetchone()
-    return None if row is None else _of(row)
+    return app_db.write(work)
 
 
-def of_owner(connection: sqlite3.Connection, owner: str) -> list[Prepared]:
+def find(connection: sqlite3.Connection, job_id: int) -> ExportJob | None:
+    row = connection.execute("SELECT * FROM prepared_exports WHERE id = ?", (job_id,)).fetchone()
+    return None if row is None else _from_row(row)
+
+
+def list_of_owner(connection: sqlite3.Connection, owner: str) -> list[ExportJob]:
     """The newest first."""
     rows = connection.execute("SELECT * FROM prepared_exports WHERE owner = ? ORDER BY id DESC", (owner,))
-    return [_of(row) for row in rows]
+    return [_from_row(row) for row in rows]
 
 
-def in_states(connection: sqlite3.Connection, *states: State) -> list[Prepared]:
+def list_in_states(connection: sqlite3.Connection, *states: JobState) -> list[ExportJob]:
     """The oldest first."""
-    marks = ", ".join("?" * len(states))
-    rows = connection.execute(f"SELECT * FROM prepared_exports WHERE state IN ({marks}) ORDER BY id", states)
-    return [_of(row) for row in rows]
+    placeholders = ", ".join("?" * len(states))
+    rows = connection.execute(
+        f"SELECT * FROM prepared_exports WHERE state IN ({placeholders}) ORDER BY id", states
+    )
+    return [_from_row(row) for row in rows]
 
 
-def begin(house: Database, number: int) -> bool:
+def mark_running(app_db: Database, job_id: int) -> bool:
     """Take it up; False where somebody cancelled it meanwhile."""
-    return _moved(house, number, "running", ("waiting", "running"), begun=1)
+    return _change_state(app_db, job_id, "running", ("waiting", "running"), starts=1)
 
 
-def done(house: Database, number: int, rows: int, size: int) -> bool:
+def mark_done(app_db: Database, job_id: int, rows: int, size: int) -> bool:
     """The file is there; False where somebody cancelled it meanwhile."""
-    return _moved(house, number, "done", ("running",), rows=rows, size=size)
+    return _change_state(app_db, job_id, "done", ("running",), rows=rows, size=size)
 
 
-def failed(house: Database, number: int, error: str) -> None:
-    _moved(house, number, "failed", ("waiting", "running"), error=error)
+def mark_failed(app_db: Database, job_id: int, error: str) -> None:
+    _change_state(app_db, job_id, "failed", ("waiting", "running"), error=error)
 
 
-def cancel(house: Database, number: int) -> bool:
-    return _moved(house, number, "cancelled", ("waiting", "running"))
+def mark_cancelled(app_db: Database, job_id: int) -> bool:
+    return _change_state(app_db, job_id, "cancelled", ("waiting", "running"))
 
 
-def forget(house: Database, number: int) -> None:
-    house.write(lambda tx: tx.execute("DELETE FROM prepared_exports WHERE id = ?", (number,)))
+def delete(app_db: Database, job_id: int) -> None:
+    app_db.write(lambda tx: tx.execute("DELETE FROM prepared_exports WHERE id = ?", (job_id,)))
 
 
-def _moved(
-    house: Database,
-    number: int,
-    state: State,
-    before: tuple[State, ...],
+def _change_state(
+    app_db: Database,
+    job_id: int,
+    state: JobState,
+    allowed_states: tuple[JobState, ...],
     *,
-    begun: int = 0,
+    starts: int = 0,
     rows: int | None = None,
     size: int | None = None,
     error: str | None = None,
 ) -> bool:
-    ended = None if state == "running" else clock.stamp()
-    marks = ", ".join("?" * len(before))
-    return house.write(
+    ended_at = None if state == "running" else clock.utc_text()
+    placeholders = ", ".join("?" * len(allowed_states))
+    return app_db.write(
         lambda tx: (
             tx.execute(
                 "UPDATE prepared_exports SET state = ?, begun = begun + ?, rows = ?, bytes = ?, error = ?,"
-                f" ended_at = ? WHERE id = ? AND state IN ({marks})",
-                (state, begun, rows, size, error, ended, number, *before),
+                f" ended_at = ? WHERE id = ? AND state IN ({placeholders})",
+                (state, starts, rows, size, error, ended_at, job_id, *allowed_states),
             ).rowcount
             > 0
         )
     )
 
 
-def _of(row: sqlite3.Row) -> Prepared:
-    return Prepared(**{**dict(row), "args": json.loads(row["args"])})
+def _from_row(row: sqlite3.Row) -> ExportJob:
+    return ExportJob(**{**dict(row), "args": json.loads(row["args"])})

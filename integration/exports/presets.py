@@ -9,80 +9,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from integration.catalogue import resource
-from integration.catalogue.shapes import Field, Resource, Type
-from integration.dashboard.site.formats import DIRECTIONS, STATES
-from integration.exports.columns import Extra, recordings_of
+from integration.catalogue import get_resource
+from integration.catalogue.shapes import Resource
+from integration.exports.columns import DerivedColumn, derive_recordings
+from integration.mirror.calls.schema import CALLS
+from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`calls` narrows the calls; `own_table` says that the table is ours, named `c`, has no `_doc`, and has
-    `extras` instead of what is made of a collection's fields."""
+    """`call_filter` narrows the calls; `has_own_table` says that the table is ours, named `c`, has no `_doc`,
+    and has `derived_columns` instead of what is made of a collection's fields."""
 
     name: str
     short: str
     title: str
     resource: Resource
     columns: tuple[str, ...]
-    extras: tuple[Extra, ...] = ()
-    calls: CallFilter | None = None
-    own_table: bool = False
+    derived_columns: tuple[DerivedColumn, ...] = ()
+    call_filter: CallFilter | None = None
+    has_own_table: bool = False
     newest_first: bool = False
 
 
-def _fields(type_: Type, names: str) -> tuple[Field, ...]:
-    return tuple(Field(name, type_) for name in names.split())
+def _build_case_sql(column: str, labels: Mapping[str, tuple[str, str]], default: str) -> str:
+    cases = " ".join(f"WHEN '{code}' THEN '{label}'" for code, (label, _) in labels.items())
+    return f"CASE {column} {cases} ELSE {default} END"
 
 
-CALLS = Resource(
-    name="call_history",
-    collection="_calls",
-    title="Call history",
-    fields=(
-        *_fields("integer", "id"),
-        *_fields("string", "direction state outcome"),
-        *_fields("timestamp", "started_at answered_at ended_at"),
-        *_fields("string", "ended_by"),
-        *_fields("integer", "wait_seconds ivr_seconds talk_seconds hold_seconds"),
-        *_fields("boolean", "hold_incomplete"),
-        *_fields("string", "party party_e164 party_name our_number our_e164 group_kind"),
-        *_fields("integer", "group_id"),
-        *_fields("string", "group_name"),
-        *_fields("integer", "user_id"),
-        *_fields("string", "user_name extension context t_cause"),
-        *_fields("number", "charge"),
-        *_fields("integer", "legs recordings voicemails cdrs"),
-        *_fields("string", "sources"),
-        *_fields("boolean", "unconfirmed provisional"),
+_CALL_DERIVED_COLUMNS = (
+    DerivedColumn("started_local", "local", "started_at"),
+    DerivedColumn("answered_local", "local", "answered_at"),
+    DerivedColumn("ended_local", "local", "ended_at"),
+    DerivedColumn("direction_label", "text", _build_case_sql("direction", DIRECTION_LABELS, "direction")),
+    DerivedColumn(
+        "outcome_label",
+        "text",
+        _build_case_sql("coalesce(outcome, state)", STATE_LABELS, "coalesce(outcome, state)"),
     ),
-    date="started_at",
-)
-"""What `_calls` shows of itself (mirror/calls/tables.py)."""
-
-
-def _words(column: str, words: Mapping[str, tuple[str, str]], otherwise: str) -> str:
-    cases = " ".join(f"WHEN '{code}' THEN '{word}'" for code, (word, _) in words.items())
-    return f"CASE {column} {cases} ELSE {otherwise} END"
-
-
-_CALL_EXTRAS = (
-    Extra("started_local", "local", "started_at"),
-    Extra("answered_local", "local", "answered_at"),
-    Extra("ended_local", "local", "ended_at"),
-    Extra("direction_label", "text", _words("direction", DIRECTIONS, "direction")),
-    Extra("outcome_label", "text", _words("coalesce(outcome, state)", STATES, "coalesce(outcome, state)")),
-    Extra("wait", "duration", "wait_seconds"),
-    Extra("ivr", "duration", "ivr_seconds"),
-    Extra("talk", "duration", "talk_seconds"),
-    Extra("hold", "duration", "hold_seconds"),
-    Extra("currency", "text", "CASE WHEN charge IS NOT NULL THEN (SELECT currency_iso FROM me LIMIT 1) END"),
-    *recordings_of(
+    DerivedColumn("wait", "duration", "wait_seconds"),
+    DerivedColumn("ivr", "duration", "ivr_seconds"),
+    DerivedColumn("talk", "duration", "talk_seconds"),
+    DerivedColumn("hold", "duration", "hold_seconds"),
+    DerivedColumn(
+        "currency", "text", "CASE WHEN charge IS NOT NULL THEN (SELECT currency_iso FROM me LIMIT 1) END"
+    ),
+    *derive_recordings(
         "FROM _legs AS leg JOIN monitors ON monitors.live_id = +leg.leg_id WHERE leg.call_id = c.id",
         "recordings > 0",
     ),
-    Extra("call_link", "text", ":base || '/calls/' || c.id"),
+    DerivedColumn("call_link", "text", ":base || '/calls/' || c.id"),
 )
 _CALL_COLUMNS = (
     "id", "started_at", "started_local", "direction", "direction_label", "outcome", "outcome_label",
@@ -107,8 +84,8 @@ PRESETS: dict[str, Preset] = {
             "Calls, one row each",
             CALLS,
             _CALL_COLUMNS,
-            _CALL_EXTRAS,
-            own_table=True,
+            _CALL_DERIVED_COLUMNS,
+            has_own_table=True,
             newest_first=True,
         ),
         Preset(
@@ -117,16 +94,16 @@ PRESETS: dict[str, Preset] = {
             "Missed calls and voicemail, one row for each caller's call",
             CALLS,
             _MISSED_COLUMNS,
-            _CALL_EXTRAS,
-            calls=CallFilter(outcome="not_talked"),
-            own_table=True,
+            _CALL_DERIVED_COLUMNS,
+            call_filter=CallFilter(outcome="not_talked"),
+            has_own_table=True,
             newest_first=True,
         ),
         Preset(
             "cdr-details",
             "CDRs",
             "Call detail records with names, local times and cost",
-            resource("cdrs"),
+            get_resource("cdrs"),
             (
                 "id", "calldate", "calldate_local", "type", "type_label", "src", "src_name", "dst",
                 "dst_name", "user_id", "user_name", "duration", "duration_hms", "billsec", "billsec_hms",
@@ -138,7 +115,7 @@ PRESETS: dict[str, Preset] = {
             "recordings",
             "Recordings",
             "Recordings with their files",
-            resource("monitors"),
+            get_resource("monitors"),
             (
                 "id", "timestamp", "timestamp_local", "call_id", "live_id", "type", "caller", "called",
                 "user_id", "user_name", "dst_name", "duration", "duration_hms", "size", "file_state", "file",
@@ -149,7 +126,7 @@ PRESETS: dict[str, Preset] = {
             "voicemail",
             "Voicemail",
             "Voice messages with their files",
-            resource("voicemessages"),
+            get_resource("voicemessages"),
             (
                 "id", "origtime", "origtime_local", "call_id", "live_id", "caller", "callerid", "dialled",
                 "extension_id", "folder", "is_new", "duration", "duration_hms", "transcript", "file_state",
@@ -160,7 +137,7 @@ PRESETS: dict[str, Preset] = {
             "messages",
             "Messages",
             "Text messages",
-            resource("sms"),
+            get_resource("sms"),
             (
                 "id", "created_at", "created_local", "type", "from", "from_name", "to", "to_name", "message",
                 "result", "user_id", "user_name",

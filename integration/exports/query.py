@@ -1,4 +1,5 @@
-"""One export as SQL: its columns, its rows, their order. Every form of file is written from a `Sheet`."""
+"""One export as SQL: its columns, its rows, their order. Every form of file is written from a
+`ExportQuery`."""
 
 from __future__ import annotations
 
@@ -12,20 +13,20 @@ from typing import Any, Literal
 from weakref import WeakSet
 from zoneinfo import ZoneInfo
 
+from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import SwitchroomError
-from integration.exports.columns import Extra, is_moment, made
+from integration.exports.columns import DerivedColumn, derive_columns, is_utc_time
 from integration.exports.presets import Preset
-from integration.exports.selection import BOOKKEEPING, MOST_COLUMNS, Reader, Selection
+from integration.exports.selection import BOOKKEEPING_COLUMNS, MAX_COLUMNS, OpenReader, Selection
 from integration.exports.sql_functions import register
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
-from integration.mirror.query.filter_sql import Binder, kind_of
+from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
 from integration.mirror.records import dictionaries
-from integration.mirror.records.masking import is_secret
 
-Kind = Literal[
+ColumnKind = Literal[
     "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
 ]
 """What a column's cells are. `time` is UTC text, written in the export's zone where it has one; `utc` stays
@@ -35,66 +36,69 @@ list or an object, as JSON text. Any of them may hold text that drifted in."""
 MASK = "***"
 _NUL = "\\u0000"
 """How a NUL stands in the JSON text of a record."""
-_ESCAPED = f"(_doc GLOB '*{_NUL}*' OR _doc GLOB '*\\u[dD][89a-fA-F]*')"
+_HAS_ESCAPES = f"(_doc GLOB '*{_NUL}*' OR _doc GLOB '*\\u[dD][89a-fA-F]*')"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`sql` is the value as stored, with `values` bound in it; `clean` is set where it may hold a NUL that
-    `Sheet.suspicious` misses."""
+    """`sql` is the value as stored, with `values` bound in it; `strip_nul` is set where it may hold a NUL
+    that `ExportQuery.nul_condition` misses."""
 
     name: str
     sql: str
-    kind: Kind
-    clean: bool = False
+    kind: ColumnKind
+    strip_nul: bool = False
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """`order` None is the order of `rowid`. `suspicious` is SQL, true for every row in which a NUL may stand;
-    `document` is the row's JSON text, None where the columns are all there is; `first` the lowest rowid."""
+class ExportQuery:
+    """`order` None is the order of `rowid`. `nul_condition` is SQL, true for every row in which a NUL may
+    stand; `record_sql` is the row's JSON text, None where the columns are all there is; `first_rowid` the
+    lowest rowid."""
 
     name: str
     columns: tuple[Column, ...]
     table: str
     where: str
     order: str | None
-    suspicious: str
+    nul_condition: str
     zone: ZoneInfo | None
-    local: ZoneInfo
-    document: str | None = None
-    first: int | None = None
+    local_zone: ZoneInfo
+    record_sql: str | None = None
+    first_rowid: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
 
-    def extent(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
+    def count_rows(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
         """How many rows the file has, its header apart, and the lowest rowid among them."""
         # The plus lets an index answer both; without it SQLite walks the table for the first.
         sql = f"SELECT count(*), min(+rowid) FROM {self.table} WHERE {self.where}"
-        count, first = connection.execute(sql, self.values).fetchone()
-        return count, first
+        count, first_rowid = connection.execute(sql, self.values).fetchone()
+        return count, first_rowid
 
-    def rows(self, connection: sqlite3.Connection, at_once: int = 2000) -> Iterator[list[tuple[Any, ...]]]:
+    def fetch_batches(
+        self, connection: sqlite3.Connection, batch_size: int = 2000
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """The values of all rows as stored, secrets masked, in batches."""
-        cells = ", ".join(_masked(column) for column in self.columns)
+        cells = ", ".join(_mask_sql(column) for column in self.columns)
         cursor = connection.cursor()
         cursor.row_factory = None
         cursor.execute(
             f"SELECT {cells} FROM {self.table} WHERE {self.where} ORDER BY {self.order or 'rowid'}",
             self.values,
         )
-        while batch := cursor.fetchmany(at_once):
+        while batch := cursor.fetchmany(batch_size):
             yield batch
 
 
-Form = Callable[[sqlite3.Connection, Sheet], Iterator[bytes]]
+ChunkWriter = Callable[[sqlite3.Connection, ExportQuery], Iterator[bytes]]
 
 
-class Chunked(Iterator[bytes]):
+class ChunkedFile(Iterator[bytes]):
     """A file in chunks, that gives back what it holds open after the last of them and after an error."""
 
     _chunks: Iterator[bytes]
-    _held: ExitStack
+    _open_resources: ExitStack
 
     def __next__(self) -> bytes:
         try:
@@ -107,7 +111,7 @@ class Chunked(Iterator[bytes]):
         """Give it back before. Safe to call twice."""
         # First what reads: a statement that is not at its end holds its view whatever is rolled back.
         self._chunks = iter(())
-        self._held.close()
+        self._open_resources.close()
 
 
 STALLED_SECONDS = 600.0
@@ -118,175 +122,192 @@ class ReaderStalled(SwitchroomError):
     """The rest of the file is not to be had any more."""
 
 
-class Stream(Chunked):
+class ExportStream(ChunkedFile):
     """Written from one view of the mirror: what is counted before the first chunk is what the file holds,
     whatever changes meanwhile. The view is given back to the mirror where nobody takes the chunks.
 
     Raises QueryError when made.
     """
 
-    def __init__(self, read: Reader, selection: Selection, form: Form) -> None:
-        self._held = ExitStack()
+    def __init__(self, read: OpenReader, selection: Selection, write_chunks: ChunkWriter) -> None:
+        self._open_resources = ExitStack()
         try:
-            connection = self._held.enter_context(read())
-            self.sheet = sheet_of(connection, selection)
-            self.rows, first = self.sheet.extent(connection)
-            self.sheet = replace(self.sheet, first=first)
+            connection = self._open_resources.enter_context(read())
+            self.export_query = build_export_query(connection, selection)
+            self.row_count, first_rowid = self.export_query.count_rows(connection)
+            self.export_query = replace(self.export_query, first_rowid=first_rowid)
             self.name = selection.name
-            self._chunks = form(connection, self.sheet)
+            self._chunks = write_chunks(connection, self.export_query)
         except BaseException:
-            self._held.close()
+            self._open_resources.close()
             raise
-        self._taking = threading.Lock()
-        self._taken_at = clock.monotonic()
-        self._stalled = False
-        with _guard:
-            _under_way.add(self)
+        self._read_lock = threading.Lock()
+        self._last_read_at = clock.monotonic()
+        self._is_stalled = False
+        with _streams_lock:
+            _open_streams.add(self)
 
     def __next__(self) -> bytes:
-        with self._taking:
-            if self._stalled:
+        with self._read_lock:
+            if self._is_stalled:
                 raise ReaderStalled(f"nobody took any of {self.name} for {STALLED_SECONDS:.0f} s")
             try:
                 return super().__next__()
             finally:
-                self._taken_at = clock.monotonic()
+                self._last_read_at = clock.monotonic()
 
-    def begin(self) -> None:
+    def prefetch(self) -> None:
         """Do what comes before the first chunk, so that its errors come before a response's status."""
-        first = next(self, b"")
-        self._chunks = chain((first,), self._chunks)
+        first_chunk = next(self, b"")
+        self._chunks = chain((first_chunk,), self._chunks)
 
-    def give_back_if_stalled(self) -> None:
+    def close_if_stalled(self) -> None:
         # Else it is at work.
-        if self._taking.acquire(blocking=False):
+        if self._read_lock.acquire(blocking=False):
             try:
-                if clock.monotonic() - self._taken_at >= STALLED_SECONDS:
-                    self._stalled = True
+                if clock.monotonic() - self._last_read_at >= STALLED_SECONDS:
+                    self._is_stalled = True
                     self.close()
             finally:
-                self._taking.release()
+                self._read_lock.release()
 
 
-_under_way: WeakSet[Stream] = WeakSet()
-_guard = threading.Lock()
+_open_streams: WeakSet[ExportStream] = WeakSet()
+_streams_lock = threading.Lock()
 
 
-def give_back_stalled() -> None:
+def close_stalled_streams() -> None:
     """Look after every file that is under way in this process."""
-    with _guard:
-        streams = list(_under_way)
+    with _streams_lock:
+        streams = list(_open_streams)
     for stream in streams:
-        stream.give_back_if_stalled()
+        stream.close_if_stalled()
 
 
 def count(connection: sqlite3.Connection, selection: Selection) -> int:
     """How many rows the file would have. Raises QueryError."""
-    return sheet_of(connection, selection).extent(connection)[0]
+    return build_export_query(connection, selection).count_rows(connection)[0]
 
 
-def sheet_of(connection: sqlite3.Connection, selection: Selection) -> Sheet:
+def build_export_query(connection: sqlite3.Connection, selection: Selection) -> ExportQuery:
     """The SQL of an export. Raises QueryError for what no record has."""
     register(connection)
-    question, resource, preset = selection.question, selection.resource, selection.preset
-    own = preset is not None and preset.own_table
-    binder = question.binder(connection)
-    where = question.where(binder)
-    extras = extras_of(connection, resource, preset)
+    parsed_query, resource, preset = selection.query, selection.resource, selection.preset
+    has_own_table = preset is not None and preset.has_own_table
+    binder = parsed_query.make_builder(connection)
+    where = parsed_query.build_where(binder)
+    derived_columns = list_derived_columns(connection, resource, preset)
     columns = tuple(
-        _column(binder, selection, extras, name) for name in selection.columns or _found(connection, resource)
+        _build_column(binder, selection, derived_columns, name)
+        for name in selection.columns or _list_found_columns(connection, resource)
     )
     order = None
-    if question.sort is not None:
-        direction = "DESC" if question.descending else "ASC"
-        order = f"{binder.expression(question.sort, 'sort')} {direction}, rowid"
+    if parsed_query.sort is not None:
+        direction = "DESC" if parsed_query.descending else "ASC"
+        order = f"{binder.build_expression(parsed_query.sort, 'sort')} {direction}, rowid"
     elif preset is not None and preset.newest_first:
         order = f'"{resource.date}" DESC, rowid DESC'
-    values = {**binder.values, **selection.context}
+    values = {**binder.values, **selection.bound_values}
     for column in columns:
         values |= column.values
-    for number, asked in enumerate(selection.calls):
-        conditions, bound = history.matching(connection, asked, f"calls{number}_")
-        among = " AND ".join(conditions) or "1"
-        if not own:
-            among = (
+    for index, call_filter in enumerate(selection.call_filters):
+        conditions, bound_values = history.build_named_conditions(connection, call_filter, f"calls{index}_")
+        calls_sql = " AND ".join(conditions) or "1"
+        if not has_own_table:
+            calls_sql = (
                 "live_id IN (SELECT leg.leg_id FROM _calls AS c JOIN _legs AS leg ON leg.call_id = c.id"
-                f" WHERE {among})"
+                f" WHERE {calls_sql})"
             )
-        where = f"{where} AND {among}"
-        values |= bound
-    return Sheet(
+        where = f"{where} AND {calls_sql}"
+        values |= bound_values
+    return ExportQuery(
         name=preset.name if preset else resource.table,
         columns=columns,
-        table=f'"{resource.table}"' + (" AS c" if own else ""),
+        table=f'"{resource.table}"' + (" AS c" if has_own_table else ""),
         where=where,
         order=order,
         # GLOB looks for the backslash first: a third of what instr() costs.
-        suspicious=_suspicious(preset) if preset is not None and own else f"_doc GLOB '*{_NUL}*'",
+        nul_condition=_build_nul_condition(preset)
+        if preset is not None and has_own_table
+        else f"_doc GLOB '*{_NUL}*'",
         zone=selection.zone,
-        local=selection.local,
-        document="_doc" if selection.whole else None,
+        local_zone=selection.local_zone,
+        record_sql="_doc" if selection.is_raw else None,
         values=values,
     )
 
 
-def _suspicious(preset: Preset) -> str:
+def _build_nul_condition(preset: Preset) -> str:
     names = [field.name for field in preset.resource.fields if field.type == "string"]
     return f"instr({' || '.join(f'''coalesce({name}, '')''' for name in names)}, char(0))"
 
 
-def extras_of(
+def list_derived_columns(
     connection: sqlite3.Connection, resource: Resource, preset: Preset | None
-) -> Mapping[str, Extra]:
+) -> Mapping[str, DerivedColumn]:
     """The columns that may be asked for beside the record's own fields, by name."""
-    if preset is not None and preset.own_table:
-        return {extra.name: extra for extra in preset.extras}
-    return made(resource, dictionaries.labels(connection, resource))
+    if preset is not None and preset.has_own_table:
+        return {column.name: column for column in preset.derived_columns}
+    return derive_columns(resource, dictionaries.load_labels(connection, resource))
 
 
-def offered(connection: sqlite3.Connection, resource: Resource, preset: Preset | None) -> list[str]:
+def list_available_columns(
+    connection: sqlite3.Connection, resource: Resource, preset: Preset | None
+) -> list[str]:
     """Every column that may be asked for, secrets apart: documented fields, then others that records have,
     then what is made of them, then our bookkeeping."""
-    own = preset is not None and preset.own_table
+    has_own_table = preset is not None and preset.has_own_table
     fields = [field for field in resource.fields if not field.item_only and not is_secret(field.name)]
     names = [field.name for field in sorted(fields, key=lambda field: not field.documented)]
-    strange = () if own else browse.sample(connection, resource).strange
-    made_of_them = extras_of(connection, resource, preset)
-    return list(dict.fromkeys([*names, *strange, *made_of_them, *(() if own else BOOKKEEPING)]))
+    undocumented = () if has_own_table else browse.sample_fields(connection, resource).undocumented
+    derived_columns = list_derived_columns(connection, resource, preset)
+    return list(
+        dict.fromkeys(
+            [*names, *undocumented, *derived_columns, *(() if has_own_table else BOOKKEEPING_COLUMNS)]
+        )
+    )
 
 
-def _found(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
+def _list_found_columns(connection: sqlite3.Connection, resource: Resource) -> tuple[str, ...]:
     """Columns of a collection whose fields nobody documented: those that its records have."""
-    return browse.sample(connection, resource).strange[:MOST_COLUMNS] or BOOKKEEPING[:2]
+    return browse.sample_fields(connection, resource).undocumented[:MAX_COLUMNS] or BOOKKEEPING_COLUMNS[:2]
 
 
-def _column(binder: Binder, selection: Selection, extras: Mapping[str, Extra], name: str) -> Column:
+def _build_column(
+    binder: SqlBuilder, selection: Selection, derived_columns: Mapping[str, DerivedColumn], name: str
+) -> Column:
     resource = selection.resource
     field = resource.field(name)
-    if field is None and (extra := extras.get(name)) is not None:
-        return Column(name, extra.sql, extra.kind, clean=extra.kind == "text", values=extra.values)
-    if name in BOOKKEEPING:
+    if field is None and (derived_column := derived_columns.get(name)) is not None:
+        return Column(
+            name,
+            derived_column.sql,
+            derived_column.kind,
+            strip_nul=derived_column.kind == "text",
+            values=derived_column.values,
+        )
+    if name in BOOKKEEPING_COLUMNS:
         return Column(name, name, "text")
     if field is not None and is_secret(name):
         # That a PIN is set may be known, so the column stands there; by a filter its value could be guessed.
         return Column(name, f'"{name}"', "secret")
-    sql = binder.expression(name, "columns")
+    sql = binder.build_expression(name, "columns")
     if is_secret(name):
         return Column(name, sql, "secret")
-    if field is not None and is_moment(resource, field):
+    if field is not None and is_utc_time(resource, field):
         # A preset has a column of its own for the local time.
         return Column(name, sql, "time" if selection.preset is None else "utc")
-    nested = field is not None and field.real_type in ("array", "object")
+    is_nested = field is not None and field.actual_type in ("array", "object")
     if sql.startswith("json_extract("):
         # It ends a text at its NUL and writes half a surrogate pair as broken UTF-8; reading does neither.
-        sql = f"CASE WHEN {_ESCAPED} THEN {sql.replace('json_extract', 'field_of', 1)} ELSE {sql} END"
-    if nested or field is None:
+        sql = f"CASE WHEN {_HAS_ESCAPES} THEN {sql.replace('json_extract', 'field_of', 1)} ELSE {sql} END"
+    if is_nested or field is None:
         # What lies deeper may be a PIN as well.
         sql = f"CASE WHEN {sql} GLOB '[[{{]*' THEN without_secrets({sql}) ELSE {sql} END"
-    return Column(name, sql, "json" if nested else kind_of(field, resource))
+    return Column(name, sql, "json" if is_nested else get_value_kind(field, resource))
 
 
-def _masked(column: Column) -> str:
+def _mask_sql(column: Column) -> str:
     if column.kind == "secret":
         return f"CASE WHEN {column.sql} IS NOT NULL THEN '{MASK}' END"
     return column.sql

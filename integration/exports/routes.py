@@ -7,89 +7,91 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
 from integration.access import audit
-from integration.access.export_caller import Door
+from integration.access.export_caller import ExportAuthenticator
 from integration.access.rights import NotAllowed
-from integration.context import House
-from integration.core.api_responses import Stop, failure
+from integration.context import AppContext
+from integration.core.api_responses import ApiError, build_error_response
 from integration.core.errors import QueryError
-from integration.exports import export_request as asking
-from integration.exports import job_routes as prepared
-from integration.exports import jobs as preparing
-from integration.exports.export_request import TYPES, NoSuchExport
-from integration.exports.formats.zip import Archive
-from integration.exports.jobs import FORMS, preparer_of
-from integration.exports.query import Stream
-from integration.exports.truncation_marker import marked
+from integration.exports import export_request, job_routes, jobs
+from integration.exports.export_request import CONTENT_TYPES, UnknownExport
+from integration.exports.formats.zip import ZipExport
+from integration.exports.jobs import BACKGROUND_FORMATS, find_export_jobs
+from integration.exports.query import ExportStream
+from integration.exports.truncation_marker import mark_if_truncated
 
 NAME = "exports"
 
 
-def make_blueprint(house: House) -> Blueprint:
+def make_blueprint(context: AppContext) -> Blueprint:
     """As a blueprint called `exports`, open to the guard: it takes a person with the right `export`, or a key
     of the facade."""
     blueprint = Blueprint(NAME, __name__)
-    exports = Exports(house)
-    rule = f"/exports/<path:name>.<any({','.join(TYPES)}):form>"
-    blueprint.add_url_rule(rule, "export", exports.answer, methods=["GET", "HEAD"])
-    prepared.add_routes(blueprint, house)
+    exports = ExportRoutes(context)
+    rule = f"/exports/<path:name>.<any({','.join(CONTENT_TYPES)}):form>"
+    blueprint.add_url_rule(rule, "export", exports.respond, methods=["GET", "HEAD"])
+    job_routes.add_routes(blueprint, context)
     return blueprint
 
 
-class Exports:
+class ExportRoutes:
     """What stands behind the route. One per application."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._door = Door(house)
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._authenticator = ExportAuthenticator(context)
 
-    def answer(self, name: str, form: str) -> BaseResponse:
+    def respond(self, name: str, form: str) -> BaseResponse:
         try:
-            chosen, _ = asking.named(name)
-            caller = self._door.identify(chosen, form)
-            args = asked_for(request.args)
-            selection = asking.selection(self._house, name, args, caller.only, caller.person)
-            chunks = asking.chunks(self._house, selection, form, args)
-            if isinstance(chunks, Stream) and form in FORMS and request.method != "HEAD":
-                preparer = preparer_of(current_app)
-                if preparer is not None and chunks.rows > preparing.MANY:
+            target, _ = export_request.find_export(name)
+            caller = self._authenticator.identify(target, form)
+            args = parse_args(request.args)
+            selection = export_request.build_selection(
+                self._context, name, args, caller.user_scope, caller.person
+            )
+            chunks = export_request.open_chunks(self._context, selection, form, args)
+            if isinstance(chunks, ExportStream) and form in BACKGROUND_FORMATS and request.method != "HEAD":
+                export_jobs = find_export_jobs(current_app)
+                if export_jobs is not None and chunks.row_count > jobs.BACKGROUND_ROWS:
                     chunks.close()
-                    return prepared.ask(self._house, preparer, caller, name, form, args, chunks.rows)
-                chunks.begin()
-        except Stop as stop:
-            if stop.status == 401 and "text/html" in request.headers.get("Accept", ""):
+                    return job_routes.start_job(
+                        self._context, export_jobs, caller, name, form, args, chunks.row_count
+                    )
+                chunks.prefetch()
+        except ApiError as api_error:
+            if api_error.status == 401 and "text/html" in request.headers.get("Accept", ""):
                 return redirect("/login", 302)
-            return stop.response()
-        except NoSuchExport as error:
-            return failure(404, str(error))
+            return api_error.to_response()
+        except UnknownExport as error:
+            return build_error_response(404, str(error))
         except NotAllowed as error:
-            return failure(403, str(error))
+            return build_error_response(403, str(error))
         except QueryError as error:
-            return failure(400, str(error))
+            return build_error_response(400, str(error))
         if request.method != "HEAD":
             audit.record(
-                self._house.house,
-                caller.who,
+                self._context.app_db,
+                caller.name,
                 "export",
-                f"{asking.filed_under(name)}.{form}",
-                f"{chunks.rows} rows",
+                f"{export_request.canonical_name(name)}.{form}",
+                f"{chunks.row_count} rows",
                 address=request.remote_addr or "",
             )
-        return _download(chunks, form)
+        return _build_download(chunks, form)
 
 
-def asked_for(args: MultiDict[str, str]) -> dict[str, str]:
+def parse_args(args: MultiDict[str, str]) -> dict[str, str]:
     """Parameters by name. A form sends a `columns` for each tick, a link one with commas."""
     return {**args.to_dict(), "columns": ",".join(args.getlist("columns"))}
 
 
-def _download(chunks: Stream | Archive, form: str) -> Response:
+def _build_download(chunks: ExportStream | ZipExport, form: str) -> Response:
     """`X-Export-Rows` is how many rows the file has: counted before its first byte, from the same view of the
     mirror, so that whoever reads the file can tell that all of it came. HEAD answers the count alone.
     """
-    response = Response(marked(chunks), content_type=TYPES[form])
+    response = Response(mark_if_truncated(chunks), content_type=CONTENT_TYPES[form])
     response.call_on_close(chunks.close)
     response.headers["Content-Disposition"] = f'attachment; filename="{chunks.name}.{form}"'
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["X-Export-Rows"] = str(chunks.rows)
+    response.headers["X-Export-Rows"] = str(chunks.row_count)
     return response

@@ -1,153 +1,203 @@
-"""Which periods schedules still owe, and what the records of a period lack."""
+"""Delivers what schedules ask for: each period once, the oldest first, when all of it is here.
+
+A period is marked as delivered when its target has it. A crash between the two repeats the delivery, under
+the same name or Message-ID; none loses one. Every schedule has a thread of its own while it delivers, so that
+a target that hangs keeps no other waiting.
+"""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, time, timedelta
-from itertools import islice
-from zoneinfo import ZoneInfo
+import logging
+import random
+import tempfile
+import threading
+from datetime import timedelta
+from typing import IO
 
-from integration.access import rights
-from integration.catalogue import resource
-from integration.catalogue.shapes import Resource
+from integration.access import people, rights
+from integration.context import AppContext
 from integration.core import clock
-from integration.exports import deliveries as export_deliveries
-from integration.exports import due_periods as periods
-from integration.exports import export_request as asking
-from integration.exports.deliveries import Attempt, Standing
-from integration.exports.due_periods import Period
-from integration.exports.export_request import NoSuchExport
-from integration.exports.presets import CALLS
-from integration.exports.schedule_table import Schedule
-from integration.exports.selection import HISTORY
-from integration.mirror.sync_state import settled
+from integration.core.errors import QueryError, SwitchroomError
+from integration.exports import deliveries, delivery, export_request
+from integration.exports import schedules as export_schedules
+from integration.exports.delivery import DeliveryFailed, OutgoingFile
+from integration.exports.due_periods import DuePeriod, find_abandoned, has_period_records, list_due
+from integration.exports.schedules import Schedule
 
-MOST_PERIODS = 31
-"""So many periods are caught up; what is older is given up, and the log says so."""
+log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Owed:
-    """A period of a schedule, and where it stands."""
-
-    schedule: Schedule
-    period: Period
-    standing: Standing
-
-    @property
-    def bounds(self) -> tuple[datetime, datetime]:
-        return self.period.bounds(ZoneInfo(self.schedule.zone))
-
-    @property
-    def due_at(self) -> datetime:
-        return self.period.due_at(time.fromisoformat(self.schedule.at), ZoneInfo(self.schedule.zone))
-
-    @property
-    def patience_ends(self) -> datetime:
-        """Until then the schedule waits for records that are not here yet."""
-        return self.due_at + timedelta(hours=self.schedule.wait_hours)
-
-    def file_name(self, *, complete: bool) -> str:
-        """The same for the same file, whenever it is made."""
-        return (
-            f"{self.schedule.file}-{self.period.key}{'' if complete else '-incomplete'}.{self.schedule.form}"
-        )
-
-    def attempt(
-        self,
-        at: datetime,
-        state: str,
-        result: str,
-        *,
-        file: str = "",
-        rows: int | None = None,
-        size: int | None = None,
-    ) -> Attempt:
-        return Attempt(
-            self.schedule.id,
-            self.schedule.name,
-            self.period.key,
-            clock.stamp(at),
-            file,
-            rows,
-            size,
-            state,
-            result,
-        )
-
-    def lacking(self, mirror: sqlite3.Connection) -> str | None:
-        """What keeps its records from being complete; None where nothing does."""
-        chosen, _ = asking.named(self.schedule.export)
-        of = resource(rights.rights_of(chosen))
-        since, until = self.bounds
-        if not grows(chosen):
-            return settled.unread(mirror, of, until)
-        found = settled.lacking(mirror, of, since, until)
-        if found is None and chosen is CALLS:
-            return settled.unfinished(mirror, since, until)
-        return found
+WAKE_EXTENSION = "switchroom wake schedules"
+"""What an application calls when a person changed something, by name among its extensions."""
+CHECK_SECONDS = 30.0
+RETRY_DELAYS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
+"""Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""
 
 
-def owed(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> list[Owed]:
-    """What was due by `now` and is open, the oldest first: what became due since the schedule began, and what
-    a person asked for again."""
-    standings = export_deliveries.standings(house, schedule.id)
-    found = []
-    # What a person asks for may have ended and not be due before this morning's hour.
-    for period in dict.fromkeys((newest(schedule, now), *islice(_ended(schedule, now), _most(schedule)))):
-        one = Owed(schedule, period, standings.get(period.key, Standing(period.key)))
-        begun = period.key in standings or clock.stamp(one.due_at) > schedule.since
-        wanted = one.standing.at_once or (begun and one.due_at <= now)
-        if wanted and one.standing.state == "open":
-            found.append(one)
-    return found[::-1]
+class ScheduleRunner:
+    """One per running product."""
 
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
+        self._lock = threading.Lock()
+        self._writing_lock = threading.Lock()
+        self._running: dict[int, threading.Thread] = {}
+        self._errors: dict[int, str] = {}
+        self._is_stopping = False
 
-def given_up(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> tuple[Owed, str] | None:
-    """The newest of what is too old to be caught up, and why; None where nothing is.
+    def run(self) -> None:
+        """Begin to deliver whatever is due; returns at once."""
+        with self._context.app_db.read() as connection:
+            schedules = export_schedules.list_all(connection)
+        schedule_ids = {schedule.id for schedule in schedules}
+        self._errors = {
+            schedule_id: error for schedule_id, error in self._errors.items() if schedule_id in schedule_ids
+        }
+        for schedule in schedules:
+            if schedule.paused_at is None and self._list_due(schedule):
+                self._start_thread(schedule)
 
-    Of settings only the last period is: what they were before nobody knows any more.
-    """
-    most = _most(schedule)
-    period = next(islice(_ended(schedule, now), most, None))
-    standing = export_deliveries.standings(house, schedule.id).get(period.key, Standing(period.key))
-    one = Owed(schedule, period, standing)
-    if standing.state != "open" or clock.stamp(one.due_at) <= schedule.since:
-        return None
-    if most == 1:
-        return one, "not caught up: settings can only be exported as they are now"
-    return one, f"not caught up, nor what is before it: more than {most} periods behind"
+    def stop(self, seconds: float = 0.5) -> None:
+        """Begin nothing more, and give what is under way so long. What it doesn't end is delivered again."""
+        with self._lock:
+            self._is_stopping = True
+            threads = list(self._running.values())
+        deadline = clock.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, deadline - clock.monotonic()))
 
+    def describe_failures(self) -> str | None:
+        """What the health report says of schedules; None where all is well."""
+        with self._context.app_db.read() as connection:
+            failing = [f"{name}: {error}" for _, name, error in deliveries.list_failing(connection)]
+        failing += [f"schedule {schedule_id}: {error}" for schedule_id, error in self._errors.items()]
+        if len(failing) > 1:
+            return f"{len(failing)} fail; {failing[0]}"
+        return failing[0] if failing else None
 
-def newest(schedule: Schedule, now: datetime) -> Period:
-    """The last period that ended, due or not."""
-    zone = ZoneInfo(schedule.zone)
-    return periods.holding(schedule.every, now.astimezone(zone).date()).before
+    def deliver_due(self, schedule: Schedule) -> None:
+        """Deliver what is due of one schedule, until there is nothing more or the target fails."""
+        with self._context.app_db.read() as connection:
+            abandoned = find_abandoned(connection, schedule, clock.now())
+        if abandoned is not None:
+            due_period, reason = abandoned
+            attempt = due_period.make_attempt(clock.now(), "skipped", reason)
+            deliveries.mark_skipped(self._context.app_db, attempt, clock.utc_text(due_period.due_at))
+        for due_period in self._list_due(schedule):
+            if self._is_stopping or not self._deliver_period(due_period):
+                return
 
+    # --- inside ------------------------------------------------------------------------------------
 
-def next_due(schedule: Schedule, now: datetime) -> datetime:
-    """When the next delivery is due, after `now`."""
-    zone, at = ZoneInfo(schedule.zone), time.fromisoformat(schedule.at)
-    period = newest(schedule, now)
-    while (due_at := period.due_at(at, zone)) <= now:
-        period = periods.holding(schedule.every, period.beyond)
-    return due_at
+    def _start_thread(self, schedule: Schedule) -> None:
+        with self._lock:
+            if schedule.id not in self._running and not self._is_stopping:
+                name = f"schedule {schedule.id}"
+                thread = threading.Thread(target=self._run_schedule, args=(schedule,), name=name, daemon=True)
+                self._running[schedule.id] = thread
+                thread.start()
 
+    def _run_schedule(self, schedule: Schedule) -> None:
+        try:
+            self.deliver_due(schedule)
+            self._errors.pop(schedule.id, None)
+        except Exception as error:
+            # Nobody waits for this thread: house.db could not be read or written.
+            log.exception("schedule %s", schedule.id)
+            self._errors[schedule.id] = str(error) or type(error).__name__
+        finally:
+            with self._lock:
+                del self._running[schedule.id]
 
-def grows(chosen: Resource) -> bool:
-    """Whether a period has records of its own. Settings are exported as a whole, as they are now."""
-    return rights.rights_of(chosen) in HISTORY
+    def _list_due(self, schedule: Schedule) -> list[DuePeriod]:
+        """What is to be tried now, the oldest first."""
+        now = clock.utc_text(clock.now())
+        with self._context.app_db.read() as connection:
+            due_periods = list_due(connection, schedule, clock.now())
+        delayed = [
+            due_period for due_period in due_periods if (due_period.delivery_state.next_at or "") > now
+        ]
+        if any(due_period.delivery_state.holds_all for due_period in delayed):
+            return []
+        return [due_period for due_period in due_periods if due_period not in delayed]
 
+    def _deliver_period(self, due_period: DuePeriod) -> bool:
+        """Deliver one period if it can be; False where the others need not be tried."""
+        key, started_at, app_db = due_period.period.key, clock.now(), self._context.app_db
+        try:
+            with self._context.mirror_db.read() as connection:
+                incomplete_reason = due_period.find_incomplete_reason(connection)
+            if incomplete_reason is not None and not self._accepts_incomplete(due_period, incomplete_reason):
+                return True
+            delay = RETRY_DELAYS[
+                min(due_period.delivery_state.tries, len(RETRY_DELAYS) - 1)
+            ] * random.uniform(0.8, 1.2)
+            # Before anything leaves: whatever happens from here on, the next try is not at once.
+            deliveries.mark_started(
+                app_db, due_period.schedule.id, key, clock.utc_text(started_at + timedelta(seconds=delay))
+            )
+            name = due_period.file_name(complete=incomplete_reason is None)
+            with tempfile.TemporaryFile(dir=self._context.settings.storage.data_dir) as file:
+                # One at a time: making files is bounded by this machine, delivering by whoever takes them.
+                with self._writing_lock:
+                    rows = self._write_file(due_period, file)
+                size = file.tell()
+                repeat_number = due_period.delivery_state.again
+                outgoing = OutgoingFile(
+                    file, name, size, rows, key, due_period.period.label, incomplete_reason, repeat_number
+                )
+                result = delivery.deliver(self._context.settings, due_period.schedule, outgoing)
+        except Exception as error:
+            text = str(error)
+            if not isinstance(error, DeliveryFailed | QueryError | rights.NotAllowed):
+                log.exception("schedule %s, %s", due_period.schedule.id, key)
+                if isinstance(error, OSError):
+                    text = f"the file can't be made ({error.strerror})"
+                elif not isinstance(error, SwitchroomError):
+                    text = f"{type(error).__name__}; the log says more"
+            holds_all = not isinstance(error, DeliveryFailed) or error.holds_all
+            log.warning("schedule %s, %s: %s", due_period.schedule.id, key, text)
+            deliveries.mark_failed(
+                app_db, due_period.make_attempt(started_at, "failed", text), holds_all=holds_all
+            )
+            return not holds_all
+        state = "delivered" if incomplete_reason is None else "incomplete"
+        attempt = due_period.make_attempt(started_at, state, result, file=name, rows=rows, size=size)
+        deliveries.mark_delivered(app_db, attempt)
+        return True
 
-def _most(schedule: Schedule) -> int:
-    try:
-        return MOST_PERIODS if grows(asking.named(schedule.export)[0]) else 1
-    except NoSuchExport:
-        # The attempt will say so.
-        return MOST_PERIODS
+    def _accepts_incomplete(self, due_period: DuePeriod, incomplete_reason: str) -> bool:
+        """Whether an incomplete file is to be delivered now; else notes what the period waits for."""
+        schedule, delivery_state = due_period.schedule, due_period.delivery_state
+        is_waiting = clock.now() < due_period.wait_until
+        if delivery_state.at_once or not (is_waiting or not schedule.incomplete or delivery_state.partial_at):
+            return True
+        is_overdue = not is_waiting and not schedule.incomplete
+        error = f"{due_period.period.key} waits for its records: {incomplete_reason}" if is_overdue else None
+        if (incomplete_reason, error) != (delivery_state.waits_for, delivery_state.error):
+            deliveries.mark_waiting(
+                self._context.app_db, schedule.id, due_period.period.key, incomplete_reason, error
+            )
+        return False
 
-
-def _ended(schedule: Schedule, now: datetime) -> Iterator[Period]:
-    return periods.ended(schedule.every, time.fromisoformat(schedule.at), ZoneInfo(schedule.zone), now)
+    def _write_file(self, due_period: DuePeriod, file: IO[bytes]) -> int:
+        """The file of a period, as whoever made the schedule may have it; returns its rows."""
+        schedule, settings = due_period.schedule, self._context.settings
+        target, _ = export_request.find_export(schedule.export)
+        person = people.find(self._context.app_db, schedule.who)
+        if person is None or not person.has_permission("supervisor"):
+            raise rights.NotAllowed(f"{schedule.who} may export no longer; somebody who may has to save it")
+        user_scope = rights.check_export_scope(person, target, schedule.form, settings.dashboard.agents_see)
+        args = {**schedule.args, "tz": schedule.zone}
+        if has_period_records(target):
+            args |= {
+                "from": due_period.period.first_day.isoformat(),
+                "to": due_period.period.end_day.isoformat(),
+            }
+        selection = export_request.build_selection(self._context, schedule.export, args, user_scope, person)
+        chunks = export_request.open_chunks(self._context, selection, schedule.form, args)
+        try:
+            for chunk in chunks:
+                file.write(chunk)
+        finally:
+            chunks.close()
+        return chunks.row_count

@@ -8,20 +8,17 @@ from datetime import datetime
 from typing import Literal
 
 from integration.core import clock
-from integration.exports import deliveries as export_deliveries
-from integration.exports import export_request as asking
-from integration.exports import schedule_runner as owing
-from integration.exports import schedule_table as export_schedules
-from integration.exports.deliveries import Attempt
-from integration.exports.export_request import NoSuchExport
-from integration.exports.schedule_table import Schedule
+from integration.exports import deliveries, due_periods, export_request, schedules
+from integration.exports.deliveries import DeliveryAttempt
+from integration.exports.export_request import UnknownExport
+from integration.exports.schedules import Schedule
 
-EVERY = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
+FREQUENCY_LABELS = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
 LOG_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScheduleStatus:
     """`about` says why it fails or waits; `next_at` is when the next delivery is due (UTC text); `last` the
     newest attempt that was delivered."""
 
@@ -30,35 +27,39 @@ class Line:
     state: Literal["paused", "failing", "waiting", "ok"]
     about: str
     next_at: str
-    last: Attempt | None
+    last: DeliveryAttempt | None
 
 
-def lines(house: sqlite3.Connection, now: datetime) -> list[Line]:
+def list_statuses(connection: sqlite3.Connection, now: datetime) -> list[ScheduleStatus]:
     """All schedules, by name."""
-    return [line(house, one, now) for one in export_schedules.everything(house)]
+    return [compute_status(connection, schedule, now) for schedule in schedules.list_all(connection)]
 
 
-def line(house: sqlite3.Connection, schedule: Schedule, now: datetime) -> Line:
-    owed = [one.standing for one in owing.owed(house, schedule, now)]
-    wrong = next((one.error for one in owed if one.error), None)
-    waits = next((f"{one.period} waits: {one.waits_for}" for one in owed if one.waits_for), None)
+def compute_status(connection: sqlite3.Connection, schedule: Schedule, now: datetime) -> ScheduleStatus:
+    due_states = [entry.delivery_state for entry in due_periods.list_due(connection, schedule, now)]
+    error = next((entry.error for entry in due_states if entry.error), None)
+    waiting_text = next(
+        (f"{entry.period} waits: {entry.waits_for}" for entry in due_states if entry.waits_for), None
+    )
     state: Literal["paused", "failing", "waiting", "ok"] = "ok"
     if schedule.paused_at is not None:
         state = "paused"
-    elif wrong is not None:
+    elif error is not None:
         state = "failing"
-    elif waits is not None:
+    elif waiting_text is not None:
         state = "waiting"
-    log = export_deliveries.attempts(house, schedule.id, LOG_LINES)
-    last = next((one for one in log if one.state in ("delivered", "incomplete")), None)
-    next_at = clock.stamp(owing.next_due(schedule, now))
-    return Line(schedule, title(schedule.export), state, wrong or waits or "", next_at, last)
+    attempts = deliveries.list_attempts(connection, schedule.id, LOG_LINES)
+    last = next((entry for entry in attempts if entry.state in ("delivered", "incomplete")), None)
+    next_at = clock.utc_text(due_periods.find_next_due(schedule, now))
+    return ScheduleStatus(
+        schedule, export_title(schedule.export), state, error or waiting_text or "", next_at, last
+    )
 
 
-def title(export: str) -> str:
+def export_title(export: str) -> str:
     """What an export is called; the name itself where nothing has it any more."""
     try:
-        chosen, preset = asking.named(export)
-    except NoSuchExport:
+        target, preset = export_request.find_export(export)
+    except UnknownExport:
         return export
-    return preset.title if preset else chosen.title
+    return preset.title if preset else target.title

@@ -1,188 +1,195 @@
-"""Delivers what schedules ask for: each period once, the oldest first, when all of it is here.
-
-A period is marked as delivered when its target has it. A crash between the two repeats the delivery, under
-the same name or Message-ID; none loses one. Every schedule has a thread of its own while it delivers, so that
-a target that hangs keeps no other waiting.
-"""
+"""Schedules of exports: what is exported, how often, in which zone, and where to (`deliveries.py` has
+what became of it)."""
 
 from __future__ import annotations
 
-import logging
-import random
-import tempfile
-import threading
-from datetime import timedelta
-from typing import IO
+import json
+import re
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
-from integration.access import people, rights
-from integration.context import House
 from integration.core import clock
-from integration.core.errors import QueryError, SwitchroomError
-from integration.exports import deliveries as export_deliveries
-from integration.exports import delivery
-from integration.exports import export_request as asking
-from integration.exports import schedule_table as export_schedules
-from integration.exports.delivery import DeliveryFailed, Parcel
-from integration.exports.schedule_runner import Owed, given_up, grows, owed
-from integration.exports.schedule_table import Schedule
+from integration.core.errors import DomainError
+from integration.exports import deliveries
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 
-log = logging.getLogger(__name__)
+TABLES = """
+CREATE TABLE IF NOT EXISTS export_schedules (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    file TEXT NOT NULL UNIQUE,
+    who TEXT NOT NULL,
+    export TEXT NOT NULL,
+    form TEXT NOT NULL,
+    args TEXT NOT NULL,
+    every TEXT NOT NULL CHECK (every IN ('day', 'week', 'month')),
+    at TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    target TEXT NOT NULL CHECK (target IN ('folder', 'email', 'put')),
+    place TEXT NOT NULL,
+    secret TEXT NOT NULL,
+    wait_hours INTEGER NOT NULL,
+    incomplete INTEGER NOT NULL CHECK (incomplete IN (0, 1)),
+    since TEXT NOT NULL,
+    paused_at TEXT,
+    created_at TEXT NOT NULL
+) STRICT;
+"""
 
-WAKE = "switchroom wake schedules"
-"""What an application calls when a person changed something, by name among its extensions."""
-EVERY_SECONDS = 30.0
-GAPS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
-"""Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""
+Target = Literal["folder", "email", "put"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+MAX_SCHEDULES = 100
+"""Schedules of an installation."""
+MAX_NAME_LENGTH = 60
 
 
-class Schedules:
-    """One per running product."""
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`export` and `form` are those of `/exports/<export>.<form>`, `args` its parameters. `file` is how
+    names of files begin, before their period. `at` is 'HH:MM' in `zone`; `place` is a folder below the
+    allowed one, e-mail addresses with blanks between, or a URL; `secret` its Authorization header, or ''.
 
-    def __init__(self, parts: House) -> None:
-        self._parts = parts
-        self._lock = threading.Lock()
-        self._making = threading.Lock()
-        self._under_way: dict[int, threading.Thread] = {}
-        self._broken: dict[int, str] = {}
-        self._stopping = False
+    It runs in the name of `who`. For data that is not complete it waits `wait_hours`; then it delivers what
+    there is where `incomplete` says so. Periods that were due until `since` (UTC text) are none of its.
+    """
 
-    def run(self) -> None:
-        """Begin to deliver whatever is due; returns at once."""
-        with self._parts.house.read() as connection:
-            schedules = export_schedules.everything(connection)
-        known = {schedule.id for schedule in schedules}
-        self._broken = {number: error for number, error in self._broken.items() if number in known}
-        for schedule in schedules:
-            if schedule.paused_at is None and self._due(schedule):
-                self._begin(schedule)
+    id: int
+    name: str
+    file: str
+    who: str
+    export: str
+    form: str
+    args: Mapping[str, str]
+    every: Literal["day", "week", "month"]
+    at: str
+    zone: str
+    target: Target
+    place: str
+    secret: str
+    wait_hours: int
+    incomplete: bool
+    since: str
+    paused_at: str | None
+    created_at: str
 
-    def stop(self, seconds: float = 0.5) -> None:
-        """Begin nothing more, and give what is under way so long. What it doesn't end is delivered again."""
-        with self._lock:
-            self._stopping = True
-            threads = list(self._under_way.values())
-        deadline = clock.monotonic() + seconds
-        for thread in threads:
-            thread.join(max(0.0, deadline - clock.monotonic()))
+    @property
+    def display_place(self) -> str:
+        """`place` for pages and logs: what stands behind '?' in a URL may be a credential."""
+        return self.place.partition("?")[0] if self.target == "put" else self.place
 
-    def trouble(self) -> str | None:
-        """What the health report says of schedules; None where all is well."""
-        with self._parts.house.read() as connection:
-            failing = [f"{name}: {error}" for _, name, error in export_deliveries.failing(connection)]
-        failing += [f"schedule {number}: {error}" for number, error in self._broken.items()]
-        if len(failing) > 1:
-            return f"{len(failing)} fail; {failing[0]}"
-        return failing[0] if failing else None
 
-    def serve(self, schedule: Schedule) -> None:
-        """Deliver what is due of one schedule, until there is nothing more or the target fails."""
-        with self._parts.house.read() as connection:
-            dropped = given_up(connection, schedule, clock.now())
-        if dropped is not None:
-            one, why = dropped
-            attempt = one.attempt(clock.now(), "skipped", why)
-            export_deliveries.skipped(self._parts.house, attempt, clock.stamp(one.due_at))
-        for one in self._due(schedule):
-            if self._stopping or not self._serve_one(one):
-                return
+def list_all(connection: sqlite3.Connection) -> list[Schedule]:
+    """All schedules, by name."""
+    rows = connection.execute("SELECT * FROM export_schedules ORDER BY name COLLATE NOCASE, id")
+    return [_from_row(row) for row in rows]
 
-    # --- inside ------------------------------------------------------------------------------------
 
-    def _begin(self, schedule: Schedule) -> None:
-        with self._lock:
-            if schedule.id not in self._under_way and not self._stopping:
-                name = f"schedule {schedule.id}"
-                thread = threading.Thread(target=self._serve, args=(schedule,), name=name, daemon=True)
-                self._under_way[schedule.id] = thread
-                thread.start()
+def find(connection: sqlite3.Connection, schedule_id: int) -> Schedule | None:
+    row = connection.execute("SELECT * FROM export_schedules WHERE id = ?", (schedule_id,)).fetchone()
+    return None if row is None else _from_row(row)
 
-    def _serve(self, schedule: Schedule) -> None:
-        try:
-            self.serve(schedule)
-            self._broken.pop(schedule.id, None)
-        except Exception as error:
-            # Nobody waits for this thread: house.db could not be read or written.
-            log.exception("schedule %s", schedule.id)
-            self._broken[schedule.id] = str(error) or type(error).__name__
-        finally:
-            with self._lock:
-                del self._under_way[schedule.id]
 
-    def _due(self, schedule: Schedule) -> list[Owed]:
-        """What is to be tried now, the oldest first."""
-        now = clock.stamp(clock.now())
-        with self._parts.house.read() as connection:
-            found = owed(connection, schedule, clock.now())
-        resting = [one for one in found if (one.standing.next_at or "") > now]
-        if any(one.standing.holds_all for one in resting):
-            return []
-        return [one for one in found if one not in resting]
+def make_file_name(name: str) -> str:
+    """What files of the schedule `name` are called. Raises DomainError where nothing is left of it."""
+    file = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
+    if not file:
+        raise DomainError("A schedule needs a name with letters or figures in it.")
+    return file
 
-    def _serve_one(self, one: Owed) -> bool:
-        """Deliver one period if it can be; False where the others need not be tried."""
-        key, begun, house = one.period.key, clock.now(), self._parts.house
-        try:
-            with self._parts.mirror.read() as connection:
-                lacking = one.lacking(connection)
-            if lacking is not None and not self._takes_what_there_is(one, lacking):
-                return True
-            gap = GAPS[min(one.standing.tries, len(GAPS) - 1)] * random.uniform(0.8, 1.2)
-            # Before anything leaves: whatever happens from here on, the next try is not at once.
-            export_deliveries.begun(house, one.schedule.id, key, clock.stamp(begun + timedelta(seconds=gap)))
-            name = one.file_name(complete=lacking is None)
-            with tempfile.TemporaryFile(dir=self._parts.settings.storage.data_dir) as file:
-                # One at a time: making files is bounded by this machine, delivering by whoever takes them.
-                with self._making:
-                    rows = self._write(one, file)
-                size = file.tell()
-                again = one.standing.again
-                parcel = Parcel(file, name, size, rows, key, one.period.words, lacking, again)
-                said = delivery.deliver(self._parts.settings, one.schedule, parcel)
-        except Exception as error:
-            text = str(error)
-            if not isinstance(error, DeliveryFailed | QueryError | rights.NotAllowed):
-                log.exception("schedule %s, %s", one.schedule.id, key)
-                if isinstance(error, OSError):
-                    text = f"the file can't be made ({error.strerror})"
-                elif not isinstance(error, SwitchroomError):
-                    text = f"{type(error).__name__}; the log says more"
-            holds_all = not isinstance(error, DeliveryFailed) or error.holds_all
-            log.warning("schedule %s, %s: %s", one.schedule.id, key, text)
-            export_deliveries.failed(house, one.attempt(begun, "failed", text), holds_all=holds_all)
-            return not holds_all
-        state = "delivered" if lacking is None else "incomplete"
-        attempt = one.attempt(begun, state, said, file=name, rows=rows, size=size)
-        export_deliveries.delivered(house, attempt)
-        return True
 
-    def _takes_what_there_is(self, one: Owed, lacking: str) -> bool:
-        """Whether an incomplete file is to be delivered now; else notes what the period waits for."""
-        schedule, standing = one.schedule, one.standing
-        patient = clock.now() < one.patience_ends
-        if standing.at_once or not (patient or not schedule.incomplete or standing.partial_at):
-            return True
-        late = not patient and not schedule.incomplete
-        error = f"{one.period.key} waits for its records: {lacking}" if late else None
-        if (lacking, error) != (standing.waits_for, standing.error):
-            export_deliveries.waits(self._parts.house, schedule.id, one.period.key, lacking, error)
-        return False
+def add(app_db: Database, schedule: Schedule) -> int:
+    """Keep a new schedule; returns its id. Raises DomainError."""
 
-    def _write(self, one: Owed, file: IO[bytes]) -> int:
-        """The file of a period, as whoever made the schedule may have it; returns its rows."""
-        schedule, settings = one.schedule, self._parts.settings
-        chosen, _ = asking.named(schedule.export)
-        person = people.find(self._parts.house, schedule.who)
-        if person is None or not person.may("supervisor"):
-            raise rights.NotAllowed(f"{schedule.who} may export no longer; somebody who may has to save it")
-        only = rights.only_of(person, chosen, schedule.form, settings.dashboard.agents_see)
-        args = {**schedule.args, "tz": schedule.zone}
-        if grows(chosen):
-            args |= {"from": one.period.first.isoformat(), "to": one.period.beyond.isoformat()}
-        found = asking.selection(self._parts, schedule.export, args, only, person)
-        chunks = asking.chunks(self._parts, found, schedule.form, args)
-        try:
-            for chunk in chunks:
-                file.write(chunk)
-        finally:
-            chunks.close()
-        return chunks.rows
+    def work(tx: Transaction) -> int:
+        if tx.execute("SELECT count(*) FROM export_schedules").fetchone()[0] >= MAX_SCHEDULES:
+            raise DomainError(f"There are {MAX_SCHEDULES} schedules already. Remove one first.")
+        now = clock.utc_text()
+        new_schedule = replace(schedule, id=0, since=now, created_at=now, paused_at=None)
+        return _upsert(tx, new_schedule)
+
+    return app_db.write(work)
+
+
+def change(app_db: Database, schedule: Schedule) -> None:
+    """Replace the schedule of this id; what failed is tried again at once. Raises DomainError."""
+
+    def work(tx: Transaction) -> None:
+        stored = find(tx.connection, schedule.id)
+        if stored is None:
+            raise DomainError("This schedule was removed.")
+        since = stored.since
+        if schedule.every != stored.every:
+            # Periods of another length are other periods.
+            since = clock.utc_text()
+            deliveries.delete_open_periods(tx, schedule.id)
+        _upsert(tx, replace(schedule, since=since, created_at=stored.created_at, paused_at=stored.paused_at))
+        deliveries.reset_retries(tx, schedule.id)
+
+    app_db.write(work)
+
+
+def remove(app_db: Database, schedule_id: int) -> bool:
+    """False where there is none. Its log stays."""
+    return app_db.write(
+        lambda tx: tx.execute("DELETE FROM export_schedules WHERE id = ?", (schedule_id,)).rowcount > 0
+    )
+
+
+def pause(app_db: Database, schedule_id: int) -> None:
+    """Deliver nothing until `resume`."""
+    app_db.write(
+        lambda tx: tx.execute(
+            "UPDATE export_schedules SET paused_at = coalesce(paused_at, ?) WHERE id = ?",
+            (clock.utc_text(), schedule_id),
+        )
+    )
+
+
+def resume(app_db: Database, schedule_id: int) -> None:
+    """Go on with what was open before the pause, and with what becomes due from now on."""
+
+    def work(tx: Transaction) -> None:
+        tx.execute(
+            "UPDATE export_schedules SET since = ?, paused_at = NULL WHERE id = ? AND paused_at IS NOT NULL",
+            (clock.utc_text(), schedule_id),
+        )
+        deliveries.reset_retries(tx, schedule_id)
+
+    app_db.write(work)
+
+
+_COLUMNS = (
+    "name", "file", "who", "export", "form", "args", "every", "at", "zone", "target", "place", "secret",
+    "wait_hours", "incomplete", "since", "paused_at", "created_at",
+)  # fmt: skip
+
+
+def _upsert(tx: Transaction, schedule: Schedule) -> int:
+    name = " ".join(schedule.name.split())[:MAX_NAME_LENGTH]
+    cleaned = replace(schedule, name=name, file=make_file_name(name))
+    conflict = tx.execute(
+        "SELECT name FROM export_schedules WHERE file = ? AND id <> ?", (cleaned.file, cleaned.id)
+    ).fetchone()
+    if conflict is not None:
+        raise DomainError(
+            f"Files of the schedule “{conflict[0]}” are called {cleaned.file} already. Choose another name."
+        )
+    values: list[object] = []
+    for column in _COLUMNS:
+        value = getattr(cleaned, column)
+        values.append(json.dumps(dict(value)) if column == "args" else value)
+    if cleaned.id:
+        changes = ", ".join(f"{column} = ?" for column in _COLUMNS)
+        tx.execute(f"UPDATE export_schedules SET {changes} WHERE id = ?", (*values, cleaned.id))
+        return cleaned.id
+    names, placeholders = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
+    row = tx.execute(f"INSERT INTO export_schedules ({names}) VALUES ({placeholders})", values)
+    return int(row.lastrowid or 0)
+
+
+def _from_row(row: sqlite3.Row) -> Schedule:
+    values = {name: row[name] for name in ("id", *_COLUMNS)}
+    return Schedule(**{**values, "args": json.loads(row["args"]), "incomplete": bool(row["incomplete"])})

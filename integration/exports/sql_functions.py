@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from integration.core.json_records import column_value, read_object
-from integration.mirror.records.masking import masked
+from integration.core.json_records import read_record, to_column_value
+from integration.mirror.records.masking import mask_json
 
 
 def register(connection: sqlite3.Connection) -> None:
@@ -20,20 +20,20 @@ def register(connection: sqlite3.Connection) -> None:
     connection.create_function("with_offset", 2, with_offset, deterministic=True)
 
 
-def field_of(document: str, path: str) -> Any:
+def field_of(record_text: str, path: str) -> Any:
     """What json_extract gives for `path` ('$."name"'), exactly, as a column of the mirror holds it."""
-    return column_value(read_object(document).values.get(path[3:-1]))
+    return to_column_value(read_record(record_text).values.get(path[3:-1]))
 
 
 def without_secrets(text: str) -> str:
-    return masked(text.encode()).decode()
+    return mask_json(text.encode()).decode()
 
 
 def without_nul(value: Any) -> Any:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) else value
 
 
-def moment_of(value: Any) -> datetime | None:
+def parse_utc(value: Any) -> datetime | None:
     """The moment that a stored UTC time tells; None for anything else."""
     if not isinstance(value, str) or len(value) != 19 or value[10] != " ":
         return None
@@ -45,33 +45,33 @@ def moment_of(value: Any) -> datetime | None:
 
 def in_zone(value: Any, zone: str) -> Any:
     """A UTC time as the same moment in `zone`; what is no time stays as it is."""
-    moment = moment_of(value)
+    moment = parse_utc(value)
     try:
-        return value if moment is None else _there(moment, zone).replace(tzinfo=None).isoformat(" ")
+        return value if moment is None else _convert_to_zone(moment, zone).replace(tzinfo=None).isoformat(" ")
     except OverflowError:
         return value
 
 
 def with_offset(value: Any, zone: str) -> Any:
     """As `in_zone`, its offset behind it: '2026-07-01 09:30:00+01:00'."""
-    moment = moment_of(value)
+    moment = parse_utc(value)
     try:
-        return value if moment is None else _there(moment, zone).isoformat(" ")
+        return value if moment is None else _convert_to_zone(moment, zone).isoformat(" ")
     except OverflowError:
         return value
 
 
-def clock_of(value: Any) -> Any:
+def format_duration(value: Any) -> Any:
     """Seconds as h:mm:ss; what is no number of seconds stays as it is."""
     if not isinstance(value, int) or value < 0:
         return value
     return f"{value // 3600}:{value // 60 % 60:02}:{value % 60:02}"
 
 
-def _there(moment: datetime, zone: str) -> datetime:
-    return moment.astimezone(_zone(zone))
+def _convert_to_zone(moment: datetime, zone: str) -> datetime:
+    return moment.astimezone(_load_zone(zone))
 
 
 @lru_cache(maxsize=8)
-def _zone(name: str) -> ZoneInfo:
+def _load_zone(name: str) -> ZoneInfo:
     return ZoneInfo(name)

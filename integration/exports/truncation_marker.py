@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 log = logging.getLogger(__name__)
 
-BROKEN_OFF = b"\r\n*** THIS EXPORT BROKE OFF AFTER AN ERROR AND IS NOT COMPLETE ***\r\n"
+TRUNCATION_MARKER = b"\r\n*** THIS EXPORT BROKE OFF AFTER AN ERROR AND IS NOT COMPLETE ***\r\n"
 
 
-def marked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def mark_if_truncated(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The file; where an error breaks it off, with a last line that no reader takes for a record.
 
     The server ends the transfer in good order whatever happens here (Granian sends the final chunk after an
@@ -20,4 +20,4 @@ def marked(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield from chunks
     except Exception:
         log.exception("an export broke off")
-        yield BROKEN_OFF
+        yield TRUNCATION_MARKER

@@ -15,28 +15,26 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import PathConverter, Rule
 
-from integration.access.authenticator import Caller, Gatekeeper
-from integration.catalogue import match, methods_for, resource
+from integration.access.authenticator import Caller
+from integration.catalogue import get_resource, list_methods, match
 from integration.catalogue.shapes import Operation
-from integration.context import House
-from integration.core.api_responses import Stop, failure, no_answer, whole
+from integration.context import AppContext
+from integration.core.api_responses import ApiError, build_error_response, build_response, to_gateway_error
 from integration.core.errors import PlatformError, QueryError, StorageError
-from integration.facade import files, reads, writes
-from integration.facade import pass_through as passing
-from integration.facade import read_through_cache as lasting
-from integration.facade.exposure import BEYOND, EXPOSURE, Exposure
-from integration.facade.login import logout, public, token_deleted
+from integration.facade import files, pass_through, read_through_cache, reads, writes
+from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_METHODS, Exposure
+from integration.facade.login import forward_public, logout, revoke_deleted_token
 from integration.facade.reference import Reference
-from integration.facade.request import Asked, Fetch, check_rights
-from integration.mirror.query.page_cache import Shortcuts
+from integration.facade.request import FacadeRequest, FetchFile, check_rights
+from integration.mirror.query.page_cache import PageCache
 
 log = logging.getLogger(__name__)
 
 NAME = "facade"
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
-PASSED_ON = ("GET", "POST", "PATCH", "DELETE")
+PASS_THROUGH_METHODS = ("GET", "POST", "PATCH", "DELETE")
 """What the platform may know of a path that the specification doesn't list."""
-_FAX = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
+_FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
 """Archived like recordings, though the specification lacks its path (observed.md §7)."""
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
 _EXPOSED_HEADERS = (
@@ -44,49 +42,50 @@ _EXPOSED_HEADERS = (
 )
 
 
-class Rest(PathConverter):
+class PathBelowBase(PathConverter):
     """Everything below a base path. Werkzeug's own stops at a line break, and something else would answer."""
 
     regex = r"(?s:[^/].*?)"
 
 
-def base_paths(house: House) -> tuple[str, ...]:
+def list_base_paths(context: AppContext) -> tuple[str, ...]:
     """Where the facade answers, the longest first: as configured, and at the path of platform.base_url with
     either version segment."""
-    found = {path.rstrip("/") for path in house.settings.facade.base_paths}
-    own = urlsplit(str(house.settings.platform.base_url)).path.rstrip("/")
-    if own:
-        found.add(own)
-        segments = own.split("/")
-        for at, segment in enumerate(segments):
+    paths = {path.rstrip("/") for path in context.settings.facade.base_paths}
+    platform_path = urlsplit(str(context.settings.platform.base_url)).path.rstrip("/")
+    if platform_path:
+        paths.add(platform_path)
+        segments = platform_path.split("/")
+        for index, segment in enumerate(segments):
             if segment in ("v1.1", "v1.2"):
-                found |= {
-                    "/".join([*segments[:at], version, *segments[at + 1 :]]) for version in ("v1.1", "v1.2")
+                paths |= {
+                    "/".join([*segments[:index], version, *segments[index + 1 :]])
+                    for version in ("v1.1", "v1.2")
                 }
-    return tuple(sorted((path for path in found if path), key=lambda path: (-len(path), path)))
+    return tuple(sorted((path for path in paths if path), key=lambda path: (-len(path), path)))
 
 
-def make_blueprint(house: House, fetch: Fetch | None = None) -> Blueprint:
+def make_blueprint(context: AppContext, fetch_file: FetchFile | None = None) -> Blueprint:
     """The facade as a blueprint called `facade`, open to the guard: it has credentials of its own.
 
-    `fetch(kind, record_id)` brings a missing file into the archive.
+    `fetch_file(kind, record_id)` brings a missing file into the archive.
     """
     blueprint = Blueprint(NAME, __name__)
-    facade = Facade(house, fetch)
-    blueprint.record(partial(_route, base_paths(house), facade))
-    reference = Reference(base_paths(house), house.settings.facade.max_limit)
+    facade = Facade(context, fetch_file)
+    blueprint.record(partial(_add_routes, list_base_paths(context), facade))
+    reference = Reference(list_base_paths(context), context.settings.facade.max_limit)
     blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
     blueprint.add_url_rule("/docs", view_func=reference.page)
     return blueprint
 
 
-def _route(bases: Iterable[str], facade: Facade, state: BlueprintSetupState) -> None:
+def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState) -> None:
     """Every path below `bases`, by every method there is: a rule that names its methods would leave the
     answer to a TRACE to Flask, in another shape. `Blueprint.add_url_rule` knows no such rule."""
     routes = state.app.url_map
-    routes.converters["facade_rest"] = Rest
+    routes.converters["facade_rest"] = PathBelowBase
     endpoint = f"{NAME}.answer"
-    state.app.view_functions[endpoint] = facade.answer
+    state.app.view_functions[endpoint] = facade.respond
     for base in bases:
         for path in (base, f"{base}/", f"{base}/<facade_rest:rest>"):
             routes.add(Rule(path, endpoint=endpoint, strict_slashes=True, merge_slashes=False))
@@ -95,111 +94,135 @@ def _route(bases: Iterable[str], facade: Facade, state: BlueprintSetupState) -> 
 class Facade:
     """What stands behind the routes. One per application."""
 
-    def __init__(self, house: House, fetch: Fetch | None = None) -> None:
-        self._house = house
-        self._fetch = fetch
-        self._shortcuts = Shortcuts()
-        self.gatekeeper = Gatekeeper(house)
+    def __init__(self, context: AppContext, fetch_file: FetchFile | None = None) -> None:
+        self._context = context
+        self._fetch_file = fetch_file
+        self._page_cache = PageCache()
+        self.authenticator = context.authenticator
 
-    def answer(self, rest: str = "") -> Response:
+    def respond(self, rest: str = "") -> Response:
         """Every request: answered, or refused in the one shape of errors."""
         try:
-            response = self._answer("/" + rest)
-        except Stop as stop:
-            response = stop.response()
+            response = self._handle("/" + rest)
+        except ApiError as api_error:
+            response = api_error.to_response()
         except QueryError as error:
-            response = failure(400, str(error))
+            response = build_error_response(400, str(error))
         except HTTPException as error:
-            response = failure(error.code or 500, error.description or error.name, headers=_told(error))
+            response = build_error_response(
+                error.code or 500, error.description or error.name, headers=_select_error_headers(error)
+            )
         except PlatformError as error:
-            response = no_answer(error).response()
+            response = to_gateway_error(error).to_response()
         except StorageError as error:
-            response = failure(503, str(error), headers={"Retry-After": "5"})
+            response = build_error_response(503, str(error), headers={"Retry-After": "5"})
         except sqlite3.OperationalError as error:
             if str(error) != "interrupted":
                 log.exception("%s %s failed", request.method, request.path)
-                response = failure(500, "Something went wrong here; the log says what.")
+                response = build_error_response(500, "Something went wrong here; the log says what.")
             else:
-                response = failure(400, "This query takes too long; filter on an indexed property.")
+                response = build_error_response(
+                    400, "This query takes too long; filter on an indexed property."
+                )
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            response = failure(500, "Something went wrong here; the log says what.")
-        return self._for_browsers(response)
+            response = build_error_response(500, "Something went wrong here; the log says what.")
+        return self._add_cors_headers(response)
 
-    def _answer(self, path: str) -> Response:
+    def _handle(self, path: str) -> Response:
         if request.method == "OPTIONS":
-            return self._options(path)
+            return self._respond_options(path)
         method = "GET" if request.method == "HEAD" else request.method
-        parts = path[1:].split("/")
-        if path != "/" and (any(part in ("", ".", "..") for part in parts) or not path.isprintable()):
-            raise Stop(404, "There is nothing at this path.")
-        found = match(method, path)
-        operation, parameters = found if found else (None, {})
-        if fax := _FAX.fullmatch(path):
-            parameters = fax.groupdict()
+        segments = path[1:].split("/")
+        if path != "/" and (
+            any(segment in ("", ".", "..") for segment in segments) or not path.isprintable()
+        ):
+            raise ApiError(404, "There is nothing at this path.")
+        operation_match = match(method, path)
+        operation, parameters = operation_match if operation_match else (None, {})
+        if fax_match := _FAX_PATH.fullmatch(path):
+            parameters = fax_match.groupdict()
         if operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC:
-            return public(self._asked(Caller("nobody"), method, path, operation, parameters), self.gatekeeper)
-        caller = self.gatekeeper.identify(request)
-        asked = self._asked(caller, method, path, operation, parameters)
+            return forward_public(
+                self._build_request(Caller("nobody"), method, path, operation, parameters), self.authenticator
+            )
+        caller = self.authenticator.identify(request)
+        facade_request = self._build_request(caller, method, path, operation, parameters)
         if path == "/":
-            raise Stop(404, "There is nothing at this path.")
-        taken = methods_for(path)
+            raise ApiError(404, "There is nothing at this path.")
+        allowed_methods = list_methods(path)
         if (
             operation is None
-            and (taken or method not in PASSED_ON)
-            and (method, path.split("/")[1]) not in BEYOND
+            and (allowed_methods or method not in PASS_THROUGH_METHODS)
+            and (method, path.split("/")[1]) not in UNDOCUMENTED_METHODS
         ):
-            raise Stop(405, f"{method} is not allowed here.", headers={"Allow": _allow(taken or PASSED_ON)})
-        check_rights(asked)
-        return self._dispatch(asked)
+            raise ApiError(
+                405,
+                f"{method} is not allowed here.",
+                headers={"Allow": _format_allow(allowed_methods or PASS_THROUGH_METHODS)},
+            )
+        check_rights(facade_request)
+        return self._dispatch(facade_request)
 
-    def _asked(
+    def _build_request(
         self, caller: Caller, method: str, path: str, operation: Operation | None, parameters: dict[str, str]
-    ) -> Asked:
-        return Asked(
-            self._house,
+    ) -> FacadeRequest:
+        return FacadeRequest(
+            self._context,
             request,
             caller,
             method,
             path,
             operation,
             parameters,
-            self._fetch,
-            self._shortcuts,
+            self._fetch_file,
+            self._page_cache,
         )
 
-    def _dispatch(self, asked: Asked) -> Response:
-        operation = asked.operation
+    def _dispatch(self, facade_request: FacadeRequest) -> Response:
+        operation = facade_request.operation
         exposure = EXPOSURE[operation.name] if operation else None
         if exposure is Exposure.LOCAL:
-            return logout(asked, self.gatekeeper) if asked.path == "/logout" else _ping()
-        if asked.method != "GET":
-            response = writes.write(asked)
-            token_deleted(asked, response, self.gatekeeper)
+            return (
+                logout(facade_request, self.authenticator)
+                if facade_request.path == "/logout"
+                else _respond_ping()
+            )
+        if facade_request.method != "GET":
+            response = writes.write(facade_request)
+            revoke_deleted_token(facade_request, response, self.authenticator)
             return response
-        if not asked.caller.from_mirror:
-            return passing.through(asked)
+        if not facade_request.caller.can_read_mirror:
+            return pass_through.forward(facade_request)
         if operation is None:
-            return files.archived(asked) if asked.parameters else passing.through(asked)
+            return (
+                files.serve_archived(facade_request)
+                if facade_request.path_parameters
+                else pass_through.forward(facade_request)
+            )
         if exposure is Exposure.READ_THROUGH:
-            return lasting.read(asked)
+            return read_through_cache.read(facade_request)
         if exposure is Exposure.FILE:
-            return files.user_cdrs(asked) if asked.path.endswith(".csv") else files.archived(asked)
-        target = resource(operation.resource or "")
-        if operation.answer == "dictionary":
-            return reads.dictionary(asked, target) or lasting.read(asked)
-        if operation.answer == "collection":
-            return reads.collection(asked, target)
-        return reads.item(asked, target)
+            return (
+                files.serve_user_cdrs(facade_request)
+                if facade_request.path.endswith(".csv")
+                else files.serve_archived(facade_request)
+            )
+        target = get_resource(operation.resource or "")
+        if operation.response_kind == "dictionary":
+            return reads.read_dictionary(facade_request, target) or read_through_cache.read(facade_request)
+        if operation.response_kind == "collection":
+            return reads.read_collection(facade_request, target)
+        return reads.read_record(facade_request, target)
 
-    def _options(self, path: str) -> Response:
+    def _respond_options(self, path: str) -> Response:
         """Preflights carry no credentials, so neither does this answer need any."""
-        return whole(b"", 204, headers={"Allow": _allow(methods_for(path) or METHODS)})
+        return build_response(b"", 204, headers={"Allow": _format_allow(list_methods(path) or METHODS)})
 
-    def _for_browsers(self, response: Response) -> Response:
+    def _add_cors_headers(self, response: Response) -> Response:
         """CORS as configured (facade.cors_origins). No cache on the way may keep an answer."""
         response.headers.setdefault("Cache-Control", "no-store")
-        origins = self._house.settings.facade.cors_origins
+        origins = self._context.settings.facade.cors_origins
         if not origins:
             return response
         response.headers.add("Vary", "Origin")
@@ -215,18 +238,18 @@ class Facade:
         return response
 
 
-def _allow(methods: Iterable[str]) -> str:
-    found = list(methods)
-    if "GET" in found and "HEAD" not in found:
-        found.append("HEAD")
-    return ", ".join(dict.fromkeys([*found, "OPTIONS"]))
+def _format_allow(methods: Iterable[str]) -> str:
+    names = list(methods)
+    if "GET" in names and "HEAD" not in names:
+        names.append("HEAD")
+    return ", ".join(dict.fromkeys([*names, "OPTIONS"]))
 
 
-def _told(error: HTTPException) -> dict[str, str]:
+def _select_error_headers(error: HTTPException) -> dict[str, str]:
     """What an error says in headers: the Content-Range of a 416, the Allow of a 405."""
     return {name: value for name, value in error.get_headers() if name != "Content-Type"}
 
 
-def _ping() -> Response:
+def _respond_ping() -> Response:
     """Both forms: the specification's `message` and the observed `data` (observed.md §2)."""
-    return whole(orjson.dumps({"message": "Pong", "data": {"response": "Pong"}}))
+    return build_response(orjson.dumps({"message": "Pong", "data": {"response": "Pong"}}))

@@ -196,9 +196,9 @@ EXPOSURE: dict[str, Exposure] = {
     "GET /registrations/{hash}/numbers/{areacode}": PUBLIC,
 }
 
-EXPOSED_BEYOND = {"GET /faxes/{id}.pdf": FILE}
+UNDOCUMENTED_EXPOSURE = {"GET /faxes/{id}.pdf": FILE}
 """What the specification lacks and is more than passed through."""
 
-BEYOND = frozenset({("PATCH", "queues")})
+UNDOCUMENTED_METHODS = frozenset({("PATCH", "queues")})
 """Methods that real clients use on records of the specification's paths, but that it doesn't list
 (observed.md §7, the queue script); passed through. By method and the path's first segment."""

@@ -11,28 +11,27 @@ from flask import Response, send_file
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
 from integration.access import audit
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.api_responses import Stop, no_answer
+from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError, StorageFull
 from integration.exports.formats import csv
 from integration.exports.selection import select
-from integration.exports.truncation_marker import marked
-from integration.facade import pass_through as passing
-from integration.facade import reads
-from integration.facade.request import Asked
+from integration.exports.truncation_marker import mark_if_truncated
+from integration.facade import pass_through, reads
+from integration.facade.request import FacadeRequest
 from integration.mirror.query.filters import Condition
-from integration.mirror.records import single_record as records
-from integration.mirror.records.upsert import put_item
-from integration.mirror.sync_state import media_files as media
-from integration.mirror.sync_state.media_files import Kind
-from integration.platform_api.budget import PEOPLE
-from integration.platform_api.shared_download import Arrival
+from integration.mirror.records import single_record
+from integration.mirror.records.upsert import store_item
+from integration.mirror.sync_state import media_files
+from integration.mirror.sync_state.media_files import MediaKind
+from integration.platform_api.budget import INTERACTIVE
+from integration.platform_api.shared_download import SharedDownload
 
 log = logging.getLogger(__name__)
 
-_KINDS: dict[tuple[str, str], Kind] = {
+_MEDIA_KINDS: dict[tuple[str, str], MediaKind] = {
     ("monitors", "mp3"): "recording",
     ("voicemessages", "mp3"): "voicemail",
     ("faxes", "pdf"): "fax",
@@ -41,7 +40,7 @@ _KINDS: dict[tuple[str, str], Kind] = {
     ("msdrs", "trace"): "msdr_trace",
     ("msdrs", "pcap"): "msdr_pcap",
 }
-_TYPES = {
+_CONTENT_TYPES = {
     "mp3": "audio/mpeg",
     "pdf": "application/pdf",
     "trace": "text/plain",
@@ -49,157 +48,178 @@ _TYPES = {
 }
 
 
-def archived(asked: Asked) -> Response:
+def serve_archived(request: FacadeRequest) -> Response:
     """`/monitors/{id}.mp3`, `/cdrs/{id}.pcap` and the like. What isn't archived yet is sent on while it is
     fetched, and kept; what can't be kept here is passed on all the same."""
-    response = _file(asked)
-    if asked.path.endswith((".mp3", ".pdf")) and response.status_code in (200, 206):
-        _note_access(asked)
+    response = _serve_file(request)
+    if request.path.endswith((".mp3", ".pdf")) and response.status_code in (200, 206):
+        _audit_access(request)
     return response
 
 
-def _file(asked: Asked) -> Response:
-    if not asked.caller.from_mirror:
-        return passing.through(asked)
-    target, ending = resource(asked.collections[0]), asked.path.rpartition(".")[2]
-    kind, number = _KINDS[target.collection, ending], int(asked.parameters["id"])
-    if number >= 2**63:
-        raise Stop(404, f"There is no {target.title} {number}.")
-    reads.own_record(asked, target, number)
-    with asked.house.mirror.read() as connection:
-        row = media.state(connection, kind, number)
-        known = records.stored(connection, target, number)
-    if known is None and kind == "fax":
+def _serve_file(request: FacadeRequest) -> Response:
+    if not request.caller.can_read_mirror:
+        return pass_through.forward(request)
+    target, suffix = get_resource(request.collections[0]), request.path.rpartition(".")[2]
+    kind, record_id = _MEDIA_KINDS[target.collection, suffix], int(request.path_parameters["id"])
+    if record_id >= 2**63:
+        raise ApiError(404, f"There is no {target.title} {record_id}.")
+    reads.check_user_scope(request, target, record_id)
+    with request.context.mirror_db.read() as connection:
+        row = media_files.state(connection, kind, record_id)
+        stored_record = single_record.find_record(connection, target, record_id)
+    if stored_record is None and kind == "fax":
         # The specification has no path for one fax: whether this one exists is the platform's to say.
-        return passing.through(asked)
-    if known is None:
-        _learn(asked, target, number)
-    elif known.missing:
-        raise Stop(404, f"There is no {target.title} {number}.")
+        return pass_through.forward(request)
+    if stored_record is None:
+        _mirror_record(request, target, record_id)
+    elif stored_record.is_missing:
+        raise ApiError(404, f"There is no {target.title} {record_id}.")
     if row is not None and row["state"] == "have":
-        path = _inside(asked.house.settings.storage.data_dir, row["path"])
+        path = _resolve_archived(request.context.settings.storage.data_dir, row["path"])
         if path is not None:
-            return _sent(path, row["sha256"], _TYPES[ending])
+            return _send_archived(path, row["sha256"], _CONTENT_TYPES[suffix])
     try:
-        arrival = _fetched(asked, kind, number)
-        if isinstance(arrival, Arrival) and not arrival.over and arrival.size is not None:
-            return _along(asked, arrival, arrival.size, _TYPES[ending])
-        path = arrival.wait() if isinstance(arrival, Arrival) else arrival
+        shared_download = _fetch_file(request, kind, record_id)
+        if (
+            isinstance(shared_download, SharedDownload)
+            and not shared_download.is_over
+            and shared_download.size is not None
+        ):
+            return _stream_download(request, shared_download, shared_download.size, _CONTENT_TYPES[suffix])
+        path = shared_download.wait() if isinstance(shared_download, SharedDownload) else shared_download
     except (StorageFull, OSError) as error:
-        log.warning("%s is passed on without keeping it: %s", asked.path, error)
-        return passing.through(asked)
+        log.warning("%s is passed on without keeping it: %s", request.path, error)
+        return pass_through.forward(request)
     except PlatformBroken as error:
         if kind in ("recording", "voicemail"):
-            raise no_answer(error) from error
+            raise to_gateway_error(error) from error
         # Nobody documents what traces and faxes look like: what we take for an error page may be one.
-        return passing.through(asked)
+        return pass_through.forward(request)
     except PlatformError as error:
         if error.status in (403, 404):
-            raise Stop(error.status, str(error)) from error
-        raise no_answer(error) from error
-    with asked.house.mirror.read() as connection:
-        row = media.state(connection, kind, number)
-    return _sent(path, row["sha256"] if row is not None else None, _TYPES[ending])
+            raise ApiError(error.status, str(error)) from error
+        raise to_gateway_error(error) from error
+    with request.context.mirror_db.read() as connection:
+        row = media_files.state(connection, kind, record_id)
+    return _send_archived(path, row["sha256"] if row is not None else None, _CONTENT_TYPES[suffix])
 
 
-def _note_access(asked: Asked) -> None:
+def _audit_access(request: FacadeRequest) -> None:
     """Who got which sound or fax, and when (promise S14). Of many ranges the first is the listening."""
-    request = asked.request
-    later = request.range is not None and request.range.ranges[0][0] != 0
-    if request.method == "HEAD" or later:
+    http_request = request.http_request
+    is_later_range = http_request.range is not None and http_request.range.ranges[0][0] != 0
+    if http_request.method == "HEAD" or is_later_range:
         return
-    kind = _KINDS[asked.collections[0], asked.path.rpartition(".")[2]]
-    address = request.remote_addr or ""
+    kind = _MEDIA_KINDS[request.collections[0], request.path.rpartition(".")[2]]
+    address = http_request.remote_addr or ""
     try:
         audit.record(
-            asked.house.house, asked.caller.who, f"fetched {kind}", asked.parameters["id"], address=address
+            request.context.app_db,
+            request.caller.name,
+            f"fetched {kind}",
+            request.path_parameters["id"],
+            address=address,
         )
     except StorageError as error:
-        log.warning("that %s got %s could not be noted: %s", asked.caller.who, asked.path, error)
+        log.warning("that %s got %s could not be noted: %s", request.caller.name, request.path, error)
 
 
-def user_cdrs(asked: Asked) -> Response:
+def serve_user_cdrs(request: FacadeRequest) -> Response:
     """`/users/{id}/cdrs.csv`, made from the mirror and sent while it is made; how many records it has is told
     in advance, and its end says so if it broke off (docs/exports.md)."""
-    if not asked.caller.from_mirror:
-        return passing.through(asked)
-    target, user = resource("cdrs"), int(asked.parameters["id"])
-    if user >= 2**63:
-        raise Stop(404, f"There is no {resource('users').title} {user}.")
-    users = resource("users")
-    with asked.house.mirror.read() as connection:
-        standing = records.standing(connection, target)
-        unread = not standing.complete and records.is_empty(connection, target)
-        known = records.stored(connection, users, user)
-        gone = (known is None or known.missing) and records.standing(connection, users).complete
-    if unread:
-        return passing.through(asked)
-    if gone:
-        raise Stop(404, f"There is no {users.title} {user}.")
-    headers = reads.headers_of(standing)
-    mine = Condition("user_id", "eq", user)
-    chosen = select(target, {})
-    chosen = replace(chosen, question=replace(chosen.question, missing=False).also(mine))
-    chunks = csv.stream(asked.house.mirror.read, chosen)
-    response = Response(marked(chunks), content_type="text/csv; charset=utf-8", headers=dict(headers))
+    if not request.caller.can_read_mirror:
+        return pass_through.forward(request)
+    target, user_id = get_resource("cdrs"), int(request.path_parameters["id"])
+    if user_id >= 2**63:
+        raise ApiError(404, f"There is no {get_resource('users').title} {user_id}.")
+    users = get_resource("users")
+    with request.context.mirror_db.read() as connection:
+        state = single_record.get_collection_freshness(connection, target)
+        is_unread = not state.is_complete and single_record.is_empty(connection, target)
+        user_record = single_record.find_record(connection, users, user_id)
+        is_missing = (
+            user_record is None or user_record.is_missing
+        ) and single_record.get_collection_freshness(connection, users).is_complete
+    if is_unread:
+        return pass_through.forward(request)
+    if is_missing:
+        raise ApiError(404, f"There is no {users.title} {user_id}.")
+    headers = reads.build_mirror_headers(state)
+    own_condition = Condition("user_id", "eq", user_id)
+    selection = select(target, {})
+    selection = replace(
+        selection, query=replace(selection.query, include_missing=False).with_conditions(own_condition)
+    )
+    chunks = csv.stream(request.context.mirror_db.read, selection)
+    response = Response(
+        mark_if_truncated(chunks), content_type="text/csv; charset=utf-8", headers=dict(headers)
+    )
     response.call_on_close(chunks.close)
-    response.headers["X-Export-Rows"] = str(chunks.rows)
-    if asked.request.method != "HEAD":
-        chunks.begin()
+    response.headers["X-Export-Rows"] = str(chunks.row_count)
+    if request.http_request.method != "HEAD":
+        chunks.prefetch()
     return response
 
 
-def _learn(asked: Asked, target: Resource, number: int) -> None:
-    """The record of a file that is not mirrored yet, since it says where the file belongs. Raises Stop."""
-    asked_at = clock.stamp()
+def _mirror_record(request: FacadeRequest, target: Resource, record_id: int) -> None:
+    """The record of a file that is not mirrored yet, since it says where the file belongs. Raises
+    ApiError."""
+    requested_at = clock.utc_text()
     try:
-        record = asked.house.platform.item(f"/{target.collection}/{number}", who=PEOPLE)
+        record = request.context.platform.item(f"/{target.collection}/{record_id}", priority=INTERACTIVE)
     except PlatformError as error:
         if error.status in (403, 404):
-            raise Stop(error.status, f"There is no {target.title} {number}.") from error
-        raise no_answer(error) from error
-    asked.house.mirror.write(lambda tx: put_item(tx, target, record, source="read", asked_at=asked_at))
+            raise ApiError(error.status, f"There is no {target.title} {record_id}.") from error
+        raise to_gateway_error(error) from error
+    request.context.mirror_db.write(
+        lambda tx: store_item(tx, target, record, source="read", requested_at=requested_at)
+    )
 
 
-def _fetched(asked: Asked, kind: Kind, number: int) -> Path | Arrival:
-    if asked.fetch is None:
-        raise Stop(502, "The file is not in the archive yet.")
-    return asked.fetch(kind, number)
+def _fetch_file(request: FacadeRequest, kind: MediaKind, record_id: int) -> Path | SharedDownload:
+    if request.fetch_file is None:
+        raise ApiError(502, "The file is not in the archive yet.")
+    return request.fetch_file(kind, record_id)
 
 
-def _along(asked: Asked, arrival: Arrival, size: int, kind: str) -> Response:
+def _stream_download(
+    request: FacadeRequest, shared_download: SharedDownload, size: int, content_type: str
+) -> Response:
     """The file while it comes. What fails now ends the body short of its Content-Length; an exception here
     would do the same, but end up in the server's log as a fault of ours."""
     start, stop, status = 0, size, 200
     headers = {"Accept-Ranges": "bytes"}
     # It has no ETag and no date yet: If-Range can't hold, so that the whole is sent.
-    if asked.request.range is not None and "If-Range" not in asked.request.headers:
-        span = asked.request.range.range_for_length(size)
-        if span is None:
+    if request.http_request.range is not None and "If-Range" not in request.http_request.headers:
+        byte_range = request.http_request.range.range_for_length(size)
+        if byte_range is None:
             raise RequestedRangeNotSatisfiable(size)
-        (start, stop), status = span, 206
+        (start, stop), status = byte_range, 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
 
-    def body() -> Iterator[bytes]:
+    def stream_body() -> Iterator[bytes]:
         try:
-            yield from arrival.pieces(start, stop)
+            yield from shared_download.read_chunks(start, stop)
         except (PlatformError, StorageError, OSError) as error:
-            log.warning("%s ended early: %s", asked.path, error)
+            log.warning("%s ended early: %s", request.path, error)
 
-    response = Response(body(), status=status, mimetype=kind, headers=headers)
+    response = Response(stream_body(), status=status, mimetype=content_type, headers=headers)
     response.content_length = stop - start
     return response
 
 
-def _inside(data_dir: Path, relative: str) -> Path | None:
+def _resolve_archived(data_dir: Path, relative_path: str) -> Path | None:
     """The archived file; None if it is gone, or is not a plain file in its folder (promise S13)."""
-    path = data_dir / relative
+    path = data_dir / relative_path
     folder = data_dir.resolve()
     if path.is_symlink() or not path.is_file() or not path.resolve().is_relative_to(folder):
         return None
     return path
 
 
-def _sent(path: Path, sha256: str | None, kind: str) -> Response:
+def _send_archived(path: Path, sha256: str | None, content_type: str) -> Response:
     """Range, If-Range, If-None-Match and If-Modified-Since are Werkzeug's."""
-    return send_file(path.resolve(), mimetype=kind, conditional=True, etag=sha256 or True, max_age=None)
+    return send_file(
+        path.resolve(), mimetype=content_type, conditional=True, etag=sha256 or True, max_age=None
+    )

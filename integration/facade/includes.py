@@ -8,67 +8,76 @@ from typing import Any
 
 import orjson
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Relation
 from integration.mirror.query.query import Query
-from integration.mirror.records import single_record as records
+from integration.mirror.records import single_record
 
 
-def included(
-    connection: sqlite3.Connection, question: Query, texts: list[bytes], *, anyway: bool
+def include_relations(
+    connection: sqlite3.Connection, parsed_query: Query, texts: list[bytes], *, allow_partial: bool
 ) -> list[bytes] | None:
     """The records of `texts` with their relations as objects instead of ids.
 
     None where the mirror can't tell: a relation that no record shows, or a field that the related records
-    don't have, such as an agent's `status` in a queue. With `anyway` those are null or left as they are.
+    don't have, such as an agent's `status` in a queue. With `allow_partial` those are null or left as they
+    are.
     """
     relations = [
         relation
-        for relation in question.resource.relations
-        if relation.includable and relation.name in question.include
+        for relation in parsed_query.resource.relations
+        if relation.is_includable and relation.name in parsed_query.include
     ]
     if not relations:
         return texts
     parsed = [orjson.loads(text) for text in texts]
-    items = [orjson.loads(text) if text else {} for text in question.texts(connection, "_item")]
+    items = [orjson.loads(text) if text else {} for text in parsed_query.fetch_texts(connection, "_item")]
     for relation in relations:
-        if not _include(connection, question, relation, parsed, items) and not anyway:
+        if not _include_relation(connection, parsed_query, relation, parsed, items) and not allow_partial:
             return None
     return [orjson.dumps(record) for record in parsed]
 
 
-def _include(
+def _include_relation(
     connection: sqlite3.Connection,
-    question: Query,
+    parsed_query: Query,
     relation: Relation,
     parsed: list[dict[str, Any]],
     items: list[dict[str, Any]],
 ) -> bool:
     """Put the related objects in; returns whether everything asked for is known."""
-    target = resource(relation.to)
-    wanted = question.fields.get(relation.name)
-    members = [
+    target = get_resource(relation.target_collection)
+    requested_fields = parsed_query.fields.get(relation.name)
+    member_lists = [
         record.get(relation.name, item.get(relation.name)) for record, item in zip(parsed, items, strict=True)
     ]
-    known = all(isinstance(found, list) for found in members)
-    keys = [_key(member) for found in members if isinstance(found, list) for member in found]
-    found_by_key = records.objects(connection, target, [key for key in keys if key is not None])
-    for record, found in zip(parsed, members, strict=True):
-        if not isinstance(found, list):
+    is_complete = all(isinstance(member_list, list) for member_list in member_lists)
+    keys = [
+        _member_key(member)
+        for member_list in member_lists
+        if isinstance(member_list, list)
+        for member in member_list
+    ]
+    related_by_key = single_record.fetch_by_key(connection, target, [key for key in keys if key is not None])
+    for record, member_list in zip(parsed, member_lists, strict=True):
+        if not isinstance(member_list, list):
             continue
         objects = []
-        for member in found:
-            told = member if isinstance(member, dict) else {}
-            whole = {**found_by_key.get(str(_key(member)), {"id": _key(member)}), **told}
-            known = known and all(name in whole for name in wanted or ())
-            objects.append(_only(whole, wanted) if wanted else whole)
+        for member in member_list:
+            member_fields = member if isinstance(member, dict) else {}
+            merged = {
+                **related_by_key.get(str(_member_key(member)), {"id": _member_key(member)}),
+                **member_fields,
+            }
+            is_complete = is_complete and all(name in merged for name in requested_fields or ())
+            objects.append(_select_fields(merged, requested_fields) if requested_fields else merged)
         record[relation.name] = objects
-    return known
+    return is_complete
 
 
-def _key(member: Any) -> Any:
+def _member_key(member: Any) -> Any:
     return member.get("id") if isinstance(member, dict) else member
 
 
-def _only(record: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _select_fields(record: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: record.get(name) for name in names}

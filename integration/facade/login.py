@@ -7,100 +7,100 @@ from typing import Any
 import orjson
 from flask import Response
 
-from integration.access import login_throttle as attempts
-from integration.access.authenticator import Gatekeeper, read_credentials
+from integration.access import login_throttle
+from integration.access.authenticator import Authenticator, read_credentials
 from integration.access.login_throttle import TooManyAttempts
-from integration.core.api_responses import Stop, no_answer, whole
+from integration.core.api_responses import ApiError, build_response, to_gateway_error
 from integration.core.errors import PlatformError
-from integration.facade import pass_through as passing
-from integration.facade.request import Asked
-from integration.facade.writes import check_type
-from integration.platform_api.budget import PEOPLE
+from integration.facade import pass_through
+from integration.facade.request import FacadeRequest
+from integration.facade.writes import check_content_type
+from integration.platform_api.budget import INTERACTIVE
 
 BODY_LIMIT = 64 * 1024
 """Anyone may send these bodies, so they are read no further."""
 
 
-def public(asked: Asked, gatekeeper: Gatekeeper) -> Response:
+def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Response:
     """Login, its second factor, password reset, registration. Sent once: every login may send an e-mail."""
-    asked.request.max_content_length = BODY_LIMIT
-    body = asked.request.get_data(cache=False)
+    request.http_request.max_content_length = BODY_LIMIT
+    body = request.http_request.get_data(cache=False)
     if body:
-        check_type(asked.request)
-    sent = _object(body)
-    account = sent.get("email") if isinstance(sent.get("email"), str) else None
-    guessing = asked.path in ("/login", "/login2fa", "/reset")
-    address = asked.request.remote_addr or ""
-    house = asked.house.house
+        check_content_type(request.http_request)
+    body_fields = _parse_object(body)
+    email = body_fields.get("email") if isinstance(body_fields.get("email"), str) else None
+    is_credential_guess = request.path in ("/login", "/login2fa", "/reset")
+    address = request.http_request.remote_addr or ""
+    app_db = request.context.app_db
     try:
         # Nobody has shown anything yet: what is no guess counts, too, or strangers would use up our requests
         # to the platform.
-        kind: attempts.Kind = "password" if guessing else "public"
-        attempt = attempts.begin(house, kind, account if guessing else None, address)
+        kind: login_throttle.AttemptKind = "password" if is_credential_guess else "public"
+        attempt = login_throttle.begin_attempt(app_db, kind, email if is_credential_guess else None, address)
     except TooManyAttempts as error:
-        raise Stop(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
-    wrong = False
+        raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
+    is_refused = False
     try:
-        said = _ask(asked, body or None)
-        wrong = 400 <= said.status < 500
+        platform_response = _forward(request, body or None)
+        is_refused = 400 <= platform_response.status < 500
     finally:
-        if guessing and not wrong:
-            attempts.succeeded(house, attempt)
-    if said.status == 200:
-        told = _object(said.body)
-        token = told.get("user_token")
+        if is_credential_guess and not is_refused:
+            login_throttle.discard_attempt(app_db, attempt)
+    if platform_response.status == 200:
+        response_fields = _parse_object(platform_response.body)
+        token = response_fields.get("user_token")
         if isinstance(token, str) and token:
-            gatekeeper.logged_in(token, told.get("user_id"), account)
-    return passing.answer(asked, said)
+            authenticator.record_login(token, response_fields.get("user_id"), email)
+    return pass_through.relay_response(request, platform_response)
 
 
-def logout(asked: Asked, gatekeeper: Gatekeeper) -> Response:
+def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
     """The token is no good here from now on, whatever becomes of it on the platform."""
-    if asked.caller.local:
-        return whole(orjson.dumps({"message": "A local key has no session that could end."}))
-    gatekeeper.ended(read_credentials(asked.request).secret)
+    if request.caller.is_local:
+        return build_response(orjson.dumps({"message": "A local key has no session that could end."}))
+    authenticator.revoke(read_credentials(request.http_request).secret)
     try:
-        said = asked.house.platform.send(
-            "POST", "/logout", who=PEOPLE, credentials=asked.caller.credentials, check=False
+        platform_response = request.context.platform.send(
+            "POST", "/logout", priority=INTERACTIVE, credentials=request.caller.credentials, check=False
         )
     except PlatformError as error:
-        raise no_answer(error) from error
-    return passing.answer(asked, said)
+        raise to_gateway_error(error) from error
+    return pass_through.relay_response(request, platform_response)
 
 
-def token_deleted(asked: Asked, response: Response, gatekeeper: Gatekeeper) -> None:
+def revoke_deleted_token(request: FacadeRequest, response: Response, authenticator: Authenticator) -> None:
     """`DELETE /apitokens/{token}` through us is known at once (interface.md §6 Identity)."""
-    head, _, token = asked.path.strip("/").partition("/")
-    if asked.method == "DELETE" and head == "apitokens" and token and response.status_code < 400:
-        gatekeeper.ended(token)
+    head, _, token = request.path.strip("/").partition("/")
+    if request.method == "DELETE" and head == "apitokens" and token and response.status_code < 400:
+        authenticator.revoke(token)
 
 
-def _ask(asked: Asked, body: bytes | None) -> Any:
-    platform = asked.house.platform
+def _forward(request: FacadeRequest, body: bytes | None) -> Any:
+    platform = request.context.platform
     try:
-        if asked.method == "GET":
+        if request.method == "GET":
             return platform.get(
-                asked.target,
-                asked.query or None,
-                who=PEOPLE,
-                credentials=passing.NOBODY,
+                request.encoded_path,
+                request.query_string or None,
+                priority=INTERACTIVE,
+                credentials=pass_through.NO_CREDENTIALS,
                 tries=1,
                 check=False,
             )
         return platform.send(
-            asked.method,
-            asked.target,
+            request.method,
+            request.encoded_path,
             body,
-            params=asked.query or None,
-            who=PEOPLE,
-            credentials=passing.NOBODY,
+            params=request.query_string or None,
+            priority=INTERACTIVE,
+            credentials=pass_through.NO_CREDENTIALS,
             check=False,
         )
     except PlatformError as error:
-        raise no_answer(error) from error
+        raise to_gateway_error(error) from error
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes) -> dict[str, Any]:
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -11,16 +11,22 @@ from typing import Any
 import orjson
 
 from integration import __version__
-from integration.catalogue import OPERATIONS, RESOURCES, resource
-from integration.catalogue.json_schemas import ERROR, FILTER, LINKS, Json, fields_of, record_of
+from integration.catalogue import OPERATIONS, RESOURCES, get_resource
+from integration.catalogue.json_schemas import (
+    ERROR,
+    FILTER,
+    LINKS,
+    Json,
+    build_fields_schema,
+    build_record_schema,
+)
 from integration.catalogue.shapes import Operation, Resource
-from integration.catalogue.undocumented_operations import BEYOND
-from integration.facade.exposure import EXPOSED_BEYOND, EXPOSURE, Exposure
+from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
 
-DOCUMENTED = (*OPERATIONS, *BEYOND)
-_EXPOSURE = EXPOSURE | EXPOSED_BEYOND
+_EXPOSURE = EXPOSURE | UNDOCUMENTED_EXPOSURE
 
-_MODULES = {
+_MODULE_TITLES = {
     "authentication": "Authentication",
     "calls": "Calls",
     "storage": "SMS, fax, contacts",
@@ -31,7 +37,7 @@ _MODULES = {
     "reports": "Reports",
     "registration": "Registration",
 }
-_FILES = {
+_FILE_TYPES = {
     "mp3": "audio/mpeg",
     "trace": "text/plain",
     "pcap": "application/vnd.tcpdump.pcap",
@@ -47,7 +53,7 @@ _POLICIES = {
     Exposure.PUBLIC: "Passed to the platform; needs no credentials.",
     Exposure.LOCAL: "Answered here.",
 }
-_ABOUT = (
+_DESCRIPTION = (
     "The hosted phone system's own REST API, served from a mirror of it. A program written for the platform "
     "works here with another base URL. Reads go on while the platform is away; writes are done by the "
     "platform first, and nothing is queued. Times are UTC. Paths that are not listed are passed through with "
@@ -55,17 +61,19 @@ _ABOUT = (
 )
 
 
-def document(base_paths: Sequence[str], max_limit: int) -> Json:
+def build_document(base_paths: Sequence[str], max_limit: int) -> Json:
     """The whole document. `base_paths` are where the facade answers."""
     paths: dict[str, Json] = {}
-    for operation in DOCUMENTED:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, max_limit)
+    for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _build_operation(
+            operation, max_limit
+        )
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Switchroom facade", "version": __version__, "description": _ABOUT},
+        "info": {"title": "Switchroom facade", "version": __version__, "description": _DESCRIPTION},
         "servers": [{"url": path} for path in base_paths],
         "security": [{"basic": []}, {"token": []}],
-        "tags": [{"name": title} for title in _MODULES.values()],
+        "tags": [{"name": title} for title in _MODULE_TITLES.values()],
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -76,76 +84,88 @@ def document(base_paths: Sequence[str], max_limit: int) -> Json:
                 },
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
             },
-            "responses": {"error": _error(None)},
-            "schemas": {"error": ERROR, **{row.name: record_of(row) for row in RESOURCES}},
+            "responses": {"error": _build_error(None)},
+            "schemas": {
+                "error": ERROR,
+                **{
+                    schema_resource.name: build_record_schema(schema_resource)
+                    for schema_resource in RESOURCES
+                },
+            },
         },
     }
 
 
-def _operation(operation: Operation, max_limit: int) -> Json:
+def _build_operation(operation: Operation, max_limit: int) -> Json:
     exposure = _EXPOSURE.get(operation.name)
     policy = _POLICIES[exposure] if exposure else "Passed through to the platform."
-    found: Json = {
+    result: Json = {
         "operationId": operation.name,
-        "tags": [_MODULES[operation.module]],
+        "tags": [_MODULE_TITLES[operation.module]],
         "summary": operation.about,
         "description": policy,
-        "parameters": [*_path_parameters(operation), *_query_parameters(operation, max_limit)],
-        "responses": _responses(operation),
+        "parameters": [*_build_path_parameters(operation), *_build_query_parameters(operation, max_limit)],
+        "responses": _build_responses(operation),
         "x-policy": exposure.name.lower() if exposure else "pass_through",
     }
-    if operation.public:
-        found["security"] = []
+    if operation.is_public:
+        result["security"] = []
     if operation.body is not None:
-        found["requestBody"] = _body(operation)
-    return found
+        result["requestBody"] = _build_body(operation)
+    return result
 
 
-def _path_parameters(operation: Operation) -> list[Json]:
+def _build_path_parameters(operation: Operation) -> list[Json]:
     schemas: Mapping[str, Json] = {
         "id": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
         "ids": {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,100}$"},
         "e164": {"type": "string", "pattern": "^[0-9]{1,20}$"},
     }
-    plain = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
+    default_schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"}
     return [
-        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, plain)}
+        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, default_schema)}
         for name in operation.parameters
     ]
 
 
-def _query_parameters(operation: Operation, max_limit: int) -> list[Json]:
+def _build_query_parameters(operation: Operation, max_limit: int) -> list[Json]:
     if operation.method != "GET":
-        key = {
+        key_parameter = {
             "name": "Idempotency-Key",
             "in": "header",
             "description": "A repeat with the same key within a day gets the first answer.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
         }
-        return [] if operation.public else [key]
-    found: list[Json] = []
+        return [] if operation.is_public else [key_parameter]
+    parameters: list[Json] = []
     if _has_ranges(operation):
-        spans = {"type": "string", "examples": ["bytes=0-99"]}
-        found = [{"name": "Range", "in": "header", "description": "a part of the file", "schema": spans}]
-    if operation.answer in ("collection", "dictionary") and operation.resource is not None:
-        found = _paging(resource(operation.resource), max_limit)
-    relations = resource(operation.resource).relations if operation.resource else ()
+        range_schema = {"type": "string", "examples": ["bytes=0-99"]}
+        parameters = [
+            {"name": "Range", "in": "header", "description": "a part of the file", "schema": range_schema}
+        ]
+    if operation.response_kind in ("collection", "dictionary") and operation.resource is not None:
+        parameters = _build_paging_parameters(get_resource(operation.resource), max_limit)
+    relations = get_resource(operation.resource).relations if operation.resource else ()
     for relation in relations:
-        if relation.includable:
-            found += [
-                _query("include", f"`{relation.name}` and others: ids become objects", {"type": "string"}),
-                _query(f"fields[{relation.name}]", "properties to show, a comma list", {"type": "string"}),
+        if relation.is_includable:
+            parameters += [
+                _build_query_parameter(
+                    "include", f"`{relation.name}` and others: ids become objects", {"type": "string"}
+                ),
+                _build_query_parameter(
+                    f"fields[{relation.name}]", "properties to show, a comma list", {"type": "string"}
+                ),
             ]
-    return list({parameter["name"]: parameter for parameter in found}.values())
+    return list({parameter["name"]: parameter for parameter in parameters}.values())
 
 
-def _paging(of: Resource, max_limit: int) -> list[Json]:
-    names = {"type": "string", **({"examples": [of.fields[0].name]} if of.fields else {})}
-    whole = {"type": "integer", "minimum": 1}
+def _build_paging_parameters(target: Resource, max_limit: int) -> list[Json]:
+    name_schema = {"type": "string", **({"examples": [target.fields[0].name]} if target.fields else {})}
+    positive_integer = {"type": "integer", "minimum": 1}
     return [
-        _query("page", "from 1", {**whole, "default": 1}),
-        _query("limit", f"records per page; more than {max_limit} is taken as {max_limit}",
-               {**whole, "default": max_limit}),
+        _build_query_parameter("page", "from 1", {**positive_integer, "default": 1}),
+        _build_query_parameter("limit", f"records per page; more than {max_limit} is taken as {max_limit}",
+               {**positive_integer, "default": max_limit}),
         {
             "name": "filter",
             "in": "query",
@@ -153,40 +173,44 @@ def _paging(of: Resource, max_limit: int) -> list[Json]:
             "means contains.",
             "content": {"application/json": {"schema": FILTER}},
         },
-        _query("sort", "a property", names),
-        _query("dir", "order of `sort`", {"type": "string", "enum": ["ASC", "DESC"]}),
-        _query("group_by", "a property: one record for each value, the newest, with its `count`", names),
+        _build_query_parameter("sort", "a property", name_schema),
+        _build_query_parameter("dir", "order of `sort`", {"type": "string", "enum": ["ASC", "DESC"]}),
+        _build_query_parameter(
+            "group_by", "a property: one record for each value, the newest, with its `count`", name_schema
+        ),
     ]  # fmt: skip
 
 
-def _query(name: str, about: str, schema: Json) -> Json:
-    return {"name": name, "in": "query", "description": about, "schema": schema}
+def _build_query_parameter(name: str, description: str, schema: Json) -> Json:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
-def _responses(operation: Operation) -> Json:
-    found: Json = {}
-    examples = _examples().get(operation.name, {})
-    told = {int(status) for status in examples if status != "request"}
-    done = sorted({*operation.success, *(status for status in told if status < 300)})
-    for status in done:
-        found[str(status)] = {
+def _build_responses(operation: Operation) -> Json:
+    responses: Json = {}
+    examples = _load_examples().get(operation.name, {})
+    example_statuses = {int(status) for status in examples if status != "request"}
+    success_statuses = sorted({*operation.success, *(status for status in example_statuses if status < 300)})
+    for status in success_statuses:
+        responses[str(status)] = {
             "description": HTTPStatus(status).phrase,
-            "headers": _headers(operation),
-            "content": _content(operation, status, examples.get(str(status))),
+            "headers": _build_headers(operation),
+            "content": _build_content(operation, status, examples.get(str(status))),
         }
-        if not found[str(status)]["content"]:
-            del found[str(status)]["content"]
+        if not responses[str(status)]["content"]:
+            del responses[str(status)]["content"]
     if _has_ranges(operation):
-        found["206"] = {**found["200"], "description": HTTPStatus(206).phrase}
-        told.add(416)
-    ours = {400, 404, 405, 429, 502, 504} | (set() if operation.public else {401, 403})
+        responses["206"] = {**responses["200"], "description": HTTPStatus(206).phrase}
+        example_statuses.add(416)
+    facade_statuses = {400, 404, 405, 429, 502, 504} | (set() if operation.is_public else {401, 403})
     if operation.method != "GET":
-        ours |= {409, 413, 415, 422, 503}
-    for status in sorted({*operation.errors, *ours, *told} - set(done)):
+        facade_statuses |= {409, 413, 415, 422, 503}
+    for status in sorted({*operation.errors, *facade_statuses, *example_statuses} - set(success_statuses)):
         example = examples.get(str(status))
-        found[str(status)] = _error(example) if example else {"$ref": "#/components/responses/error"}
-    found["default"] = {"$ref": "#/components/responses/error"}
-    return found
+        responses[str(status)] = (
+            _build_error(example) if example else {"$ref": "#/components/responses/error"}
+        )
+    responses["default"] = {"$ref": "#/components/responses/error"}
+    return responses
 
 
 def _has_ranges(operation: Operation) -> bool:
@@ -194,7 +218,7 @@ def _has_ranges(operation: Operation) -> bool:
     return _EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
 
 
-def _error(example: Any) -> Json:
+def _build_error(example: Any) -> Json:
     content: Json = {"schema": {"$ref": "#/components/schemas/error"}}
     if example is not None:
         content["example"] = example
@@ -204,7 +228,7 @@ def _error(example: Any) -> Json:
     }
 
 
-def _headers(operation: Operation) -> Json:
+def _build_headers(operation: Operation) -> Json:
     if _EXPOSURE.get(operation.name) is not Exposure.MIRROR:
         return {}
     return {
@@ -216,9 +240,9 @@ def _headers(operation: Operation) -> Json:
     }
 
 
-def _content(operation: Operation, status: int, example: Any) -> Json:
-    if operation.answer == "file":
-        schema: Json = {"type": "string", "contentMediaType": _FILES[operation.path.rpartition(".")[2]]}
+def _build_content(operation: Operation, status: int, example: Any) -> Json:
+    if operation.response_kind == "file":
+        schema: Json = {"type": "string", "contentMediaType": _FILE_TYPES[operation.path.rpartition(".")[2]]}
         return {schema["contentMediaType"]: {"schema": schema}}
     if status == 204:
         return {}
@@ -226,19 +250,19 @@ def _content(operation: Operation, status: int, example: Any) -> Json:
     if operation.resource is not None:
         record = {"$ref": f"#/components/schemas/{operation.resource}"}
     shape: Json = {}
-    if operation.answer in ("collection", "dictionary"):
+    if operation.response_kind in ("collection", "dictionary"):
         shape = {
             "type": "object",
             "required": ["data", "total"],
             "properties": {"data": {"type": "array", "items": record}, "total": {"type": "integer"}},
         }
-    elif operation.answer == "item":
+    elif operation.response_kind == "item":
         shape = {
             "type": "object",
             "required": ["data"],
             "properties": {"data": record, "links": LINKS},
         }
-    elif operation.answer == "message":
+    elif operation.response_kind == "message":
         shape = {"type": "object", "properties": {"message": {"type": "string"}}}
     content: Json = {"schema": shape}
     if example is not None:
@@ -246,11 +270,11 @@ def _content(operation: Operation, status: int, example: Any) -> Json:
     return {"application/json": content}
 
 
-def _body(operation: Operation) -> Json:
-    record = fields_of(operation.body or (), required=True)
-    schema = {"type": "array", "items": record} if operation.bulk else record
+def _build_body(operation: Operation) -> Json:
+    record = build_fields_schema(operation.body or (), required=True)
+    schema = {"type": "array", "items": record} if operation.is_bulk else record
     content: Json = {"schema": schema}
-    example = _examples().get(operation.name, {}).get("request")
+    example = _load_examples().get(operation.name, {}).get("request")
     if example is not None:
         content["example"] = example
     return {
@@ -260,7 +284,7 @@ def _body(operation: Operation) -> Json:
 
 
 @cache
-def _examples() -> dict[str, dict[str, Any]]:
+def _load_examples() -> dict[str, dict[str, Any]]:
     """By operation: `request` and statuses → bodies. Invented values in the platform's own types."""
     parsed: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("examples.json").read_bytes())
     return parsed

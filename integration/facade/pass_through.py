@@ -11,23 +11,23 @@ from flask import Response
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.api_responses import JSON, no_answer, whole
+from integration.core.api_responses import JSON, build_response, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError
-from integration.core.json_records import Document, read_item, read_page
-from integration.facade.request import Asked
-from integration.mirror.records.masking import masked
-from integration.mirror.records.upsert import put_item, upsert
-from integration.outbound.exchange import Answer
-from integration.platform_api.budget import PEOPLE
-from integration.platform_api.login import Secret
+from integration.core.json_records import JsonRecord, read_item, read_page
+from integration.facade.request import FacadeRequest
+from integration.mirror.records.masking import mask_json
+from integration.mirror.records.upsert import store_item, upsert
+from integration.outbound.exchange import PlatformResponse
+from integration.platform_api.budget import INTERACTIVE
+from integration.platform_api.login import Credentials
 from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-_PASSED = ("Content-Disposition", "Location", "Retry-After", "ETag", "Last-Modified")
+_PASSED_HEADERS = ("Content-Disposition", "Location", "Retry-After", "ETag", "Last-Modified")
 
 
-class Nobody(Secret):
+class NoCredentials(Credentials):
     """For what needs no credentials: neither ours nor a caller's go along."""
 
     __slots__ = ()
@@ -36,112 +36,130 @@ class Nobody(Secret):
         return {}
 
 
-NOBODY = Nobody("", "")
+NO_CREDENTIALS = NoCredentials("", "")
 
 
-def get(asked: Asked) -> Answer:
-    """The platform's answer to this GET, any status. Raises Stop 502 or 504 for none."""
+def fetch(request: FacadeRequest) -> PlatformResponse:
+    """The platform's answer to this GET, any status. Raises ApiError 502 or 504 for none."""
     try:
-        return asked.house.platform.get(
-            asked.target, asked.query or None, who=PEOPLE, credentials=asked.caller.credentials, check=False
+        return request.context.platform.get(
+            request.encoded_path,
+            request.query_string or None,
+            priority=INTERACTIVE,
+            credentials=request.caller.credentials,
+            check=False,
         )
     except PlatformError as error:
-        raise no_answer(error) from error
+        raise to_gateway_error(error) from error
 
 
-def get_answered(asked: Asked) -> Answer:
-    """As `get`, but a 5xx of a read is no answer: it becomes our 502."""
-    said = get(asked)
-    if said.status >= 500:
-        raise no_answer(PlatformError(f"status {said.status}", status=said.status))
-    return said
+def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
+    """As `fetch`, but a 5xx of a read is no answer: it becomes our 502."""
+    platform_response = fetch(request)
+    if platform_response.status >= 500:
+        raise to_gateway_error(
+            PlatformError(f"status {platform_response.status}", status=platform_response.status)
+        )
+    return platform_response
 
 
-def answer(asked: Asked, said: Answer) -> Response:
+def relay_response(request: FacadeRequest, platform_response: PlatformResponse) -> Response:
     """What the platform said, as it said it; without secrets for a local key."""
-    body, kind = said.body, said.headers.get("Content-Type", JSON)
-    if asked.caller.local and "json" in kind.lower():
-        body = masked(body)
-    return whole(body, said.status, content_type=kind, headers=_passed(said.headers))
+    body, content_type = platform_response.body, platform_response.headers.get("Content-Type", JSON)
+    if request.caller.is_local and "json" in content_type.lower():
+        body = mask_json(body)
+    return build_response(
+        body,
+        platform_response.status,
+        content_type=content_type,
+        headers=_select_passed_headers(platform_response.headers),
+    )
 
 
-def _passed(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in _PASSED if name in headers}
+def _select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in _PASSED_HEADERS if name in headers}
 
 
-def through(asked: Asked) -> Response:
-    """Ask the platform and pass on what it says, a file while it comes. Raises Stop 502 or 504 for no answer,
-    to who reads from here for a 5xx as well."""
-    house = asked.house
+def forward(request: FacadeRequest) -> Response:
+    """Ask the platform and pass on what it says, a file while it comes. Raises ApiError 502 or 504 for no
+    answer, to who reads from here for a 5xx as well."""
+    context = request.context
     try:
-        said = house.platform.through(
-            asked.target,
-            asked.query or None,
-            folder=house.settings.storage.data_dir,
-            credentials=asked.caller.credentials,
+        platform_response = context.platform.pass_through(
+            request.encoded_path,
+            request.query_string or None,
+            folder=context.settings.storage.data_dir,
+            credentials=request.caller.credentials,
         )
     except PlatformError as error:
-        raise no_answer(error) from error
+        raise to_gateway_error(error) from error
     except OSError as error:
-        log.warning("%s is passed on in one piece: %s", asked.path, error)
-        said = get(asked)
-    if isinstance(said, Answer):
-        if said.status >= 500 and asked.caller.from_mirror:
-            raise no_answer(PlatformError(f"status {said.status}", status=said.status))
-        return answer(asked, said)
+        log.warning("%s is passed on in one piece: %s", request.path, error)
+        platform_response = fetch(request)
+    if isinstance(platform_response, PlatformResponse):
+        if platform_response.status >= 500 and request.caller.can_read_mirror:
+            raise to_gateway_error(
+                PlatformError(f"status {platform_response.status}", status=platform_response.status)
+            )
+        return relay_response(request, platform_response)
 
-    def body() -> Iterator[bytes]:
+    def stream_body() -> Iterator[bytes]:
         try:
-            yield from said.pieces()
+            yield from platform_response.read_chunks()
         except (PlatformError, OSError) as error:
             # Short of its Content-Length: that is how a reader sees that it is not whole.
-            log.warning("%s ended early: %s", asked.path, error)
+            log.warning("%s ended early: %s", request.path, error)
 
-    response = Response(body(), said.status, _passed(said.headers), content_type=said.headers["Content-Type"])
-    response.content_length = said.size
-    response.call_on_close(said.close)
+    response = Response(
+        stream_body(),
+        platform_response.status,
+        _select_passed_headers(platform_response.headers),
+        content_type=platform_response.headers["Content-Type"],
+    )
+    response.content_length = platform_response.size
+    response.call_on_close(platform_response.close)
     return response
 
 
-def read_through(asked: Asked, resource: Resource) -> Response:
+def read_through(request: FacadeRequest, resource: Resource) -> Response:
     """Ask the platform and pass its answer on; what it told of a mirrored collection is kept."""
-    asked_at = clock.stamp()
-    said = get_answered(asked)
-    if said.status == 200 and asked.caller.from_mirror and _is_plain(asked):
-        keep(asked, resource, said.body, asked_at)
-    return answer(asked, said)
+    requested_at = clock.utc_text()
+    platform_response = fetch_or_raise(request)
+    if platform_response.status == 200 and request.caller.can_read_mirror and _has_plain_records(request):
+        store_in_mirror(request, resource, platform_response.body, requested_at)
+    return relay_response(request, platform_response)
 
 
-def keep(asked: Asked, resource: Resource, body: bytes, asked_at: str) -> None:
+def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, requested_at: str) -> None:
     """Put the records of an answer into the mirror, source `read`. An unreadable one is only passed on."""
-    operation = asked.operation
-    single = operation is not None and operation.answer == "item"
+    operation = request.operation
+    is_single = operation is not None and operation.response_kind == "item"
     try:
-        documents = [read_item(body)] if single else read_page(body).documents
+        page_records = [read_item(body)] if is_single else read_page(body).records
     except PlatformBroken:
         return
     if resource.key is None:
         return
 
     def work(tx: Transaction) -> None:
-        if single:
-            put_item(tx, resource, documents[0], source="read", asked_at=asked_at)
+        if is_single:
+            store_item(tx, resource, page_records[0], source="read", requested_at=requested_at)
         else:
-            upsert(tx, resource, documents, source="read", asked_at=asked_at)
+            upsert(tx, resource, page_records, source="read", requested_at=requested_at)
 
     try:
-        asked.house.mirror.write(work)
+        request.context.mirror_db.write(work)
     except StorageError as error:
         # The answer is good all the same; the next walk brings what could not be kept.
         log.warning("an answer read through could not be kept: %s", error)
 
 
-def _is_plain(asked: Asked) -> bool:
+def _has_plain_records(request: FacadeRequest) -> bool:
     """An answer shaped by include, fields or group_by does not show records as they are."""
-    return not any(name in ("include", "group_by") or name.startswith("fields") for name in asked.args)
+    return not any(name in ("include", "group_by") or name.startswith("fields") for name in request.args)
 
 
-def record_in(body: bytes) -> Document | None:
+def parse_record(body: bytes) -> JsonRecord | None:
     """The one record in `{data: {...}, links}`; None for anything else."""
     try:
         parsed: Any = orjson.loads(body)

@@ -7,12 +7,12 @@ import logging
 from flask import Response
 
 from integration.core import clock
-from integration.core.api_responses import Stop, whole
+from integration.core.api_responses import ApiError, build_response
 from integration.core.errors import StorageError
-from integration.facade import pass_through as passing
-from integration.facade.request import Asked
-from integration.mirror.records import response_cache as answers
-from integration.mirror.records.masking import masked
+from integration.facade import pass_through
+from integration.facade.request import FacadeRequest
+from integration.mirror.records import response_cache
+from integration.mirror.records.masking import mask_json
 
 log = logging.getLogger(__name__)
 
@@ -20,29 +20,40 @@ FRESH_SECONDS = 86400.0
 """A dictionary says what codes mean: it is asked for again after a day."""
 
 
-def read(asked: Asked) -> Response:
-    """Raises Stop 502 or 504 where the platform gives no answer and never gave one."""
-    target = f"{asked.target}?{asked.query}" if asked.query else asked.target
-    lasts = asked.caller.narrowed is None and not _is_live(asked.path)
-    with asked.house.mirror.read() as connection:
-        known = answers.find(connection, target) if lasts else None
-    dictionary = asked.path.endswith("/dictionaries")
-    if known is not None and dictionary and not asked.wants_fresh and _age(known) < FRESH_SECONDS:
-        return _again(asked, known)
-    asked_at = clock.stamp()
+def read(request: FacadeRequest) -> Response:
+    """Raises ApiError 502 or 504 where the platform gives no answer and never gave one."""
+    target = (
+        f"{request.encoded_path}?{request.query_string}" if request.query_string else request.encoded_path
+    )
+    is_cacheable = request.caller.user_scope is None and not _is_live(request.path)
+    with request.context.mirror_db.read() as connection:
+        cached = response_cache.find(connection, target) if is_cacheable else None
+    is_dictionary = request.path.endswith("/dictionaries")
+    if (
+        cached is not None
+        and is_dictionary
+        and not request.requires_fresh
+        and _compute_age(cached) < FRESH_SECONDS
+    ):
+        return _respond_cached(request, cached)
+    requested_at = clock.utc_text()
     try:
-        said = passing.get_answered(asked)
-    except Stop:
-        if known is None or asked.wants_fresh:
+        platform_response = pass_through.fetch_or_raise(request)
+    except ApiError:
+        if cached is None or request.requires_fresh:
             raise
-        return _again(asked, known)
-    if lasts and said.status == 200:
-        kind = said.headers.get("Content-Type", "application/json")
+        return _respond_cached(request, cached)
+    if is_cacheable and platform_response.status == 200:
+        content_type = platform_response.headers.get("Content-Type", "application/json")
         try:
-            asked.house.mirror.write(lambda tx: answers.keep(tx, target, said.body, kind, asked_at))
+            request.context.mirror_db.write(
+                lambda tx: response_cache.store(
+                    tx, target, platform_response.body, content_type, requested_at
+                )
+            )
         except StorageError as error:
-            log.warning("the answer to %s could not be kept: %s", asked.path, error)
-    return passing.answer(asked, said)
+            log.warning("the answer to %s could not be kept: %s", request.path, error)
+    return pass_through.relay_response(request, platform_response)
 
 
 def _is_live(path: str) -> bool:
@@ -50,12 +61,16 @@ def _is_live(path: str) -> bool:
     return path.startswith("/calls/") or path.endswith("/calls")
 
 
-def _age(known: answers.Kept) -> float:
-    moment = clock.parse_stamp(known.asked_at)
+def _compute_age(cached: response_cache.CachedResponse) -> float:
+    moment = clock.parse_utc(cached.requested_at)
     return (clock.now() - moment).total_seconds() if moment else FRESH_SECONDS
 
 
-def _again(asked: Asked, known: answers.Kept) -> Response:
-    body = masked(known.body) if asked.caller.local and "json" in known.content_type.lower() else known.body
-    headers = {"X-Mirror-Age": str(max(0, int(_age(known)))), "X-Mirror-Complete": "true"}
-    return whole(body, content_type=known.content_type, headers=headers)
+def _respond_cached(request: FacadeRequest, cached: response_cache.CachedResponse) -> Response:
+    body = (
+        mask_json(cached.body)
+        if request.caller.is_local and "json" in cached.content_type.lower()
+        else cached.body
+    )
+    headers = {"X-Mirror-Age": str(max(0, int(_compute_age(cached)))), "X-Mirror-Complete": "true"}
+    return build_response(body, content_type=cached.content_type, headers=headers)

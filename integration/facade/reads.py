@@ -8,213 +8,231 @@ from collections.abc import Mapping
 import orjson
 from flask import Response
 
-from integration.access import user_scope as narrowing
+from integration.access import user_scope
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.api_responses import Stop, whole
-from integration.facade import includes
-from integration.facade import pass_through as passing
-from integration.facade.request import Asked
+from integration.core.api_responses import ApiError, build_response
+from integration.facade import includes, pass_through
+from integration.facade.request import FacadeRequest
 from integration.mirror.query import query
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
-from integration.mirror.records import schema_drift as drift
-from integration.mirror.records import single_record as records
-from integration.mirror.records.masking import hidden_of, masked
-from integration.mirror.records.single_record import Standing, Stored
+from integration.mirror.records import schema_drift, single_record
+from integration.mirror.records.masking import list_hidden_fields, mask_json
+from integration.mirror.records.single_record import CollectionFreshness, StoredRecord
 
-QUERY_SECONDS = 2.0
+QUERY_TIMEOUT_SECONDS = 2.0
 """A query that takes longer is cut (promise S12)."""
 
 
-def collection(asked: Asked, resource: Resource) -> Response:
+def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     """`{data: [...], total}`. Read through where the collection was never read completely; from what the
     mirror has when the platform then doesn't answer."""
-    question = _question(asked, resource)
-    if asked.wants_fresh:
-        return passing.read_through(asked, resource)
-    with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
-        standing = records.standing(connection, resource)
-        if asked.caller.narrowed is not None:
-            narrowing.check_known(connection, resource)
-        if standing.complete or asked.caller.narrowed is not None:
-            found = _page(asked, question, connection, standing)
-            if found is not None:
-                return found
+    parsed_query = _parse_query(request, resource)
+    if request.requires_fresh:
+        return pass_through.read_through(request, resource)
+    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        state = single_record.get_collection_freshness(connection, resource)
+        if request.caller.user_scope is not None:
+            user_scope.check_mirrored(connection, resource)
+        if state.is_complete or request.caller.user_scope is not None:
+            page = _build_page(request, parsed_query, connection, state)
+            if page is not None:
+                return page
     try:
-        return passing.read_through(asked, resource)
-    except Stop as no_answer:
-        with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
-            standing = records.standing(connection, resource)
-            if not standing.complete and records.is_empty(connection, resource):
+        return pass_through.read_through(request, resource)
+    except ApiError as gateway_error:
+        with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+            state = single_record.get_collection_freshness(connection, resource)
+            if not state.is_complete and single_record.is_empty(connection, resource):
                 raise
-            found = _page(asked, question, connection, standing, anyway=True)
-            if found is None:
-                raise no_answer from None
-            return found
+            page = _build_page(request, parsed_query, connection, state, allow_partial=True)
+            if page is None:
+                raise gateway_error from None
+            return page
 
 
-def dictionary(asked: Asked, resource: Resource) -> Response | None:
+def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | None:
     """`{data: [...], total}`; None where the mirror can't tell.
 
     What a dictionary looks like is not shown. An object of codes is mirrored as one record, so that a single
     record may have been either form; several came as a list.
     """
-    question = _question(asked, resource)
-    if asked.wants_fresh:
+    parsed_query = _parse_query(request, resource)
+    if request.requires_fresh:
         return None
-    with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
-        standing = records.standing(connection, resource)
-        if not standing.complete or Query(resource).total(connection) < 2:
+    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        state = single_record.get_collection_freshness(connection, resource)
+        if not state.is_complete or Query(resource).count_matches(connection) < 2:
             return None
-        return _page(asked, question, connection, standing)
+        return _build_page(request, parsed_query, connection, state)
 
 
-def item(asked: Asked, resource: Resource) -> Response:
+def read_record(request: FacadeRequest, resource: Resource) -> Response:
     """`{data, links}`. A record of a complete collection that isn't here doesn't exist."""
     if resource.table == "me":
-        return me(asked, resource)
-    by, key = _key(asked, resource)
+        return read_me(request, resource)
+    key_field, key = _parse_key(request, resource)
     # A call that began a moment ago may not have been heard of: no webhook, no poll yet.
-    live = resource.table == "calls"
-    if asked.wants_fresh and resource.table != "me":
-        return passing.read_through(asked, resource)
-    with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
-        standing = records.standing(connection, resource)
-        found = records.stored(connection, resource, key, by=by)
-    shaped = any(relation.includable for relation in resource.relations) and "include" in asked.args
-    told = found is not None and (found.item is not None or not _is_richer(resource))
-    if found is not None and told and not found.missing and not shaped:
-        return _item(asked, resource, found, standing, key)
-    unknown = Stop(404, f"There is no {resource.title} {key}.")
-    gone = standing.complete and (found is None or found.missing)
-    if gone and not live:
-        raise unknown
+    is_live = resource.table == "calls"
+    if request.requires_fresh and resource.table != "me":
+        return pass_through.read_through(request, resource)
+    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        state = single_record.get_collection_freshness(connection, resource)
+        stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
+    has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
+    has_all_fields = stored_record is not None and (
+        stored_record.item is not None or not _has_item_only_fields(resource)
+    )
+    if stored_record is not None and has_all_fields and not stored_record.is_missing and not has_include:
+        return _build_record_response(request, resource, stored_record, state, key)
+    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
+    is_missing = state.is_complete and (stored_record is None or stored_record.is_missing)
+    if is_missing and not is_live:
+        raise not_found_error
     try:
-        passed = passing.read_through(asked, resource)
-    except Stop as no_answer:
-        if found is None or found.missing:
-            raise unknown if gone else no_answer from None
-        return _item(asked, resource, found, standing, key)
-    if asked.caller.narrowed is not None:
-        _check_own(asked, resource, key)
-    return passed
+        response = pass_through.read_through(request, resource)
+    except ApiError as gateway_error:
+        if stored_record is None or stored_record.is_missing:
+            raise not_found_error if is_missing else gateway_error from None
+        return _build_record_response(request, resource, stored_record, state, key)
+    if request.caller.user_scope is not None:
+        _require_own_record(request, resource, key)
+    return response
 
 
-def me(asked: Asked, resource: Resource) -> Response:
+def read_me(request: FacadeRequest, resource: Resource) -> Response:
     """A platform credential's own /me; for a local key the configured account's, without any `sip_*`."""
-    if not asked.caller.local:
-        return passing.answer(asked, passing.get(asked))
-    if asked.caller.narrowed is not None:
-        raise Stop(403, "This key sees only its own user's records.")
-    with asked.house.mirror.read() as connection:
-        texts = Query(resource, limit=1).texts(connection)
-        standing = records.standing(connection, resource)
-    if texts and not asked.wants_fresh:
-        return whole(_record(_public_me(texts[0])), headers=headers_of(standing))
-    said = passing.get(asked)
-    if said.status != 200:
-        return passing.answer(asked, said)
-    passing.keep(asked, resource, said.body, clock.stamp())
-    document = passing.record_in(said.body)
-    if document is None:
-        raise Stop(502, "The platform gave no usable answer to /me.")
-    return whole(_record(_public_me(document.text.encode())))
+    if not request.caller.is_local:
+        return pass_through.relay_response(request, pass_through.fetch(request))
+    if request.caller.user_scope is not None:
+        raise ApiError(403, "This key sees only its own user's records.")
+    with request.context.mirror_db.read() as connection:
+        texts = Query(resource, limit=1).fetch_texts(connection)
+        state = single_record.get_collection_freshness(connection, resource)
+    if texts and not request.requires_fresh:
+        return build_response(_wrap_record(_strip_sip_fields(texts[0])), headers=build_mirror_headers(state))
+    platform_response = pass_through.fetch(request)
+    if platform_response.status != 200:
+        return pass_through.relay_response(request, platform_response)
+    pass_through.store_in_mirror(request, resource, platform_response.body, clock.utc_text())
+    record = pass_through.parse_record(platform_response.body)
+    if record is None:
+        raise ApiError(502, "The platform gave no usable answer to /me.")
+    return build_response(_wrap_record(_strip_sip_fields(record.text.encode())))
 
 
-def _question(asked: Asked, resource: Resource) -> Query:
+def _parse_query(request: FacadeRequest, resource: Resource) -> Query:
     return query.parse(
         resource,
-        asked.args,
-        max_limit=asked.house.settings.facade.max_limit,
-        hidden=hidden_of(resource) if asked.caller.local else frozenset(),
+        request.args,
+        max_limit=request.context.settings.facade.max_limit,
+        hidden_fields=list_hidden_fields(resource) if request.caller.is_local else frozenset(),
     )
 
 
-def _page(
-    asked: Asked,
-    question: Query,
+def _build_page(
+    request: FacadeRequest,
+    parsed_query: Query,
     connection: sqlite3.Connection,
-    standing: Standing,
+    state: CollectionFreshness,
     *,
-    anyway: bool = False,
+    allow_partial: bool = False,
 ) -> Response | None:
     """The page as the mirror has it; None where an included relation can only be told by the platform
-    (`anyway`: then as far as the mirror knows it)."""
-    if asked.caller.narrowed is not None:
-        question = question.also(narrowing.own(connection, question.resource, asked.caller.narrowed))
-    masking = asked.caller.local and (
-        question.include or drift.may_hide_secrets(connection, question.resource)
+    (`allow_partial`: then as far as the mirror knows it)."""
+    if request.caller.user_scope is not None:
+        parsed_query = parsed_query.with_conditions(
+            user_scope.filter_for(connection, parsed_query.resource, request.caller.user_scope)
+        )
+    needs_masking = request.caller.is_local and (
+        parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
     )
-    if not question.include and not masking:
-        data = asked.shortcuts.joined(connection, question)
+    if not parsed_query.include and not needs_masking:
+        data = request.page_cache.fetch_joined(connection, parsed_query)
     else:
-        texts: list[bytes] | None = asked.shortcuts.texts(connection, question)
-        if question.include:
-            texts = includes.included(connection, question, texts or [], anyway=anyway)
+        texts: list[bytes] | None = request.page_cache.fetch_texts(connection, parsed_query)
+        if parsed_query.include:
+            texts = includes.include_relations(
+                connection, parsed_query, texts or [], allow_partial=allow_partial
+            )
             if texts is None:
                 return None
-        data = b",".join(map(masked, texts or []) if masking else texts or [])
-    body = b'{"data":[%b],"total":%d}' % (data, asked.shortcuts.total(connection, question))
-    return whole(body, headers=headers_of(standing))
+        data = b",".join(map(mask_json, texts or []) if needs_masking else texts or [])
+    body = b'{"data":[%b],"total":%d}' % (data, request.page_cache.count_matches(connection, parsed_query))
+    return build_response(body, headers=build_mirror_headers(state))
 
 
-def _item(asked: Asked, resource: Resource, found: Stored, standing: Standing, key: int | str) -> Response:
-    if asked.caller.narrowed is not None:
-        _check_own(asked, resource, key)
-    text = (found.item or found.doc).encode()
-    if asked.caller.local:
-        text = masked(text)
-    read_at = max(found.seen, standing.read_at or "") if standing.complete else found.seen
-    return whole(_record(text), headers=headers_of(Standing(standing.complete, read_at)))
+def _build_record_response(
+    request: FacadeRequest,
+    resource: Resource,
+    stored_record: StoredRecord,
+    state: CollectionFreshness,
+    key: int | str,
+) -> Response:
+    if request.caller.user_scope is not None:
+        _require_own_record(request, resource, key)
+    text = (stored_record.item or stored_record.doc).encode()
+    if request.caller.is_local:
+        text = mask_json(text)
+    read_at = (
+        max(stored_record.last_seen, state.read_at or "") if state.is_complete else stored_record.last_seen
+    )
+    return build_response(
+        _wrap_record(text), headers=build_mirror_headers(CollectionFreshness(state.is_complete, read_at))
+    )
 
 
-def _check_own(asked: Asked, resource: Resource, key: int | str) -> None:
+def _require_own_record(request: FacadeRequest, resource: Resource, key: int | str) -> None:
     """403 unless the record is the narrowed key's own user's."""
-    user = asked.caller.narrowed
-    assert user is not None
-    with asked.house.mirror.read(seconds=QUERY_SECONDS) as connection:
-        mine = Query(
-            resource, (Condition(resource.key or "id", "eq", key), narrowing.own(connection, resource, user))
+    user_id = request.caller.user_scope
+    assert user_id is not None
+    with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
+        own_record_query = Query(
+            resource,
+            (
+                Condition(resource.key or "id", "eq", key),
+                user_scope.filter_for(connection, resource, user_id),
+            ),
         )
-        if mine.total(connection) == 0:
-            raise Stop(403, "This key sees only its own user's records.")
+        if own_record_query.count_matches(connection) == 0:
+            raise ApiError(403, "This key sees only its own user's records.")
 
 
-def own_record(asked: Asked, resource: Resource, key: int) -> None:
+def check_user_scope(request: FacadeRequest, resource: Resource, key: int) -> None:
     """As above for any caller: nothing to check unless the key is narrowed."""
-    if asked.caller.narrowed is not None:
-        _check_own(asked, resource, key)
+    if request.caller.user_scope is not None:
+        _require_own_record(request, resource, key)
 
 
-def _key(asked: Asked, resource: Resource) -> tuple[str | None, int | str]:
+def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, int | str]:
     """The field and the value that the path names a record by."""
-    if "e164" in asked.parameters:
-        return "e164", asked.parameters["e164"].lstrip("+")
-    value = int(asked.parameters["id"])
+    if "e164" in request.path_parameters:
+        return "e164", request.path_parameters["e164"].lstrip("+")
+    value = int(request.path_parameters["id"])
     if value >= 2**63:
-        raise Stop(404, f"There is no {resource.title} {value}.")
+        raise ApiError(404, f"There is no {resource.title} {value}.")
     return None, value
 
 
-def _is_richer(resource: Resource) -> bool:
+def _has_item_only_fields(resource: Resource) -> bool:
     """Whether the record's own path tells more than its collection does."""
     return any(field.item_only for field in resource.fields)
 
 
-def headers_of(standing: Standing) -> Mapping[str, str]:
+def build_mirror_headers(state: CollectionFreshness) -> Mapping[str, str]:
     """What an answer from the mirror says of itself (interface.md §4)."""
-    headers = {"X-Mirror-Complete": "true" if standing.complete else "false"}
-    moment = clock.parse_stamp(standing.read_at)
+    headers = {"X-Mirror-Complete": "true" if state.is_complete else "false"}
+    moment = clock.parse_utc(state.read_at)
     if moment is not None:
         headers["X-Mirror-Age"] = str(max(0, int((clock.now() - moment).total_seconds())))
     return headers
 
 
-def _record(text: bytes) -> bytes:
+def _wrap_record(text: bytes) -> bytes:
     return b'{"data":%b,"links":{}}' % text
 
 
-def _public_me(text: bytes) -> bytes:
+def _strip_sip_fields(text: bytes) -> bytes:
     record = orjson.loads(text)
     return orjson.dumps({name: value for name, value in record.items() if not name.startswith("sip_")})

@@ -9,41 +9,41 @@ import orjson
 from flask import Response, render_template
 
 from integration.catalogue.json_schemas import Json
-from integration.core.api_responses import whole
-from integration.facade.openapi import document
+from integration.core.api_responses import build_response
+from integration.facade.openapi import build_document
 
 
 class Reference:
     """The description of one facade, made once."""
 
     def __init__(self, base_paths: tuple[str, ...], max_limit: int) -> None:
-        self._document = document(base_paths, max_limit)
+        self._document = build_document(base_paths, max_limit)
         self._text = orjson.dumps(self._document)
 
     def openapi(self) -> Response:
-        return whole(self._text)
+        return build_response(self._text)
 
     def page(self) -> str:
         return render_template(
-            "reference.html", api=self._document, groups=_groups(self._document), show=_show
+            "reference.html", api=self._document, groups=_group_operations(self._document), show=_format_value
         )
 
 
-def _groups(api: Json) -> list[tuple[str, list[tuple[str, str, Json]]]]:
+def _group_operations(openapi: Json) -> list[tuple[str, list[tuple[str, str, Json]]]]:
     """(module, [(method, path, operation)]) in the order of the document."""
-    groups: dict[str, list[tuple[str, str, Json]]] = {tag["name"]: [] for tag in api["tags"]}
-    for path, operations in api["paths"].items():
+    groups: dict[str, list[tuple[str, str, Json]]] = {tag["name"]: [] for tag in openapi["tags"]}
+    for path, operations in openapi["paths"].items():
         for method, operation in operations.items():
             groups[operation["tags"][0]].append((method.upper(), path, operation))
     return list(groups.items())
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A schema's type in words, or an example as JSON."""
     if isinstance(value, dict) and "$ref" in value:
         return str(value["$ref"]).rpartition("/")[2]
     if isinstance(value, dict) and ("type" in value or "items" in value):
-        kind = value.get("type", "any")
-        words = " or ".join(kind) if isinstance(kind, list) else str(kind)
-        return f"{words} of {_show(value['items'])}" if "items" in value else words
+        json_type = value.get("type", "any")
+        type_text = " or ".join(json_type) if isinstance(json_type, list) else str(json_type)
+        return f"{type_text} of {_format_value(value['items'])}" if "items" in value else type_text
     return json.dumps(value, indent=2, ensure_ascii=False) if value else "any"

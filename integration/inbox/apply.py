@@ -13,31 +13,31 @@ from dataclasses import dataclass
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, StorageError
-from integration.inbox.interpret import Event, RecordingReady, SmsReceived, Unknown, interpret
-from integration.inbox.store import Inbox, Row, Status
-from integration.mirror.calls import live_table as live_calls
+from integration.inbox.interpret import Event, RecordingReady, SmsReceived, UnknownEvent, interpret
+from integration.inbox.store import Inbox, Status, StoredWebhook
+from integration.mirror.calls import live_table
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import messages
-from integration.mirror.records import schema_drift as drift
-from integration.mirror.sync_state import lookup_queue as lookups
+from integration.mirror.records import schema_drift
+from integration.mirror.sync_state import lookup_queue
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-BATCH = 256
+BATCH_SIZE = 256
 
-BURST = 8
+BURST_WEBHOOKS = 8
 """Webhooks received during a batch from which on they pour in, and acknowledging them goes first."""
-REST = 6.0
+PAUSE_FACTOR = 6.0
 """While they do: rest this many times as long as the batch took. One interpreter does both."""
-LONGEST_REST = 0.5
-ENDS = frozenset({"call.hangup", "call.missed"})
+MAX_PAUSE_SECONDS = 0.5
+END_EVENTS = frozenset({"call.hangup", "call.missed"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ParsedWebhook:
     """A stored webhook and what it tells; neither event nor problem: it is no JSON object."""
 
     seq: int
@@ -49,21 +49,21 @@ class Applier:
     """Applies what the inbox holds. `run()` does what there is to do; a watched thread calls it after each
     commit of the inbox.
 
-    `on_wish()` is called when something is to be fetched from the platform (a CDR, a recording).
+    `on_lookup_needed()` is called when something is to be fetched from the platform (a CDR, a recording).
     """
 
     def __init__(
         self,
         inbox: Inbox,
-        mirror: Database,
-        calls: CallStore,
-        on_wish: Callable[[], None],
+        mirror_db: Database,
+        call_store: CallStore,
+        on_lookup_needed: Callable[[], None],
     ) -> None:
         self._inbox = inbox
-        self._mirror = mirror
-        self._calls = calls
-        self._on_wish = on_wish
-        self._drift = drift.Told()
+        self._mirror_db = mirror_db
+        self._call_store = call_store
+        self._on_lookup_needed = on_lookup_needed
+        self._drift = schema_drift.EventDriftDetector()
         self._stop = threading.Event()
         self._caught_up = False
         self._position = 0
@@ -77,97 +77,102 @@ class Applier:
         if not self._caught_up:
             self._catch_up()
             self._caught_up = True
-        while not self._stop.is_set() and (rows := self._inbox.after(self._position, BATCH)):
-            began, received = clock.monotonic(), self._inbox.received
+        while not self._stop.is_set() and (rows := self._inbox.list_after(self._position, BATCH_SIZE)):
+            started_at, received_before = clock.monotonic(), self._inbox.received_count
             self._apply_rows(rows)
             self._position = rows[-1].seq
-            if self._inbox.received - received > BURST:
-                self._stop.wait(min(REST * (clock.monotonic() - began), LONGEST_REST))
+            if self._inbox.received_count - received_before > BURST_WEBHOOKS:
+                self._stop.wait(min(PAUSE_FACTOR * (clock.monotonic() - started_at), MAX_PAUSE_SECONDS))
 
-    def again(self, seqs: Sequence[int]) -> int:
+    def reapply(self, seqs: Sequence[int]) -> int:
         """Apply these once more, whatever became of them (`replay`). Returns how many did not fail."""
-        done = 0
-        for begin in range(0, len(seqs), BATCH):
-            statuses = self._apply_rows(self._inbox.rows(seqs[begin : begin + BATCH]))
-            done += len(statuses) - statuses.count("failed")
-        return done
+        applied = 0
+        for start in range(0, len(seqs), BATCH_SIZE):
+            statuses = self._apply_rows(self._inbox.load_rows(seqs[start : start + BATCH_SIZE]))
+            applied += len(statuses) - statuses.count("failed")
+        return applied
 
     def _catch_up(self) -> None:
         """What an earlier run stored and did not apply, wherever in the inbox it stands."""
-        pending = self._inbox.unapplied(self._mirror.path)
-        for begin in range(0, len(pending), BATCH):
+        pending = self._inbox.list_unapplied(self._mirror_db.path)
+        for start in range(0, len(pending), BATCH_SIZE):
             if self._stop.is_set():
                 return
-            self._apply_rows(self._inbox.rows(pending[begin : begin + BATCH]))
+            self._apply_rows(self._inbox.load_rows(pending[start : start + BATCH_SIZE]))
         self._position = max(self._position, pending[-1] if pending else 0, self._last_applied())
 
     def _last_applied(self) -> int:
-        with self._mirror.read() as connection:
+        with self._mirror_db.read() as connection:
             return int(connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0])
 
-    def _apply_rows(self, rows: Sequence[Row]) -> list[Status]:
+    def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
         """All in one transaction; if one of them is at fault, each in a savepoint of its own."""
-        read = [_Read(row.seq, *_read(row)) for row in rows]
+        webhooks = [_ParsedWebhook(row.seq, *_parse_row(row)) for row in rows]
         try:
-            statuses = self._mirror.write(lambda tx: self._effects(tx, read))
-            results = [(one.seq, status, one.problem) for one, status in zip(read, statuses, strict=True)]
+            statuses = self._mirror_db.write(lambda tx: self._apply_effects(tx, webhooks))
+            results = [
+                (webhook.seq, status, webhook.problem)
+                for webhook, status in zip(webhooks, statuses, strict=True)
+            ]
         except StorageError:
             raise
         except Exception:
             log.exception("a batch of webhooks could not be applied together")
-            results = [self._alone(one) for one in read]
-        self._inbox.mark(results)
-        if any(isinstance(one.event, CallEvent | RecordingReady) for one in read):
-            self._on_wish()
+            results = [self._apply_alone(webhook) for webhook in webhooks]
+        self._inbox.record_results(results)
+        if any(isinstance(webhook.event, CallEvent | RecordingReady) for webhook in webhooks):
+            self._on_lookup_needed()
         return [status for _, status, _ in results]
 
-    def _alone(self, one: _Read) -> tuple[int, Status, str | None]:
+    def _apply_alone(self, webhook: _ParsedWebhook) -> tuple[int, Status, str | None]:
         try:
-            (status,) = self._mirror.write(lambda tx: self._effects(tx, [one]))
+            (status,) = self._mirror_db.write(lambda tx: self._apply_effects(tx, [webhook]))
         except StorageError:
             raise
         except Exception as error:
             # Whatever an event's content does to us, its row says so and the next one goes on.
-            log.exception("webhook %s could not be applied", one.seq)
-            self._mirror.write(lambda tx: _note(tx, [(one.seq, "failed")]))
-            return one.seq, "failed", f"{type(error).__name__}: {error}"
-        return one.seq, status, one.problem
+            log.exception("webhook %s could not be applied", webhook.seq)
+            self._mirror_db.write(lambda tx: _record_results(tx, [(webhook.seq, "failed")]))
+            return webhook.seq, "failed", f"{type(error).__name__}: {error}"
+        return webhook.seq, status, webhook.problem
 
-    def _effects(self, tx: Transaction, read: Sequence[_Read]) -> list[Status]:
+    def _apply_effects(self, tx: Transaction, webhooks: Sequence[_ParsedWebhook]) -> list[Status]:
         """What the events change in the mirror, and what is to be fetched because of them."""
-        told = [one.event for one in read if isinstance(one.event, CallEvent)]
-        self._calls.add_events(tx, told)
-        for event in {event.leg_id: event for event in told}.values():
-            live_calls.told(tx, event)
-        for event in told:
-            if event.name in ENDS and event.leg_id is not None:
-                lookups.want(tx, event.leg_id, event.at)
-        for one in read:
-            if isinstance(one.event, SmsReceived):
-                messages.add_event(tx, one.event)
-            elif isinstance(one.event, RecordingReady):
-                lookups.want_recording(tx, one.event.leg_id, one.event.monitor_id)
-        events = [one.event for one in read]
-        self._drift.look(
+        call_events = [webhook.event for webhook in webhooks if isinstance(webhook.event, CallEvent)]
+        self._call_store.add_events(tx, call_events)
+        for event in {event.leg_id: event for event in call_events}.values():
+            live_table.apply_event(tx, event)
+        for event in call_events:
+            if event.name in END_EVENTS and event.leg_id is not None:
+                lookup_queue.enqueue_leg(tx, event.leg_id, event.event_time)
+        for webhook in webhooks:
+            if isinstance(webhook.event, SmsReceived):
+                messages.add_event(tx, webhook.event)
+            elif isinstance(webhook.event, RecordingReady):
+                lookup_queue.enqueue_recording(tx, webhook.event.leg_id, webhook.event.monitor_id)
+        events = [webhook.event for webhook in webhooks]
+        self._drift.check_events(
             tx, [e.doc for e in events if isinstance(e, CallEvent | SmsReceived | RecordingReady)]
         )
-        statuses = [_status(one) for one in read]
-        _note(tx, [(one.seq, status) for one, status in zip(read, statuses, strict=True)])
+        statuses = [_find_status(webhook) for webhook in webhooks]
+        _record_results(
+            tx, [(webhook.seq, status) for webhook, status in zip(webhooks, statuses, strict=True)]
+        )
         return statuses
 
 
-def _note(tx: Transaction, results: Sequence[tuple[int, Status]]) -> None:
+def _record_results(tx: Transaction, results: Sequence[tuple[int, Status]]) -> None:
     """In the transaction of the effects: the only truth about what was applied."""
     tx.executemany("INSERT OR REPLACE INTO _applied (seq, result) VALUES (?, ?)", results)
 
 
-def _status(one: _Read) -> Status:
-    if one.event is None:
-        return "unreadable" if one.problem is None else "failed"
-    return "unknown" if isinstance(one.event, Unknown) else "done"
+def _find_status(webhook: _ParsedWebhook) -> Status:
+    if webhook.event is None:
+        return "unreadable" if webhook.problem is None else "failed"
+    return "unknown" if isinstance(webhook.event, UnknownEvent) else "done"
 
 
-def _read(row: Row) -> tuple[Event | None, str | None]:
+def _parse_row(row: StoredWebhook) -> tuple[Event | None, str | None]:
     try:
         return interpret(row.body, row.received_at, row.event_id), None
     except PlatformBroken:
@@ -175,6 +180,6 @@ def _read(row: Row) -> tuple[Event | None, str | None]:
     except ValueError as error:
         return None, str(error)
     except Exception as error:
-        # As in `_alone`: a body that we stumble over must not stand before all that come after it.
+        # As in `_apply_alone`: a body that we stumble over must not stand before all that come after it.
         log.exception("webhook %s could not be read", row.seq)
         return None, f"{type(error).__name__}: {error}"

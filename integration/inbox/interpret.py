@@ -1,7 +1,7 @@
 """A webhook's body → what happened. Tolerant of types, exact about values, ignorant of everything else.
 
 Both dialects of the SMS event are read (observed.md §1.4). An event whose name is in the specification or
-in observed.md is known; any other is `Unknown` and only kept.
+in observed.md is known; any other is `UnknownEvent` and only kept.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import orjson
 from integration.catalogue import events
 from integration.core import clock
 from integration.core.errors import PlatformBroken
-from integration.core.json_records import Document, Raw, column_value, read_object
+from integration.core.ids import event_clock
+from integration.core.json_records import JsonRecord, RawJson, read_record, to_column_value
 from integration.mirror.calls.facts import CallEvent
 
-_EVENT_ID = re.compile(
-    r"^(?P<server>[^.]+)\.(?P<seconds>[0-9a-f]{8})(?P<micros>[0-9a-f]{5})[0-9a-f]?\.", re.I
-)
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -28,7 +26,7 @@ _INT64 = range(-(2**63), 2**63)
 class Envelope:
     """What the receiver needs of a body: whether it is a JSON object, and the keys it is filed under."""
 
-    readable: bool
+    is_readable: bool
     event_id: str | None = None
     event_name: str | None = None
     call_id: int | str | None = None
@@ -39,7 +37,7 @@ class SmsReceived:
     """`sms.received` (specification, SMS-received event): someone sent us a message."""
 
     event_id: str
-    at: str
+    event_time: str
     customer_id: int | None
     user_id: int | None
     sender: str
@@ -53,7 +51,7 @@ class RecordingReady:
     """`monitor.audio_ready` (observed.md §1.1): a recording's file can be fetched."""
 
     event_id: str
-    at: str
+    event_time: str
     monitor_id: int | None
     leg_id: int | None
     user_id: int | None
@@ -63,26 +61,26 @@ class RecordingReady:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownEvent:
     """An event of a name that neither the specification nor observed.md has."""
 
     name: str | None
 
 
-Event = CallEvent | SmsReceived | RecordingReady | Unknown
+Event = CallEvent | SmsReceived | RecordingReady | UnknownEvent
 
 
 def read_envelope(body: bytes) -> Envelope:
     """The keys of `body`; not readable when it is no JSON object."""
-    document = _read(body)
-    if document is None:
-        return Envelope(readable=False)
-    values = document.values
-    call_id = column_value(values.get("call_id"))
+    record = _parse_body(body)
+    if record is None:
+        return Envelope(is_readable=False)
+    values = record.values
+    call_id = to_column_value(values.get("call_id"))
     return Envelope(
-        readable=True,
-        event_id=_text(values.get("id")) or None,
-        event_name=_text(_first(values, *events.NAME_FIELDS)),
+        is_readable=True,
+        event_id=_to_text(values.get("id")) or None,
+        event_name=_to_text(_first_value(values, *events.NAME_FIELDS)),
         call_id=call_id if isinstance(call_id, int | str) else None,
     )
 
@@ -93,90 +91,76 @@ def interpret(body: bytes, received_at: str, fallback_id: str) -> Event:
     Raises PlatformBroken when the body is no JSON object, ValueError when a known event lacks what it
     is about (a call event without a usable call_id).
     """
-    document = _read(body)
-    if document is None:
+    record = _parse_body(body)
+    if record is None:
         raise PlatformBroken("the body is not a JSON object")
-    values, name = document.values, _text(_first(document.values, *events.NAME_FIELDS))
-    event_id = _text(values.get("id")) or fallback_id
-    at = _time(values.get("event_time")) or received_at
-    known = events.event(name) if name is not None else None
-    if known is None:
-        return Unknown(name)
-    if known.kind == "call":
-        return _call(document, known.name, event_id, at)
-    if known.kind == "sms":
+    values, name = record.values, _to_text(_first_value(record.values, *events.NAME_FIELDS))
+    event_id = _to_text(values.get("id")) or fallback_id
+    occurred_at = _to_utc_text(values.get("event_time")) or received_at
+    definition = events.get_event(name) if name is not None else None
+    if definition is None:
+        return UnknownEvent(name)
+    if definition.kind == "call":
+        return _make_call_event(record, definition.name, event_id, occurred_at)
+    if definition.kind == "sms":
         return SmsReceived(
             event_id,
-            at,
-            _int(values.get("customer_id")),
-            _int(values.get("user_id")),
-            _text(values.get("from_no")) or "",
-            _text(values.get("to_no")) or "",
-            _text(_first(values, "text", "texto")) or "",
-            document.text,
+            occurred_at,
+            _to_int(values.get("customer_id")),
+            _to_int(values.get("user_id")),
+            _to_text(values.get("from_no")) or "",
+            _to_text(values.get("to_no")) or "",
+            _to_text(_first_value(values, "text", "texto")) or "",
+            record.text,
         )
     return RecordingReady(
         event_id,
-        at,
-        _int(values.get("monitor_id")),
-        _int(values.get("call_id")),
-        _int(values.get("user_id")),
-        _int(values.get("duration")),
-        _int(values.get("size")),
-        document.text,
+        occurred_at,
+        _to_int(values.get("monitor_id")),
+        _to_int(values.get("call_id")),
+        _to_int(values.get("user_id")),
+        _to_int(values.get("duration")),
+        _to_int(values.get("size")),
+        record.text,
     )
 
 
-def _call(document: Document, name: str, event_id: str, at: str) -> CallEvent:
-    values = document.values
-    leg_id = _int(values.get("call_id"))
+def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: str) -> CallEvent:
+    values = record.values
+    leg_id = _to_int(values.get("call_id"))
     if leg_id is None:
         raise ValueError(f"{name} without a usable call_id: {values.get('call_id')!r:.60}")
-    server, micros = _order(event_id, at)
+    server, micros = event_clock(event_id, occurred_at)
     return CallEvent(
         event_id=event_id,
         name=name,
         leg_id=leg_id,
-        root_id=_int(values.get("root_call_id")),
-        at=at,
+        root_id=_to_int(values.get("root_call_id")),
+        event_time=occurred_at,
         micros=micros,
         server=server,
-        state=_text(values.get("state")),
-        connected_at=_time(values.get("connected_at")),
-        start_time=_time(values.get("start_time")),
-        context=_text(values.get("context")),
-        destination=_text(values.get("destination")),
-        duration=_int(values.get("duration")),
-        t_cause=_text(values.get("t_cause")),
-        src=_text(values.get("src")),
-        src_id=_text(values.get("src_id")),
-        src_name=_text(values.get("src_name")),
-        dst=_text(values.get("dst")),
-        dst_id=_text(values.get("dst_id")),
-        dst_name=_text(values.get("dst_name")),
-        final=_bool(values.get("final")),
-        terminated_by=_text(values.get("terminated_by")),
-        dtmf_tag=_text(values.get("dtmf_tag")),
-        dtmf_target=_text(values.get("dtmf_target")),
-        doc=document.text,
+        state=_to_text(values.get("state")),
+        connected_at=_to_utc_text(values.get("connected_at")),
+        start_time=_to_utc_text(values.get("start_time")),
+        context=_to_text(values.get("context")),
+        destination=_to_text(values.get("destination")),
+        duration=_to_int(values.get("duration")),
+        t_cause=_to_text(values.get("t_cause")),
+        src=_to_text(values.get("src")),
+        src_id=_to_text(values.get("src_id")),
+        src_name=_to_text(values.get("src_name")),
+        dst=_to_text(values.get("dst")),
+        dst_id=_to_text(values.get("dst_id")),
+        dst_name=_to_text(values.get("dst_name")),
+        final=_to_bool(values.get("final")),
+        terminated_by=_to_text(values.get("terminated_by")),
+        dtmf_tag=_to_text(values.get("dtmf_tag")),
+        dtmf_target=_to_text(values.get("dtmf_target")),
+        doc=record.text,
     )
 
 
-def _order(event_id: str, at: str) -> tuple[str | None, int | None]:
-    """Server and microseconds from an event id made by `uniqid(prefix, true)` (observed.md §1.2).
-
-    The microseconds count only where the id's seconds are within 1 of `event_time` (calls.md).
-    """
-    match = _EVENT_ID.match(event_id)
-    moment = clock.parse_stamp(at)
-    if match is None or moment is None:
-        return None, None
-    if abs(int(match["seconds"], 16) - moment.timestamp()) > 1:
-        return match["server"], None
-    return match["server"], int(match["micros"], 16)
-
-
-def _read(body: bytes) -> Document | None:
+def _parse_body(body: bytes) -> JsonRecord | None:
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -184,33 +168,33 @@ def _read(body: bytes) -> Document | None:
     if isinstance(values, dict):
         # The stored body is the exact record; this text only has to hold the same values.
         try:
-            return Document(orjson.dumps(values).decode(), values)
+            return JsonRecord(orjson.dumps(values).decode(), values)
         except (TypeError, orjson.JSONEncodeError):
             pass
     elif values is not None:
         return None
     try:
-        return read_object(body.decode("utf-8-sig"))
+        return read_record(body.decode("utf-8-sig"))
     except (UnicodeDecodeError, PlatformBroken):
         return None
 
 
-def _first(values: dict[str, Any], *names: str) -> Any:
+def _first_value(values: dict[str, Any], *names: str) -> Any:
     return next((values[name] for name in names if values.get(name) is not None), None)
 
 
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     """Text as it came; numbers as their digits, anything nested as JSON."""
     if value is None:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(column_value(value)) if not isinstance(value, bool) else str(value).lower()
+    return str(to_column_value(value)) if not isinstance(value, bool) else str(value).lower()
 
 
-def _int(value: Any) -> int | None:
+def _to_int(value: Any) -> int | None:
     """The 64-bit integer that a number or its digits stand for; None for anything else."""
-    if isinstance(value, bool | Raw):
+    if isinstance(value, bool | RawJson):
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -219,16 +203,16 @@ def _int(value: Any) -> int | None:
     return value if isinstance(value, int) and value in _INT64 else None
 
 
-def _bool(value: Any) -> bool | None:
+def _to_bool(value: Any) -> bool | None:
     """true, 1, "1", "true" and their opposites; None for anything else."""
     if isinstance(value, bool):
         return value
     return {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
 
 
-def _time(value: Any) -> str | None:
+def _to_utc_text(value: Any) -> str | None:
     """UTC text; Unix seconds, which /calls uses for the same names, are turned into it."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 32503680000:
-        return clock.stamp(float(value))
-    moment = clock.parse_stamp(value)
-    return clock.stamp(moment) if moment is not None else None
+        return clock.utc_text(float(value))
+    moment = clock.parse_utc(value)
+    return clock.utc_text(moment) if moment is not None else None

@@ -16,17 +16,17 @@ from werkzeug.wsgi import get_input_stream
 from integration.core.errors import StorageError, error_body
 from integration.inbox.store import Inbox
 from integration.settings.model import Webhooks
-from integration.settings.values import contains
+from integration.settings.values import is_in_networks
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-PREFIX = "/webhooks/"
+PATH_PREFIX = "/webhooks/"
 
 BODY_LIMIT = 256 * 1024
 """Bytes, inclusive (interface.md §6, Inbox)."""
 
-DURABLE_SECONDS = 4.5
+COMMIT_TIMEOUT_SECONDS = 4.5
 """How long a sender waits for the commit before it is told to try again."""
 
 
@@ -44,65 +44,65 @@ class Receiver:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
-            answer = self._answer(Request(environ))
+            response = self._respond(Request(environ))
         except HTTPException as error:
-            answer = _error(error.code or 500, error.name)
-        if answer.status_code >= 400:
-            self._inbox.refused += 1
-        body = [] if environ["REQUEST_METHOD"] == "HEAD" else [answer.get_data()]
-        start_response(answer.status, answer.get_wsgi_headers(environ).to_wsgi_list())
+            response = _error_response(error.code or 500, error.name)
+        if response.status_code >= 400:
+            self._inbox.refused_count += 1
+        body = [] if environ["REQUEST_METHOD"] == "HEAD" else [response.get_data()]
+        start_response(response.status, response.get_wsgi_headers(environ).to_wsgi_list())
         # A list goes out at once; any other iterable is streamed, with hand-overs between threads.
         return body
 
-    def _answer(self, request: Request) -> Response:
-        refused = self._refusal(request)
-        if refused is not None:
-            return refused
+    def _respond(self, request: Request) -> Response:
+        rejection = self._reject(request)
+        if rejection is not None:
+            return rejection
         if request.method != "POST":
-            return _said("ready")
-        body = _body(request)
+            return _status_response("ready")
+        body = _read_body(request)
         if body is None:
-            return _error(413, f"The body is larger than {BODY_LIMIT} bytes")
+            return _error_response(413, f"The body is larger than {BODY_LIMIT} bytes")
         if body.strip() in (b"", b"{}"):
-            return _said("probe")
+            return _status_response("probe")
         try:
-            stored = self._inbox.receive(body).result(DURABLE_SECONDS)
+            acknowledgement = self._inbox.receive(body).result(COMMIT_TIMEOUT_SECONDS)
         except (StorageError, FutureTimeout):
-            answer = _error(503, "The event could not be stored; send it again")
-            answer.headers["Retry-After"] = "5"
-            return answer
-        return _said(stored)
+            response = _error_response(503, "The event could not be stored; send it again")
+            response.headers["Retry-After"] = "5"
+            return response
+        return _status_response(acknowledgement)
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _reject(self, request: Request) -> Response | None:
         """Why this request goes no further, decided before its body is read; None to go on."""
         if request.method not in ("GET", "HEAD", "POST"):
-            answer = _error(405, "Method Not Allowed")
-            answer.headers["Allow"] = "GET, HEAD, POST"
-            return answer
+            response = _error_response(405, "Method Not Allowed")
+            response.headers["Allow"] = "GET, HEAD, POST"
+            return response
         settings, networks = self._settings, self._settings.allow_from
-        secret = request.path.removeprefix(PREFIX)
-        if not known_secret(secret, self._secrets) or (
-            networks and not contains(networks, request.remote_addr)
+        secret = request.path.removeprefix(PATH_PREFIX)
+        if not is_known_secret(secret, self._secrets) or (
+            networks and not is_in_networks(networks, request.remote_addr)
         ):
-            return _error(404, "Not found")
+            return _error_response(404, "Not found")
         if settings.username is not None:
-            given = request.headers.get("Authorization", "")
-            if not _basic_ok(given, settings.username, settings.password or ""):
-                answer = _error(401, "Credentials are needed")
-                answer.headers["WWW-Authenticate"] = 'Basic realm="webhooks"'
-                return answer
+            authorization = request.headers.get("Authorization", "")
+            if not _is_basic_valid(authorization, settings.username, settings.password or ""):
+                response = _error_response(401, "Credentials are needed")
+                response.headers["WWW-Authenticate"] = 'Basic realm="webhooks"'
+                return response
         return None
 
 
-def known_secret(given: str, secrets: Sequence[str]) -> bool:
+def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
     """Compared in constant time with every secret, so that neither match nor position shows."""
-    found = False
+    is_known = False
     for secret in secrets:
-        found |= hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
-    return found
+        is_known |= hmac.compare_digest(candidate.encode("utf-8", "replace"), secret.encode())
+    return is_known
 
 
-def _body(request: Request) -> bytes | None:
+def _read_body(request: Request) -> bytes | None:
     """The request's body; None when it is larger than BODY_LIMIT. Reads at most one byte beyond.
 
     Raises ClientDisconnected for one that ends early: Granian hands it over as if it were whole.
@@ -116,18 +116,18 @@ def _body(request: Request) -> bytes | None:
     return None if len(body) > BODY_LIMIT else body
 
 
-def _basic_ok(authorization: str, username: str, password: str) -> bool:
-    kind, _, encoded = authorization.partition(" ")
+def _is_basic_valid(authorization: str, username: str, password: str) -> bool:
+    scheme, _, encoded = authorization.partition(" ")
     try:
-        given = base64.b64decode(encoded, validate=True) if kind.lower() == "basic" else b""
+        credentials = base64.b64decode(encoded, validate=True) if scheme.lower() == "basic" else b""
     except ValueError:
-        given = b""
-    return hmac.compare_digest(given, f"{username}:{password}".encode())
+        credentials = b""
+    return hmac.compare_digest(credentials, f"{username}:{password}".encode())
 
 
-def _said(status: str) -> Response:
+def _status_response(status: str) -> Response:
     return Response(f'{{"status":"{status}"}}', content_type="application/json")
 
 
-def _error(status: int, message: str) -> Response:
+def _error_response(status: int, message: str) -> Response:
     return Response(orjson.dumps(error_body(message)), status, content_type="application/json")

@@ -30,10 +30,10 @@ Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 Acknowledgement = Literal["stored", "duplicate", "unreadable"]
 """What the sender is told (interface.md §3)."""
 
-GROUP = 512
+GROUP_SIZE = 512
 """Most webhooks that one commit makes durable."""
 
-TROUBLED_SHOWN = 20
+MAX_PROBLEMS_SHOWN = 20
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS inbox (
@@ -56,7 +56,7 @@ CREATE INDEX IF NOT EXISTS inbox_troubled ON inbox (status) WHERE status <> 'don
 """
 
 
-class _Arrival(NamedTuple):
+class _NewWebhook(NamedTuple):
     """A webhook to be stored: the columns of its row that are known before it is looked up."""
 
     event_id: str
@@ -69,7 +69,7 @@ class _Arrival(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredWebhook:
     """One stored webhook, to be applied."""
 
     seq: int
@@ -79,15 +79,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class InboxOverview:
     """`last_received_at` is text UTC or None; `total` counts stored webhooks; `by_status` those that are not
-    done; `troubled` has the newest that failed, are unknown or unreadable: seq, event_name, received_at,
+    done; `problems` has the newest that failed, are unknown or unreadable: seq, event_name, received_at,
     status, error."""
 
     last_received_at: str | None
     total: int
     by_status: dict[str, int]
-    troubled: list[sqlite3.Row]
+    problems: list[sqlite3.Row]
 
 
 class Inbox:
@@ -100,72 +100,78 @@ class Inbox:
         on_stored: Callable[[], None] | None = None,
         on_broken: Callable[[BaseException], None] | None = None,
     ) -> None:
-        self.database = Database(path, prepare=_prepare, synchronous="FULL", group=GROUP, on_broken=on_broken)
+        self.database = Database(
+            path, prepare=_migrate, synchronous="FULL", group_size=GROUP_SIZE, on_broken=on_broken
+        )
         self.on_stored = on_stored
         self.redact: Callable[[bytes], bytes] | None = None
         """What of a body may be stored (`mirror.erased`); None: all of it."""
-        self.received = 0
+        self.received_count = 0
         """Webhooks taken in since the start, whether durable yet or not."""
-        self.refused = 0
+        self.refused_count = 0
         """Requests to the receiver that a sender has to mend or repeat. Requests count side by side without a
         lock: Python hands over between calls and loops, never within `+= 1`."""
-        self._told = Counter[str]()
+        self._acknowledgement_counts = Counter[str]()
 
     def receive(self, body: bytes) -> Future[Acknowledgement]:
         """Queue `body` for the next commit; the future is done once it is durable."""
-        self.received += 1
+        self.received_count += 1
         if self.redact is not None:
             body = self.redact(body)
         envelope = read_envelope(body)
         digest = hashlib.sha256(body).digest()
-        received_at = clock.stamp()
+        received_at = clock.utc_text()
 
-        return self.database.gather(
+        return self.database.submit_grouped(
             self._store,
-            _Arrival(
+            _NewWebhook(
                 envelope.event_id or f"sha256:{digest.hex()}",
                 received_at,
                 envelope.event_name,
                 envelope.call_id,
                 body,
-                "new" if envelope.readable else "unreadable",
+                "new" if envelope.is_readable else "unreadable",
                 digest,
             ),
         )
 
-    def counts(self) -> dict[str, int]:
+    def count_acknowledgements(self) -> dict[str, int]:
         """What senders were told since the start: stored, duplicate, unreadable, refused."""
-        told = {answer: self._told[answer] for answer in get_args(Acknowledgement)}
-        return {**told, "refused": self.refused}
+        counts = {
+            acknowledgement: self._acknowledgement_counts[acknowledgement]
+            for acknowledgement in get_args(Acknowledgement)
+        }
+        return {**counts, "refused": self.refused_count}
 
-    def _store(self, tx: Transaction, arrivals: list[_Arrival]) -> list[Acknowledgement]:
+    def _store(self, tx: Transaction, webhooks: list[_NewWebhook]) -> list[Acknowledgement]:
         """In at most three statements. The same body again is counted; another body under the same id is a
         row of its own, flagged."""
-        known = _known(tx, {arrival.event_id for arrival in arrivals})
-        new: list[Any] = []
-        again: list[tuple[str, bytes]] = []
-        answers: list[Acknowledgement] = []
-        for arrival in arrivals:
-            hashes = known.setdefault(arrival.event_id, set())
-            if arrival.body_hash in hashes:
-                again.append((arrival.event_id, arrival.body_hash))
-                answers.append("duplicate")
+        hashes_by_event = _load_hashes(tx, {webhook.event_id for webhook in webhooks})
+        new_values: list[Any] = []
+        duplicates: list[tuple[str, bytes]] = []
+        acknowledgements: list[Acknowledgement] = []
+        for webhook in webhooks:
+            hashes = hashes_by_event.setdefault(webhook.event_id, set())
+            if webhook.body_hash in hashes:
+                duplicates.append((webhook.event_id, webhook.body_hash))
+                acknowledgements.append("duplicate")
                 continue
-            new += (*arrival, int(bool(hashes)))
-            hashes.add(arrival.body_hash)
-            answers.append("unreadable" if arrival.status == "unreadable" else "stored")
-        if new:
-            tx.execute(_insert(len(answers) - len(again)), new)
+            new_values += (*webhook, int(bool(hashes)))
+            hashes.add(webhook.body_hash)
+            acknowledgements.append("unreadable" if webhook.status == "unreadable" else "stored")
+        if new_values:
+            tx.execute(_insert_sql(len(acknowledgements) - len(duplicates)), new_values)
             if self.on_stored is not None:
                 tx.after_commit(self.on_stored)
-        tx.after_commit(partial(self._told.update, answers))
-        if again:
+        tx.after_commit(partial(self._acknowledgement_counts.update, acknowledgements))
+        if duplicates:
             tx.executemany(
-                "UPDATE inbox SET deliveries = deliveries + 1 WHERE event_id = ? AND body_hash = ?", again
+                "UPDATE inbox SET deliveries = deliveries + 1 WHERE event_id = ? AND body_hash = ?",
+                duplicates,
             )
-        return answers
+        return acknowledgements
 
-    def unapplied(self, mirror_path: Path) -> list[int]:
+    def list_unapplied(self, mirror_path: Path) -> list[int]:
         """Every seq that mirror.db does not say was applied, whatever its status here, and those whose status
         does not say yet what became of them; oldest first.
 
@@ -184,42 +190,42 @@ class Inbox:
                 connection.execute("DETACH applied")
         return [int(row[0]) for row in rows]
 
-    def after(self, seq: int, limit: int) -> list[Row]:
+    def list_after(self, seq: int, limit: int) -> list[StoredWebhook]:
         """The next rows behind `seq`, in the order they were stored."""
         with self.database.read() as connection:
             rows = connection.execute(
                 "SELECT seq, event_id, received_at, body FROM inbox WHERE seq > ? ORDER BY seq LIMIT ?",
                 (seq, limit),
             ).fetchall()
-        return [Row(int(row[0]), row[1], row[2], bytes(row[3])) for row in rows]
+        return [StoredWebhook(int(row[0]), row[1], row[2], bytes(row[3])) for row in rows]
 
-    def rows(self, seqs: Sequence[int]) -> list[Row]:
+    def load_rows(self, seqs: Sequence[int]) -> list[StoredWebhook]:
         """The rows with these numbers, in order."""
-        found: list[Row] = []
+        webhooks: list[StoredWebhook] = []
         with self.database.read() as connection:
             for seq in seqs:
                 row = connection.execute(
                     "SELECT seq, event_id, received_at, body FROM inbox WHERE seq = ?", (seq,)
                 ).fetchone()
                 if row is not None:
-                    found.append(Row(int(row[0]), row[1], row[2], bytes(row[3])))
-        return found
+                    webhooks.append(StoredWebhook(int(row[0]), row[1], row[2], bytes(row[3])))
+        return webhooks
 
-    def chosen(self, *, failed: bool, since: str, after: int) -> list[int]:
+    def list_seqs(self, *, failed: bool, since: str, after: int) -> list[int]:
         """The numbers of rows received at or after `since` (UTC text) and above `after`, in order; with
         `failed` only those that could not be applied."""
-        only = "status = 'failed' AND" if failed else ""
+        condition = "status = 'failed' AND" if failed else ""
         with self.database.read() as connection:
             rows = connection.execute(
-                f"SELECT seq FROM inbox WHERE {only} received_at >= ? AND seq > ? ORDER BY seq",
+                f"SELECT seq FROM inbox WHERE {condition} received_at >= ? AND seq > ? ORDER BY seq",  # noqa: S608
                 (since, after),
             ).fetchall()
         return [int(row[0]) for row in rows]
 
-    def overview(self) -> Overview:
+    def load_overview(self) -> InboxOverview:
         with self.database.read() as connection:
             newest = connection.execute("SELECT received_at FROM inbox ORDER BY seq DESC LIMIT 1").fetchone()
-            return Overview(
+            return InboxOverview(
                 newest["received_at"] if newest else None,
                 # Few rows go from the middle, and counting a million takes longer than a page may.
                 connection.execute("SELECT coalesce(max(seq) - min(seq) + 1, 0) FROM inbox").fetchone()[0],
@@ -231,11 +237,11 @@ class Inbox:
                 connection.execute(
                     "SELECT seq, event_name, received_at, status, error FROM inbox"
                     " WHERE status <> 'done' AND status <> 'new' ORDER BY seq DESC LIMIT ?",
-                    (TROUBLED_SHOWN,),
+                    (MAX_PROBLEMS_SHOWN,),
                 ).fetchall(),
             )
 
-    def one(self, seq: int) -> sqlite3.Row | None:
+    def find(self, seq: int) -> sqlite3.Row | None:
         """A webhook with its body as received (bytes)."""
         with self.database.read() as connection:
             row: sqlite3.Row | None = connection.execute(
@@ -245,29 +251,29 @@ class Inbox:
             ).fetchone()
         return row
 
-    def mark(self, results: Iterable[tuple[int, Status, str | None]]) -> None:
+    def record_results(self, results: Iterable[tuple[int, Status, str | None]]) -> None:
         """Copy what became of rows into `status`, for people; `_applied` in mirror.db is the truth."""
-        at = clock.stamp()
-        marks = [(status, error, at, seq) for seq, status, error in results]
+        applied_at = clock.utc_text()
+        values = [(status, error, applied_at, seq) for seq, status, error in results]
         self.database.write(
             lambda tx: tx.executemany(
-                "UPDATE inbox SET status = ?, error = ?, applied_at = ? WHERE seq = ?", marks
+                "UPDATE inbox SET status = ?, error = ?, applied_at = ? WHERE seq = ?", values
             )
         )
 
-    def due(self, before: str) -> list[tuple[int, object, bytes]]:
+    def list_before(self, before: str) -> list[tuple[int, object, bytes]]:
         """Webhooks received before `before` (UTC text): seq, call_id, body."""
-        with self.database.read(whole=True) as connection:
+        with self.database.read(full_scan=True) as connection:
             rows = connection.execute("SELECT seq, call_id, body, received_at FROM inbox ORDER BY seq")
             return [(row[0], row[1], row[2]) for row in takewhile(lambda row: row[3] < before, rows)]
 
-    def rewrite(self, seqs: Sequence[int], change: Callable[[bytes], bytes]) -> None:
-        """Put `change(body)` in the place of these bodies. One that becomes like another is that one."""
+    def rewrite_bodies(self, seqs: Sequence[int], transform: Callable[[bytes], bytes]) -> None:
+        """Put `transform(body)` in the place of these bodies. One that becomes like another is that one."""
 
-        def work(tx: Transaction, some: Sequence[int]) -> None:
-            for seq in some:
+        def work(tx: Transaction, batch: Sequence[int]) -> None:
+            for seq in batch:
                 row = tx.execute("SELECT event_id, body FROM inbox WHERE seq = ?", (seq,)).fetchone()
-                if row is None or (body := change(row[1])) == row[1]:
+                if row is None or (body := transform(row[1])) == row[1]:
                     continue
                 digest = hashlib.sha256(body).digest()
                 event_id = f"sha256:{digest.hex()}" if row[0].startswith("sha256:") else row[0]
@@ -279,14 +285,14 @@ class Inbox:
                 if not changed.rowcount:
                     tx.execute("DELETE FROM inbox WHERE seq = ?", (seq,))
 
-        for begin in range(0, len(seqs), GROUP):
-            self.database.write(partial(work, some=seqs[begin : begin + GROUP]))
+        for start in range(0, len(seqs), GROUP_SIZE):
+            self.database.write(partial(work, batch=seqs[start : start + GROUP_SIZE]))
 
-    def forget(self, before: str, spared: Iterable[int] = ()) -> int:
+    def delete_before(self, before: str, protected_seqs: Iterable[int] = ()) -> int:
         """Remove webhooks received before `before` (UTC text), up to a number that leaves room for others;
-        returns how many. From the old end only, but for the seqs `spared`, and none that still waits to be
-        applied."""
-        kept = orjson.dumps(list(spared)).decode()
+        returns how many. From the old end only, but for the seqs `protected_seqs`, and none that still waits
+        to be applied."""
+        protected_json = orjson.dumps(list(protected_seqs)).decode()
         return self.database.write(
             lambda tx: (
                 tx.execute(
@@ -296,7 +302,7 @@ class Inbox:
                     " WHERE seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?)"
                     " SELECT seq FROM oldest WHERE seq < coalesce("
                     "(SELECT min(seq) FROM oldest WHERE received_at >= ? OR status = 'new'), ?))",
-                    (kept, GROUP, before, 2**63 - 1),
+                    (protected_json, GROUP_SIZE, before, 2**63 - 1),
                 ).rowcount
             )
         )
@@ -305,35 +311,37 @@ class Inbox:
         self.database.close()
 
 
-def naming(connection: sqlite3.Connection, names: Callable[[str], bool], legs: Set[int]) -> list[int]:
-    """The seqs of webhooks whose body `names` holds of, or that tell of one of these legs."""
+def find_mentions(
+    connection: sqlite3.Connection, matches: Callable[[str], bool], leg_ids: Set[int]
+) -> list[int]:
+    """The seqs of webhooks whose body `matches` holds of, or that tell of one of these legs."""
     return [
         row[0]
         for row in connection.execute("SELECT seq, call_id, body FROM inbox ORDER BY seq")
-        if row[1] in legs or names(row[2].decode("utf-8", "replace"))
+        if row[1] in leg_ids or matches(row[2].decode("utf-8", "replace"))
     ]
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
-    migrations.prepare(connection, "inbox.db", {}, lambda fresh: run_script(fresh, TABLES))
+def _migrate(connection: sqlite3.Connection) -> None:
+    migrations.migrate(connection, "inbox.db", {}, lambda fresh: run_script(fresh, TABLES))
 
 
-def _known(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
+def _load_hashes(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:
     """The hashes of the bodies that are stored under each of these ids."""
-    # As one row, since each row would give up the interpreter: see `Database.gather`.
-    (found,) = tx.execute(
-        "SELECT json_group_array(json_array(event_id, hex(body_hash))) FROM inbox"
+    # As one row, since each row would give up the interpreter: see `Database.submit_grouped`.
+    (hashes_json,) = tx.execute(
+        "SELECT json_group_array(json_array(event_id, hex(body_hash))) FROM inbox"  # noqa: S608
         f" WHERE event_id IN ({','.join('?' * len(event_ids))})",
         tuple(event_ids),
     ).fetchone()
-    known: dict[str, set[bytes]] = {}
-    for event_id, digest in orjson.loads(found):
-        known.setdefault(event_id, set()).add(bytes.fromhex(digest))
-    return known
+    hashes_by_event: dict[str, set[bytes]] = {}
+    for event_id, digest in orjson.loads(hashes_json):
+        hashes_by_event.setdefault(event_id, set()).add(bytes.fromhex(digest))
+    return hashes_by_event
 
 
 @cache
-def _insert(rows: int) -> str:
-    """One statement for so many rows of `_Arrival` and whether it is flagged."""
-    columns = ",".join((*_Arrival._fields, "flagged"))
-    return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * rows)}"
+def _insert_sql(row_count: int) -> str:
+    """One statement for so many rows of `_NewWebhook` and whether it is flagged."""
+    columns = ",".join((*_NewWebhook._fields, "flagged"))
+    return f"INSERT INTO inbox ({columns}) VALUES {','.join(['(?,?,?,?,?,?,?,?)'] * row_count)}"  # noqa: S608

@@ -12,40 +12,40 @@ from collections.abc import Callable, Iterable
 
 from integration.sqlite.transaction import Change
 
-PENDING = 512
+MAX_PENDING = 512
 """Changes a slow subscriber may be behind before it is told to load its page again."""
 
 
-class Lost(Exception):
+class SubscriptionLost(Exception):
     """What happened since the subscriber's last change can't be told any more: load the page again."""
 
 
-class Closed(Exception):
+class HubClosed(Exception):
     """The hub was closed: the product stops."""
 
 
 class Subscription:
     """One watcher. `position` is the number of the last change that was taken, None before the first."""
 
-    def __init__(self, pending: int) -> None:
+    def __init__(self, max_pending: int) -> None:
         self.position: int | None = None
-        self._limit = pending
+        self._max_pending = max_pending
         self._pending: deque[Change] = deque()
-        self._lost = False
-        self._closed = False
-        self._news = threading.Condition()
+        self._is_lost = False
+        self._is_closed = False
+        self._condition = threading.Condition()
 
     def take(self, timeout: float) -> list[Change]:
         """What happened since, in order, as soon as there is something; [] after `timeout` seconds.
 
-        Raises Lost and Closed.
+        Raises SubscriptionLost and HubClosed.
         """
-        with self._news:
-            self._news.wait_for(lambda: self._pending or self._lost or self._closed, timeout)
-            if self._closed:
-                raise Closed
-            if self._lost:
-                raise Lost
+        with self._condition:
+            self._condition.wait_for(lambda: self._pending or self._is_lost or self._is_closed, timeout)
+            if self._is_closed:
+                raise HubClosed
+            if self._is_lost:
+                raise SubscriptionLost
             changes = [
                 change for change in self._pending if self.position is None or change.number > self.position
             ]
@@ -54,46 +54,50 @@ class Subscription:
             self.position = changes[-1].number
         return changes
 
-    def _offer(self, changes: Iterable[Change]) -> None:
-        with self._news:
+    def _add_changes(self, changes: Iterable[Change]) -> None:
+        with self._condition:
             self._pending.extend(changes)
-            if len(self._pending) > self._limit:
-                self._lose()
-            self._news.notify()
+            if len(self._pending) > self._max_pending:
+                self._mark_lost()
+            self._condition.notify()
 
-    def _begin(self, position: int, missed: list[Change] | None) -> None:
-        with self._news:
-            if missed is None or len(missed) > self._limit:
-                self._lose()
+    def _start_after(self, position: int, missed_changes: list[Change] | None) -> None:
+        with self._condition:
+            if missed_changes is None or len(missed_changes) > self._max_pending:
+                self._mark_lost()
             else:
                 self.position = position
                 # What was published meanwhile is in `missed` as well, or newer than all of it.
-                last = missed[-1].number if missed else position
-                newer = [change for change in self._pending if change.number > last]
-                self._pending = deque([*missed, *newer])
-            self._news.notify()
+                last_missed = missed_changes[-1].number if missed_changes else position
+                newer_changes = [change for change in self._pending if change.number > last_missed]
+                self._pending = deque([*missed_changes, *newer_changes])
+            self._condition.notify()
 
-    def _lose(self) -> None:
-        self._lost = True
+    def _mark_lost(self) -> None:
+        self._is_lost = True
         self._pending.clear()
 
     def _close(self) -> None:
-        with self._news:
-            self._closed = True
-            self._news.notify()
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify()
 
 
 class Hub:
-    """`catch_up(number)` reads the changes after `number` from the database, in order; None when it can't
-    tell all of them: pruned, too many (over `pending` is of no use), or a number that was never given out.
-    `epoch` names the run of numbers."""
+    """`read_changes(number)` reads the changes after `number` from the database, in order; None when it can't
+    tell all of them: pruned, too many (over `max_pending` is of no use), or a number that was never given
+    out. `epoch` names the run of numbers."""
 
     def __init__(
-        self, catch_up: Callable[[int], list[Change] | None], epoch: str, *, pending: int = PENDING
+        self,
+        read_changes: Callable[[int], list[Change] | None],
+        epoch: str,
+        *,
+        max_pending: int = MAX_PENDING,
     ) -> None:
         self.epoch = epoch
-        self._catch_up = catch_up
-        self._pending = pending
+        self._read_changes = read_changes
+        self._max_pending = max_pending
         self._subscriptions: set[Subscription] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -102,37 +106,38 @@ class Hub:
         """Tell everyone. Called in commit order, on the writer's thread; never waits for a subscriber."""
         with self._lock:
             for subscription in self._subscriptions:
-                subscription._offer(changes)
+                subscription._add_changes(changes)
 
-    def subscribe(self, after: str | None) -> Subscription:
-        """Watch from the change named `after` ('<epoch>-<number>'), or from now.
+    def subscribe(self, last_event_id: str | None) -> Subscription:
+        """Watch from the change named `last_event_id` ('<epoch>-<number>'), or from now.
 
-        A name that is not of this epoch, or whose changes are gone, gives a subscription that is Lost.
+        A name that is not of this epoch, or whose changes are gone, gives a subscription that raises
+        SubscriptionLost.
         """
-        subscription = Subscription(self._pending)
+        subscription = Subscription(self._max_pending)
         with self._lock:
             if self._closed:
                 subscription._close()
             self._subscriptions.add(subscription)
-        if after is not None:
-            number = self._number(after)
+        if last_event_id is not None:
+            number = self._parse_event_id(last_event_id)
             try:
-                subscription._begin(number or 0, None if number is None else self._catch_up(number))
+                subscription._start_after(number or 0, None if number is None else self._read_changes(number))
             except BaseException:
-                self.leave(subscription)
+                self.unsubscribe(subscription)
                 raise
         return subscription
 
-    def leave(self, subscription: Subscription) -> None:
+    def unsubscribe(self, subscription: Subscription) -> None:
         with self._lock:
             self._subscriptions.discard(subscription)
 
-    def name(self, number: int) -> str:
+    def event_id(self, number: int) -> str:
         """The id that an event has in the stream."""
         return f"{self.epoch}-{number}"
 
     @property
-    def watchers(self) -> int:
+    def subscriber_count(self) -> int:
         return len(self._subscriptions)
 
     def close(self) -> None:
@@ -142,8 +147,8 @@ class Hub:
             for subscription in self._subscriptions:
                 subscription._close()
 
-    def _number(self, after: str) -> int | None:
-        epoch, _, number = after.rpartition("-")
+    def _parse_event_id(self, event_id: str) -> int | None:
+        epoch, _, number = event_id.rpartition("-")
         if epoch != self.epoch or not (number.isascii() and number.isdecimal()) or len(number) > 18:
             return None
         return int(number)

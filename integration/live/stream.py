@@ -14,7 +14,7 @@ from flask import Blueprint, Flask, Response, current_app, jsonify, request
 
 from integration.core import clock
 from integration.core.errors import error_body
-from integration.live.hub import Closed, Hub, Lost, Subscription
+from integration.live.hub import Hub, HubClosed, Subscription, SubscriptionLost
 from integration.sqlite.transaction import Change
 
 log = logging.getLogger(__name__)
@@ -25,63 +25,65 @@ for much longer knows that its connection died, as after a sleep."""
 RETRY_MILLISECONDS = 2000
 FULL_RETRY_SECONDS = 10
 
-_REMEMBERED = 1024
-_RENDERING_SECONDS = 10.0
+_MAX_RENDERINGS = 1024
+_RENDERING_TIMEOUT_SECONDS = 10.0
 
-Present = Callable[[Change, Any], list[tuple[str, dict[str, Any]]]]
-Beat = Callable[[], dict[str, Any]]
+RenderEvents = Callable[[Change, Any], list[tuple[str, dict[str, Any]]]]
+HeartbeatData = Callable[[], dict[str, Any]]
 """What the event `beat` tells every viewer, every KEEP_ALIVE seconds; called in an application context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who watches. Viewers of equal `visibility` are shown the same; `welcome()`: may they go on?"""
+    """Who watches. Viewers of equal `visibility` are shown the same; `has_access()`: may they go on?"""
 
     person: Any
     visibility: Hashable
-    welcome: Callable[[], bool]
+    has_access: Callable[[], bool]
 
 
 @dataclass(slots=True)
-class _Rendered:
+class _Rendering:
     ready: threading.Event = field(default_factory=threading.Event)
     frames: str | None = None
 
 
 class Renderer:
-    """`present(change, person)` as text of the stream, once per change and visibility: a hundred dashboards
-    cost one rendering. It runs in an application context, but in nobody's request: it is shown to many."""
+    """`render_events(change, person)` as text of the stream, once per change and visibility: a hundred
+    dashboards cost one rendering. It runs in an application context, but in nobody's request: it is shown to
+    many."""
 
-    def __init__(self, hub: Hub, present: Present) -> None:
-        self._hub = hub
-        self._present = present
+    def __init__(self, live_hub: Hub, render_events: RenderEvents) -> None:
+        self._live_hub = live_hub
+        self._render_events = render_events
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[int, Hashable], _Rendered] = OrderedDict()
+        self._renderings: OrderedDict[tuple[int, Hashable], _Rendering] = OrderedDict()
 
     def render(self, app: Flask, change: Change, viewer: Viewer) -> str:
-        """The frames for one change, '' if it shows this viewer nothing. Raises Lost if it can't be shown."""
+        """The frames for one change, '' if it shows this viewer nothing. Raises SubscriptionLost if it can't
+        be shown."""
         key = (change.number, viewer.visibility)
         with self._lock:
-            entry = self._known.get(key)
-            mine = entry is None
-            if entry is None:
-                entry = self._known[key] = _Rendered()
-                if len(self._known) > _REMEMBERED:
-                    self._known.popitem(last=False)
-        if mine:
+            rendering = self._renderings.get(key)
+            is_owner = rendering is None
+            if rendering is None:
+                rendering = self._renderings[key] = _Rendering()
+                if len(self._renderings) > _MAX_RENDERINGS:
+                    self._renderings.popitem(last=False)
+        if is_owner:
             try:
                 with app.app_context():
-                    entry.frames = self._frames(change, self._present(change, viewer.person))
+                    rendering.frames = self._frames(change, self._render_events(change, viewer.person))
             except Exception:
                 # The page would go on showing what is no longer true; loading it again shows what is.
                 log.exception("change %s (%s %s) can't be shown", change.number, change.topic, change.key)
             finally:
-                entry.ready.set()
-        elif not entry.ready.wait(_RENDERING_SECONDS):
-            raise Lost
-        if entry.frames is None:
-            raise Lost
-        return entry.frames
+                rendering.ready.set()
+        elif not rendering.ready.wait(_RENDERING_TIMEOUT_SECONDS):
+            raise SubscriptionLost
+        if rendering.frames is None:
+            raise SubscriptionLost
+        return rendering.frames
 
     def _frames(self, change: Change, events: list[tuple[str, dict[str, Any]]]) -> str:
         frames = [
@@ -89,34 +91,34 @@ class Renderer:
         ]
         if frames:
             # The id stands on the last: a stream that is cut before it gets all of them again.
-            frames[-1] = f"id: {self._hub.name(change.number)}\n{frames[-1]}"
+            frames[-1] = f"id: {self._live_hub.event_id(change.number)}\n{frames[-1]}"
         return "".join(f"{frame}\n" for frame in frames)
 
 
-class Stream:
+class EventStream:
     """The body of one answer. A class, not a generator: `close()` of a generator that was never started runs
     none of its code, and its place would be lost."""
 
     def __init__(
         self,
         app: Flask,
-        hub: Hub,
+        live_hub: Hub,
         renderer: Renderer,
         viewer: Viewer,
         subscription: Subscription,
         latest_only: Collection[str],
-        beat: Beat,
-        ended: Callable[[], None],
+        heartbeat: HeartbeatData,
+        on_end: Callable[[], None],
     ) -> None:
         self._app = app
-        self._hub = hub
+        self._live_hub = live_hub
         self._renderer = renderer
         self._viewer = viewer
         self._subscription = subscription
         self._latest_only = latest_only
-        self._beat = beat
-        self._ended = ended
-        self._open = True
+        self._heartbeat = heartbeat
+        self._on_end = on_end
+        self._is_open = True
         self._frames = self._run()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -130,56 +132,59 @@ class Stream:
             raise
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._hub.leave(self._subscription)
-            self._ended()
+        if self._is_open:
+            self._is_open = False
+            self._live_hub.unsubscribe(self._subscription)
+            self._on_end()
 
     def _run(self) -> Iterator[bytes]:
-        yield f"retry: {RETRY_MILLISECONDS}\n{self._position()}\n".encode()
-        asked = clock.monotonic()
+        yield f"retry: {RETRY_MILLISECONDS}\n{self._position_frame()}\n".encode()
+        last_heartbeat = clock.monotonic()
         try:
             while True:
-                changes = self._subscription.take(max(0.0, asked + KEEP_ALIVE - clock.monotonic()))
-                beat = ""
-                if clock.monotonic() - asked >= KEEP_ALIVE:
-                    asked = clock.monotonic()
-                    if not self._viewer.welcome():
-                        raise Lost
+                changes = self._subscription.take(max(0.0, last_heartbeat + KEEP_ALIVE - clock.monotonic()))
+                heartbeat = ""
+                if clock.monotonic() - last_heartbeat >= KEEP_ALIVE:
+                    last_heartbeat = clock.monotonic()
+                    if not self._viewer.has_access():
+                        raise SubscriptionLost
                     with self._app.app_context():
-                        beat = f"event: beat\ndata: {json.dumps(self._beat())}\n{self._position()}\n"
+                        heartbeat = (
+                            f"event: beat\ndata: {json.dumps(self._heartbeat())}\n{self._position_frame()}\n"
+                        )
                 text = "".join(
                     self._renderer.render(self._app, change, self._viewer)
-                    for change in self._worth_showing(changes)
+                    for change in self._drop_superseded(changes)
                 )
                 # An id without data moves the browser's Last-Event-ID on; it is no event.
-                yield (text + beat or f": nothing to show\n{self._position()}\n").encode()
-        except Lost:
+                yield (text + heartbeat or f": nothing to show\n{self._position_frame()}\n").encode()
+        except SubscriptionLost:
             yield b"event: reload\ndata: {}\n\n"
-        except Closed:
+        except HubClosed:
             return
 
-    def _worth_showing(self, changes: list[Change]) -> list[Change]:
+    def _drop_superseded(self, changes: list[Change]) -> list[Change]:
         """Without the changes that a later one of the same thing makes void."""
-        last = {(change.topic, change.key): change.number for change in changes}
+        last_numbers = {(change.topic, change.key): change.number for change in changes}
         return [
             change
             for change in changes
-            if change.topic not in self._latest_only or last[change.topic, change.key] == change.number
+            if change.topic not in self._latest_only
+            or last_numbers[change.topic, change.key] == change.number
         ]
 
-    def _position(self) -> str:
+    def _position_frame(self) -> str:
         position = self._subscription.position
-        return "" if position is None else f"id: {self._hub.name(position)}\n"
+        return "" if position is None else f"id: {self._live_hub.event_id(position)}\n"
 
 
 def make_stream(
-    hub: Hub,
-    present: Present,
+    live_hub: Hub,
+    render_events: RenderEvents,
     limit: int,
     *,
-    viewer: Callable[[], Viewer],
-    beat: Beat = dict,
+    find_viewer: Callable[[], Viewer],
+    heartbeat: HeartbeatData = dict,
     latest_only: Collection[str] = ("call",),
 ) -> Blueprint:
     """The route. `limit` streams at most: half of the server's blocking threads.
@@ -188,25 +193,34 @@ def make_stream(
     already. `latest_only` names topics of which only a thing's last change in a batch is worth showing.
     """
     blueprint = Blueprint("live_stream", __name__)
-    renderer = Renderer(hub, present)
-    places = threading.BoundedSemaphore(limit)
+    renderer = Renderer(live_hub, render_events)
+    slots = threading.BoundedSemaphore(limit)
 
     @blueprint.get("/live/stream")
     def stream() -> Response:
         if request.method == "HEAD":
             return Response(content_type="text/event-stream")
-        who = viewer()
-        if not places.acquire(blocking=False):
-            full = jsonify(error_body("too many live pages are open; this one asks again by itself"))
-            full.status_code = 503
-            full.headers["Retry-After"] = str(FULL_RETRY_SECONDS)
-            return full
+        current_viewer = find_viewer()
+        if not slots.acquire(blocking=False):
+            response = jsonify(error_body("too many live pages are open; this one asks again by itself"))
+            response.status_code = 503
+            response.headers["Retry-After"] = str(FULL_RETRY_SECONDS)
+            return response
         try:
-            after = request.headers.get("Last-Event-ID") or request.args.get("after") or None
+            last_event_id = request.headers.get("Last-Event-ID") or request.args.get("after") or None
             app = current_app._get_current_object()  # type: ignore[attr-defined]
-            body = Stream(app, hub, renderer, who, hub.subscribe(after), latest_only, beat, places.release)
+            body = EventStream(
+                app,
+                live_hub,
+                renderer,
+                current_viewer,
+                live_hub.subscribe(last_event_id),
+                latest_only,
+                heartbeat,
+                slots.release,
+            )
         except BaseException:
-            places.release()
+            slots.release()
             raise
         # Without the second header nginx gathers a stream until its buffer is full.
         return Response(body, content_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -26,12 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import integration
-from integration.core import atomic_files as durable
-from integration.core import clock
+from integration.core import atomic_files, clock
 from integration.core.errors import StorageBroken, StorageFull, SwitchroomError
 from integration.maintenance import manifest
 from integration.maintenance.manifest import DATABASES, Entry, Manifest
-from integration.mirror.page_queries import archive_queries as archive
+from integration.mirror.page_queries import archive_queries
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, ERASURE_FILE, SECRET_FILE
 from integration.settings.model import Settings
 from integration.sqlite import database_files
@@ -41,22 +40,22 @@ ARCHIVE_FOLDERS = ("recordings", "voicemail")
 
 SMALL_FILES = (SECRET_FILE, ACCOUNT_FILE, ERASURE_FILE)
 
-OWNER = "owner"
+OWNER_FILE = "owner"
 """File in a folder that is growing, or being removed: whose it is."""
 
-NAMES = "switchroom-????????-??????"
+BACKUP_NAME_PATTERN = "switchroom-????????-??????"
 """Pattern of a finished backup's name."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being copied, what is done of it, and the total."""
 
 
-class UnderWay(SwitchroomError):
+class BackupRunning(SwitchroomError):
     """Another backup of the same data_dir is being made."""
 
 
 @dataclass(slots=True)
-class Made:
+class FinishedBackup:
     """A finished backup. `notes` are lines for people about files that are not as they should be."""
 
     path: Path
@@ -66,146 +65,156 @@ class Made:
     notes: list[str] = field(default_factory=list)
 
 
-def destination(settings: Settings) -> Path:
+def get_destination(settings: Settings) -> Path:
     """Where backups go that are made by the schedule or from the dashboard."""
     return settings.backup.dest or settings.storage.data_dir / "backups"
 
 
-def make(
+def create(
     data_dir: Path,
     dest: Path,
     progress: Progress = lambda _what, _done, _total: None,
     *,
     scheduled: bool = False,
-) -> Made:
+) -> FinishedBackup:
     """Write `dest/switchroom-YYYYMMDD-HHMMSS/` (UTC), which appears under that name when it is complete and
     its databases were found sound.
 
-    Raises StorageError (StorageFull for no room, StorageBroken for a copy that is damaged), UnderWay,
+    Raises StorageError (StorageFull for no room, StorageBroken for a copy that is damaged), BackupRunning,
     SwitchroomError where there is nothing to back up.
     """
     for name in DATABASES:
         if not (data_dir / name).is_file():
             raise SwitchroomError(f"{data_dir}: has no {name}; start `switchroom serve` once, then back up")
-    moment = clock.now()
-    final = dest / f"switchroom-{moment:%Y%m%d-%H%M%S}"
-    owner = owner_of(data_dir)
-    with manifest.telling(dest), _only_one(data_dir):
+    started_at = clock.now()
+    final_folder = dest / f"switchroom-{started_at:%Y%m%d-%H%M%S}"
+    owner = format_owner(data_dir)
+    with manifest.explain_os_errors(dest), _lock_backup(data_dir):
         dest.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _clear(dest, owner)
-        if final.exists():
-            raise SwitchroomError(f"{final}: is there already; try again in a second")
-        _check_room(data_dir, dest)
-        part = final.with_name(final.name + ".part")
-        with _begun(part, owner):
-            made = Made(final)
-            entries = list(_copy_all(data_dir, part, made, progress))
-            (part / OWNER).unlink()
-            Manifest(clock.stamp(moment), integration.__version__, tuple(entries), scheduled).write(part)
-            _verify(part, progress)
-            for folder, _, _ in os.walk(part):
-                durable.sync(Path(folder))
-            part.rename(final)
-        durable.sync(dest)
-    made.files, made.bytes = len(entries), sum(entry.size for entry in entries)
-    return made
+        _remove_unfinished(dest, owner)
+        if final_folder.exists():
+            raise SwitchroomError(f"{final_folder}: is there already; try again in a second")
+        _check_space(data_dir, dest)
+        partial_folder = final_folder.with_name(final_folder.name + ".part")
+        with _create_partial_folder(partial_folder, owner):
+            backup = FinishedBackup(final_folder)
+            entries = list(_copy_all(data_dir, partial_folder, backup, progress))
+            (partial_folder / OWNER_FILE).unlink()
+            Manifest(clock.utc_text(started_at), integration.__version__, tuple(entries), scheduled).write(
+                partial_folder
+            )
+            _verify_copy(partial_folder, progress)
+            for folder, _, _ in os.walk(partial_folder):
+                atomic_files.fsync_path(Path(folder))
+            partial_folder.rename(final_folder)
+        atomic_files.fsync_path(dest)
+    backup.files, backup.bytes = len(entries), sum(entry.size for entry in entries)
+    return backup
 
 
-def owner_of(data_dir: Path) -> str:
+def format_owner(data_dir: Path) -> str:
     """What a growing folder says of whose it is."""
     return f"{socket.gethostname()}:{data_dir.resolve()}"
 
 
-def _verify(part: Path, progress: Progress) -> None:
+def _verify_copy(partial_folder: Path, progress: Progress) -> None:
     """Read back what was written. Archive files only by size: their sha256 was taken while they were copied,
     and reading terabytes twice a day would wear out what it is to protect.
 
     Raises StorageBroken, SwitchroomError.
     """
-    for entry in manifest.read(part).files:
-        size = (part / entry.path).stat().st_size
+    for entry in manifest.read(partial_folder).files:
+        size = (partial_folder / entry.path).stat().st_size
         faults = [f"has {size:,} bytes instead of {entry.size:,}"] if size != entry.size else []
         if entry.path in DATABASES:
             progress(f"checking {entry.path}", 0, 1)
-            faults += database_files.faults(part / entry.path)
+            faults += database_files.find_faults(partial_folder / entry.path)
         if faults:
             raise StorageBroken(f"the copy of {entry.path} {'; '.join(faults)}; run `switchroom verify`")
 
 
-def _copy_all(data_dir: Path, part: Path, made: Made, progress: Progress) -> Iterator[Entry]:
+def _copy_all(
+    data_dir: Path, partial_folder: Path, backup: FinishedBackup, progress: Progress
+) -> Iterator[Entry]:
     for name in DATABASES:
-        yield _copy_database(data_dir / name, part / name, progress)
+        yield _copy_database(data_dir / name, partial_folder / name, progress)
         if name == "mirror.db":
             # Read from the copy: what it names as present was complete when it was made.
-            known = _known_files(part / name)
+            expected_files = _read_expected_files(partial_folder / name)
     for name in SMALL_FILES:
         # webhook-secret is only there where no secret is configured.
         with contextlib.suppress(FileNotFoundError):
-            size, sha256 = manifest.copy_file(data_dir / name, part / name)
+            size, sha256 = manifest.copy_file(data_dir / name, partial_folder / name)
             yield Entry(name, size, sha256)
-    yield from _copy_archive(data_dir, part, known, made, progress)
+    yield from _copy_archive(data_dir, partial_folder, expected_files, backup, progress)
 
 
 def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
     # Made here first: SQLite gives the files beside it the mode of the database.
-    os.close(manifest.create(target))
-    database_files.copy(source, target, lambda done, total: progress(source.name, done, total))
-    durable.sync(target)
-    size, sha256 = manifest.digest(target)
+    os.close(manifest.create_private_file(target))
+    database_files.copy_database(source, target, lambda done, total: progress(source.name, done, total))
+    atomic_files.fsync_path(target)
+    size, sha256 = atomic_files.hash_file(target)
     return Entry(target.name, size, sha256)
 
 
-def _known_files(mirror: Path) -> dict[str, tuple[int | None, str | None]]:
+def _read_expected_files(mirror_path: Path) -> dict[str, tuple[int | None, str | None]]:
     """Path below data_dir → size and sha256 as they were when the file was downloaded and verified."""
-    with database_files.look_at(mirror) as connection:
-        return {file.path: (file.size, file.sha256) for file in archive.kept(connection)}
+    with database_files.open_readonly(mirror_path) as connection:
+        return {file.path: (file.size, file.sha256) for file in archive_queries.iterate_files(connection)}
 
 
 def _copy_archive(
     data_dir: Path,
-    part: Path,
-    known: Mapping[str, tuple[int | None, str | None]],
-    made: Made,
+    partial_folder: Path,
+    expected_files: Mapping[str, tuple[int | None, str | None]],
+    backup: FinishedBackup,
     progress: Progress,
 ) -> Iterator[Entry]:
-    folders = sorted({*ARCHIVE_FOLDERS, *(path.split("/")[0] for path in known if "/" in path)})
-    found = [path for folder in folders for path in _files(data_dir / folder)]
-    copied = set()
-    for number, source in enumerate(found):
-        progress("files", number, len(found))
+    folders = sorted({*ARCHIVE_FOLDERS, *(path.split("/")[0] for path in expected_files if "/" in path)})
+    source_files = [path for folder in folders for path in _iterate_files(data_dir / folder)]
+    copied_paths = set()
+    for index, source in enumerate(source_files):
+        progress("files", index, len(source_files))
         path = source.relative_to(data_dir).as_posix()
-        target = part / path
+        target = partial_folder / path
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            linked = manifest.link(source, target)
-            entry = _linked(path, target, known.get(path)) if linked else _copied(path, source, target)
+            is_linked = manifest.create_hard_link(source, target)
+            entry = (
+                _make_linked_entry(path, target, expected_files.get(path))
+                if is_linked
+                else _copy_entry(path, source, target)
+            )
         except FileNotFoundError:
             # Removed since the folder was listed; a row that still names it is noted below.
             continue
-        made.linked += linked
-        copied.add(path)
-        size, sha256 = known.get(path, (None, None))
+        backup.linked += is_linked
+        copied_paths.add(path)
+        size, sha256 = expected_files.get(path, (None, None))
         if sha256 is not None and (entry.size, entry.sha256) != (size, sha256):
-            made.notes.append(f"{path}: is not what was downloaded; `switchroom verify` tells more")
+            backup.notes.append(f"{path}: is not what was downloaded; `switchroom verify` tells more")
         yield entry
-    progress("files", len(found), len(found))
-    made.notes += [f"{path}: is missing from the archive" for path in known if path not in copied]
+    progress("files", len(source_files), len(source_files))
+    backup.notes += [
+        f"{path}: is missing from the archive" for path in expected_files if path not in copied_paths
+    ]
 
 
-def _linked(path: str, target: Path, known: tuple[int | None, str | None] | None) -> Entry:
+def _make_linked_entry(path: str, target: Path, expected: tuple[int | None, str | None] | None) -> Entry:
     """What a linked file should be. Its bytes are read only where nobody ever did: reading the whole archive
     at each backup would cost hours, and `restore` and `verify` compare what they find with the same sum."""
     size = target.stat().st_size
-    if known is not None and known[1] is not None and known[0] == size:
-        return Entry(path, size, known[1])
-    return Entry(path, *manifest.digest(target))
+    if expected is not None and expected[1] is not None and expected[0] == size:
+        return Entry(path, size, expected[1])
+    return Entry(path, *atomic_files.hash_file(target))
 
 
-def _copied(path: str, source: Path, target: Path) -> Entry:
+def _copy_entry(path: str, source: Path, target: Path) -> Entry:
     return Entry(path, *manifest.copy_file(source, target))
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _iterate_files(folder: Path) -> Iterator[Path]:
     """Complete files below `folder`: regular ones that no download is still writing. Links are left out."""
     try:
         listing = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -213,57 +222,58 @@ def _files(folder: Path) -> Iterator[Path]:
         return
     for entry in listing:
         if entry.is_dir(follow_symlinks=False):
-            yield from _files(Path(entry.path))
+            yield from _iterate_files(Path(entry.path))
         elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(".part"):
             yield Path(entry.path)
 
 
-def _check_room(data_dir: Path, dest: Path) -> None:
+def _check_space(data_dir: Path, dest: Path) -> None:
     """Say so at once where not even the databases fit. The archive may be linked and need no room."""
-    needed = sum(
-        (data_dir / (name + tail)).stat().st_size
+    needed_bytes = sum(
+        (data_dir / (name + suffix)).stat().st_size
         for name in DATABASES
-        for tail in ("", "-wal")
-        if (data_dir / (name + tail)).exists()
+        for suffix in ("", "-wal")
+        if (data_dir / (name + suffix)).exists()
     )
-    free = shutil.disk_usage(dest).free
-    if free < needed:
+    free_bytes = shutil.disk_usage(dest).free
+    if free_bytes < needed_bytes:
         raise StorageFull(
-            f"{dest}: has {free / 1e6:,.0f} MB free, the databases need {needed / 1e6:,.0f} MB;"
+            f"{dest}: has {free_bytes / 1e6:,.0f} MB free, the databases need {needed_bytes / 1e6:,.0f} MB;"
             " make room there or choose another folder"
         )
 
 
 @contextmanager
-def _only_one(data_dir: Path) -> Iterator[None]:
-    """One backup of a data_dir at a time. It is locked itself: DEST may be a network disk, which often can't,
-    and a lock file made by root would keep out the user that `serve` runs as."""
+def _lock_backup(data_dir: Path) -> Iterator[None]:
+    """One backup of a data_dir at a time. It is locked itself: the destination may be a network disk, which
+    often can't, and a lock file made by root would keep out the user that `serve` runs as."""
     descriptor = os.open(data_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UnderWay(f"{data_dir}: another backup of it is under way") from None
+            raise BackupRunning(f"{data_dir}: another backup of it is under way") from None
         yield
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def _begun(part: Path, owner: str) -> Iterator[None]:
-    """The new folder `part`, which says whose it is while it grows and is removed if the block fails."""
-    part.mkdir(mode=0o700)
+def _create_partial_folder(partial_folder: Path, owner: str) -> Iterator[None]:
+    """The new folder `partial_folder`, which says whose it is while it grows and is removed if the block
+    fails."""
+    partial_folder.mkdir(mode=0o700)
     try:
-        (part / OWNER).write_text(owner, "utf-8")
+        (partial_folder / OWNER_FILE).write_text(owner, "utf-8")
         yield
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(partial_folder, ignore_errors=True)
         raise
 
 
-def _clear(dest: Path, owner: str) -> None:
+def _remove_unfinished(dest: Path, owner: str) -> None:
     """Remove what backups of ours that were killed left behind. Others may back up to the same place."""
-    for part in dest.glob(f"{NAMES}.part"):
+    for partial_folder in dest.glob(f"{BACKUP_NAME_PATTERN}.part"):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            if not part.is_symlink() and (part / OWNER).read_text("utf-8") == owner:
-                shutil.rmtree(part)
+            if not partial_folder.is_symlink() and (partial_folder / OWNER_FILE).read_text("utf-8") == owner:
+                shutil.rmtree(partial_folder)

@@ -9,7 +9,7 @@ Level = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckResult:
     """What was found about one thing, and what to do where it is not well."""
 
     level: Level

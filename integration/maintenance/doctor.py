@@ -19,50 +19,50 @@ from integration.core.errors import (
     StorageError,
     SwitchroomError,
 )
-from integration.core.lock_holder import writer
+from integration.core.process_lock import find_writer
 from integration.maintenance import public_address
-from integration.maintenance.check_result import Line
+from integration.maintenance.check_result import CheckResult
 from integration.maintenance.manifest import DATABASES
-from integration.platform_api.budget import PEOPLE
+from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.client import Platform
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, claim_data_dir
-from integration.settings.model import Settings, warnings
+from integration.settings.model import Settings, list_warnings
 from integration.sqlite import database_files
 
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """For one question to the platform or to ourselves from outside."""
 
-LEAST_FREE = 2 * 10**9
+MIN_FREE_BYTES = 2 * 10**9
 """Bytes that downloads always leave free (interface.md §2); below, they stop."""
 
-LITTLE_FREE = 5 * 10**9
-SKEW_SECONDS = 10
-SKEW_TOO_MUCH = 300
+LOW_FREE_BYTES = 5 * 10**9
+MAX_CLOCK_SKEW_SECONDS = 10
+FATAL_CLOCK_SKEW_SECONDS = 300
 
 
-def examine(settings: Settings) -> Iterator[Line]:
+def check_installation(settings: Settings) -> Iterator[CheckResult]:
     """A line for each thing looked at, in an order in which the first fault explains those after it."""
-    yield from _configuration(settings)
-    yield from _sqlite()
-    yield from _folder(settings)
-    yield from _databases(settings)
-    yield from _platform(settings)
-    yield from public_address.examine(settings)
+    yield from _check_configuration(settings)
+    yield from _check_sqlite()
+    yield from _check_data_dir(settings)
+    yield from _check_databases(settings)
+    yield from _check_platform(settings)
+    yield from public_address.check_public_url(settings)
 
 
-def _configuration(settings: Settings) -> Iterator[Line]:
-    found = warnings(settings)
-    for warning in found:
-        yield Line("warn", "configuration", warning)
-    if not found:
-        yield Line("ok", "configuration", "every setting can be used")
+def _check_configuration(settings: Settings) -> Iterator[CheckResult]:
+    messages = list_warnings(settings)
+    for warning in messages:
+        yield CheckResult("warn", "configuration", warning)
+    if not messages:
+        yield CheckResult("ok", "configuration", "every setting can be used")
 
 
-def _sqlite() -> Iterator[Line]:
-    if sqlite3.sqlite_version_info >= database_files.SAFE_SQLITE:
-        yield Line("ok", "SQLite", f"version {sqlite3.sqlite_version}")
+def _check_sqlite() -> Iterator[CheckResult]:
+    if sqlite3.sqlite_version_info >= database_files.MIN_SAFE_SQLITE_VERSION:
+        yield CheckResult("ok", "SQLite", f"version {sqlite3.sqlite_version}")
         return
-    yield Line(
+    yield CheckResult(
         "warn",
         "SQLite",
         f"version {sqlite3.sqlite_version} can lose committed pages when two programs write to one database"
@@ -71,121 +71,123 @@ def _sqlite() -> Iterator[Line]:
     )
 
 
-def _folder(settings: Settings) -> Iterator[Line]:
+def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     folder = settings.storage.data_dir
     if folder.exists() and not folder.is_dir():
-        yield Line("fail", "data_dir", f"{folder} is no folder", "set storage.data_dir to another one")
+        yield CheckResult("fail", "data_dir", f"{folder} is no folder", "set storage.data_dir to another one")
         return
-    there = _nearest(folder)
+    existing_folder = _find_existing_folder(folder)
     try:
-        with tempfile.TemporaryFile(dir=there) as file:
+        with tempfile.TemporaryFile(dir=existing_folder) as file:
             file.write(b"\0" * 4096)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        advice = f"make {there} writable for this user, or set storage.data_dir"
-        yield Line("fail", "data_dir", f"{folder} can't be written ({error.strerror})", advice)
+        advice = f"make {existing_folder} writable for this user, or set storage.data_dir"
+        yield CheckResult("fail", "data_dir", f"{folder} can't be written ({error.strerror})", advice)
     else:
         yield (
-            _private(folder)
-            if folder == there
-            else Line("ok", "data_dir", f"{folder} is made by the first `switchroom serve`")
+            _check_permissions(folder)
+            if folder == existing_folder
+            else CheckResult("ok", "data_dir", f"{folder} is made by the first `switchroom serve`")
         )
-    free = shutil.disk_usage(there).free
-    text = f"{free / 1e9:,.1f} GB free at {there}"
-    if free < LEAST_FREE:
-        yield Line("fail", "disk", text, "downloads stop below 2 GB; make room or set recordings.max_gb")
-    elif free < LITTLE_FREE:
-        yield Line("warn", "disk", text, "downloads stop below 2 GB; make room soon")
+    free_bytes = shutil.disk_usage(existing_folder).free
+    text = f"{free_bytes / 1e9:,.1f} GB free at {existing_folder}"
+    if free_bytes < MIN_FREE_BYTES:
+        yield CheckResult(
+            "fail", "disk", text, "downloads stop below 2 GB; make room or set recordings.max_gb"
+        )
+    elif free_bytes < LOW_FREE_BYTES:
+        yield CheckResult("warn", "disk", text, "downloads stop below 2 GB; make room soon")
     else:
-        yield Line("ok", "disk", text)
-    if folder == there:
-        yield from _account(settings)
-        yield from _holder(folder)
+        yield CheckResult("ok", "disk", text)
+    if folder == existing_folder:
+        yield from _check_account(settings)
+        yield from _check_process(folder)
 
 
-def _nearest(folder: Path) -> Path:
+def _find_existing_folder(folder: Path) -> Path:
     """`folder`, or the nearest one above it that exists."""
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
     return folder
 
 
-def _private(folder: Path) -> Line:
+def _check_permissions(folder: Path) -> CheckResult:
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         advice = f"run: chmod 700 {folder}"
-        return Line("warn", "data_dir", f"{folder} can be entered by other users", advice)
-    return Line("ok", "data_dir", f"{folder} can be written")
+        return CheckResult("warn", "data_dir", f"{folder} can be entered by other users", advice)
+    return CheckResult("ok", "data_dir", f"{folder} can be written")
 
 
-def _account(settings: Settings) -> Iterator[Line]:
+def _check_account(settings: Settings) -> Iterator[CheckResult]:
     if not (settings.storage.data_dir / ACCOUNT_FILE).exists():
         return
     try:
         claim_data_dir(settings)
     except SwitchroomError as error:
-        yield Line("fail", "account", str(error))
+        yield CheckResult("fail", "account", str(error))
 
 
-def _holder(folder: Path) -> Iterator[Line]:
+def _check_process(folder: Path) -> Iterator[CheckResult]:
     try:
-        who = writer(folder)
+        writer_name = find_writer(folder)
     except SwitchroomError as error:
-        yield Line("fail", "process", str(error))
+        yield CheckResult("fail", "process", str(error))
         return
-    if who is None:
-        yield Line("warn", "process", "none runs on this data_dir", "start `switchroom serve`")
+    if writer_name is None:
+        yield CheckResult("warn", "process", "none runs on this data_dir", "start `switchroom serve`")
     else:
-        yield Line("ok", "process", f"{who} works in data_dir")
+        yield CheckResult("ok", "process", f"{writer_name} works in data_dir")
 
 
-def _databases(settings: Settings) -> Iterator[Line]:
+def _check_databases(settings: Settings) -> Iterator[CheckResult]:
     paths = [settings.storage.data_dir / name for name in DATABASES]
     missing = [path.name for path in paths if not path.exists()]
     if len(missing) == len(paths):
-        yield Line("ok", "databases", "none yet, the first `switchroom serve` makes them")
+        yield CheckResult("ok", "databases", "none yet, the first `switchroom serve` makes them")
         return
     for path in paths:
         if path.name in missing:
-            yield Line("fail", path.name, "is missing beside the others", "restore a backup")
+            yield CheckResult("fail", path.name, "is missing beside the others", "restore a backup")
             continue
         try:
-            with database_files.look_at(path) as connection:
+            with database_files.open_readonly(path) as connection:
                 connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except StorageError as error:
-            yield Line("fail", path.name, str(error))
+            yield CheckResult("fail", path.name, str(error))
         else:
             # What was committed last may still stand in the file beside it.
             files = (path, path.with_name(f"{path.name}-wal"))
             size = sum(file.stat().st_size for file in files if file.exists()) / 1e6
-            yield Line("ok", path.name, f"{size:,.1f} MB; `switchroom verify` looks inside")
+            yield CheckResult("ok", path.name, f"{size:,.1f} MB; `switchroom verify` looks inside")
 
 
-def _platform(settings: Settings) -> Iterator[Line]:
+def _check_platform(settings: Settings) -> Iterator[CheckResult]:
     platform = Platform(settings.platform)
     try:
         before = clock.now()
-        answer = platform.get("/ping", who=PEOPLE, tries=1, seconds=SECONDS)
-        yield Line("ok", "platform", f"{settings.platform.base_url} answers")
-        if answer.date is not None:
-            yield _clock(answer.date, before)
-        me = platform.item("/me", who=PEOPLE, tries=1).values
-        yield _credentials(me.get("is_root"))
+        response = platform.get("/ping", priority=INTERACTIVE, tries=1, seconds=TIMEOUT_SECONDS)
+        yield CheckResult("ok", "platform", f"{settings.platform.base_url} answers")
+        if response.date is not None:
+            yield _check_clock(response.date, before)
+        me = platform.item("/me", priority=INTERACTIVE, tries=1).values
+        yield _check_credentials(me.get("is_root"))
     except CredentialsRefused as error:
-        yield Line("fail", "credentials", str(error))
+        yield CheckResult("fail", "credentials", str(error))
     except PlatformRefused as error:
         advice = "check platform.base_url, its version segment included"
-        yield Line("fail", "platform", f"{error} (status {error.status})", advice)
+        yield CheckResult("fail", "platform", f"{error} (status {error.status})", advice)
     except PlatformError as error:
-        yield Line("fail", "platform", f"{settings.platform.base_url}: {error}")
+        yield CheckResult("fail", "platform", f"{settings.platform.base_url}: {error}")
     finally:
         platform.close()
 
 
-def _credentials(is_root: object) -> Line:
+def _check_credentials(is_root: object) -> CheckResult:
     if is_root in (True, 1, "1", "true"):
-        return Line("ok", "credentials", "an administrator's")
-    return Line(
+        return CheckResult("ok", "credentials", "an administrator's")
+    return CheckResult(
         "warn",
         "credentials",
         "good, but not an administrator's: the platform shows them only their own calls",
@@ -193,16 +195,18 @@ def _credentials(is_root: object) -> Line:
     )
 
 
-def _clock(theirs: datetime, before: datetime) -> Line:
+def _check_clock(platform_time: datetime, before: datetime) -> CheckResult:
     # Their clock was read between our two readings, and tells whole seconds only.
     after = clock.now()
-    seconds = max(0.0, (before - theirs).total_seconds() - 1, (theirs - after).total_seconds())
-    if seconds <= SKEW_SECONDS:
-        return Line("ok", "clock", "agrees with the platform's")
-    way = "behind" if theirs > after else "ahead of"
-    return Line(
-        "fail" if seconds > SKEW_TOO_MUCH else "warn",
+    skew_seconds = max(
+        0.0, (before - platform_time).total_seconds() - 1, (platform_time - after).total_seconds()
+    )
+    if skew_seconds <= MAX_CLOCK_SKEW_SECONDS:
+        return CheckResult("ok", "clock", "agrees with the platform's")
+    direction = "behind" if platform_time > after else "ahead of"
+    return CheckResult(
+        "fail" if skew_seconds > FATAL_CLOCK_SKEW_SECONDS else "warn",
         "clock",
-        f"{seconds:,.0f} s {way} the platform's",
+        f"{skew_seconds:,.0f} s {direction} the platform's",
         "set this machine's clock by NTP (timedatectl set-ntp true)",
     )

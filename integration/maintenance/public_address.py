@@ -8,65 +8,72 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from integration.core.errors import PlatformError
-from integration.maintenance.check_result import Level, Line
+from integration.core.errors import PlatformError, describe_failure
+from integration.maintenance.check_result import CheckResult, Level
 from integration.outbound.exchange import JSON_LIMIT, Transport
-from integration.platform_api.failures import reason
-from integration.settings.data_dir_secrets import SECRET_FILE, webhook_secrets
+from integration.settings.data_dir_secrets import SECRET_FILE, load_webhook_secrets
 from integration.settings.model import Settings
 from integration.settings.values import is_loopback
 
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
-def examine(settings: Settings) -> Iterator[Line]:
+def check_public_url(settings: Settings) -> Iterator[CheckResult]:
     """Asks from outside, as the platform would."""
     url = settings.server.public_url
     if url is None:
         advice = "the platform delivers webhooks to HTTPS addresses only; set server.public_url"
-        yield Line("warn", "public address", "none is set", advice)
+        yield CheckResult("warn", "public address", "none is set", advice)
         return
-    parts = urlsplit(url)
-    if parts.scheme != "https":
-        level: Level = "warn" if is_loopback(parts.hostname or "") else "fail"
+    parsed_url = urlsplit(url)
+    if parsed_url.scheme != "https":
+        level: Level = "warn" if is_loopback(parsed_url.hostname or "") else "fail"
         advice = "the platform takes only https://; put a proxy with a certificate before Switchroom"
-        yield Line(level, "public address", f"{url} is not HTTPS", advice)
-    secret = _secret(settings)
+        yield CheckResult(level, "public address", f"{url} is not HTTPS", advice)
+    secret = _read_secret(settings)
     if secret is None:
-        yield Line("warn", "public address", "not asked: no webhook secret yet", "start `switchroom serve`")
+        yield CheckResult(
+            "warn", "public address", "not asked: no webhook secret yet", "start `switchroom serve`"
+        )
         return
     transport = Transport(url, 1)
     try:
-        with transport.exchange("GET", f"/webhooks/{secret}", _headers(settings), None, SECONDS) as body:
-            content = b"".join(body.chunks(JSON_LIMIT))
-        yield _answered(settings, url, body.status, content)
+        with transport.exchange(
+            "GET", f"/webhooks/{secret}", _make_headers(settings), None, TIMEOUT_SECONDS
+        ) as response:
+            content = b"".join(response.chunks(JSON_LIMIT))
+        yield _judge_response(settings, url, response.status, content)
     except PlatformError as error:
-        yield Line("fail", "public address", f"{url}: {reason(error)}", "check DNS, firewall and proxy")
+        yield CheckResult(
+            "fail", "public address", f"{url}: {describe_failure(error)}", "check DNS, firewall and proxy"
+        )
     finally:
         transport.close()
 
 
-def _secret(settings: Settings) -> str | None:
+def _read_secret(settings: Settings) -> str | None:
     """The receiver's secret, where there is one already: making one is for `serve`."""
-    kept = settings.storage.data_dir / SECRET_FILE
-    return webhook_secrets(settings)[0] if settings.webhooks.secret or kept.exists() else None
+    secret_file = settings.storage.data_dir / SECRET_FILE
+    return load_webhook_secrets(settings)[0] if settings.webhooks.secret or secret_file.exists() else None
 
 
-def _headers(settings: Settings) -> dict[str, str]:
-    hooks = settings.webhooks
-    if hooks.username is None:
+def _make_headers(settings: Settings) -> dict[str, str]:
+    webhook_settings = settings.webhooks
+    if webhook_settings.username is None:
         return {"Accept": "application/json"}
-    pair = base64.b64encode(f"{hooks.username}:{hooks.password or ''}".encode()).decode()
-    return {"Accept": "application/json", "Authorization": f"Basic {pair}"}
+    credentials = base64.b64encode(
+        f"{webhook_settings.username}:{webhook_settings.password or ''}".encode()
+    ).decode()
+    return {"Accept": "application/json", "Authorization": f"Basic {credentials}"}
 
 
-def _answered(settings: Settings, url: str, status: int, content: bytes) -> Line:
-    about = "public address"
-    if status == 200 and _is_ours(content):
-        return Line("ok", about, f"our receiver answers at {url}")
+def _judge_response(settings: Settings, url: str, status: int, content: bytes) -> CheckResult:
+    subject = "public address"
+    if status == 200 and _is_switchroom_response(content):
+        return CheckResult("ok", subject, f"our receiver answers at {url}")
     if status == 404 and settings.webhooks.allow_from:
         advice = "webhooks.allow_from keeps this machine out, as it should; send a test from the platform"
-        return Line("warn", about, f"{url} answers 404", advice)
+        return CheckResult("warn", subject, f"{url} answers 404", advice)
     if status in (502, 503, 504):
         advice = "is `switchroom serve` running, and does the proxy lead to its port?"
     elif status == 401:
@@ -75,10 +82,10 @@ def _answered(settings: Settings, url: str, status: int, content: bytes) -> Line
         advice = "the platform may not follow a redirect; set server.public_url to the address it leads to"
     else:
         advice = "something else answers there: lead the proxy to this Switchroom, with this data_dir"
-    return Line("fail", about, f"{url} answers {status}, not as our receiver would", advice)
+    return CheckResult("fail", subject, f"{url} answers {status}, not as our receiver would", advice)
 
 
-def _is_ours(content: bytes) -> bool:
+def _is_switchroom_response(content: bytes) -> bool:
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from integration.mirror.calls import backlog
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import messages
-from integration.mirror.records import schema_drift as drift
-from integration.mirror.records.rows import Upserted
-from integration.mirror.sync_state import media_files as media
+from integration.mirror.records import schema_drift
+from integration.mirror.records.rows import UpsertResult
+from integration.mirror.sync_state import media_files
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Hook, Transaction
 
@@ -20,40 +20,40 @@ LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": (
 """Collections whose records are facts about legs, and the fields that name those legs."""
 
 
-def connect(mirror: Database, calls: CallStore) -> None:
-    """Give `mirror` its hooks. Once, before the first write."""
+def register_hooks(mirror_db: Database, call_store: CallStore) -> None:
+    """Give `mirror_db` its hooks. Once, before the first write."""
     for table, fields in LEG_FIELDS.items():
-        mirror.hooks.setdefault(table, []).append(_refresh(calls, fields))
-    mirror.hooks.setdefault("contacts", []).append(_contacts(calls))
-    messages.follow(mirror)
-    media.follow(mirror, media.KINDS)
-    drift.follow(mirror)
+        mirror_db.hooks.setdefault(table, []).append(_make_refresh_hook(call_store, fields))
+    mirror_db.hooks.setdefault("contacts", []).append(_make_contacts_hook(call_store))
+    messages.register_hook(mirror_db)
+    media_files.register_hooks(mirror_db, media_files.AUTOMATIC_KINDS)
+    schema_drift.register_hooks(mirror_db)
 
 
-def _refresh(calls: CallStore, fields: Iterable[str]) -> Hook:
-    def hook(tx: Transaction, outcome: Upserted) -> None:
-        legs = sorted(set(_legs(outcome, fields)))
-        if outcome.later:
-            backlog.add(tx, legs)
+def _make_refresh_hook(call_store: CallStore, fields: Iterable[str]) -> Hook:
+    def hook(tx: Transaction, result: UpsertResult) -> None:
+        leg_ids = sorted(set(_list_leg_ids(result, fields)))
+        if result.defer_calls:
+            backlog.add(tx, leg_ids)
         else:
-            calls.refresh(tx, legs)
+            call_store.refresh(tx, leg_ids)
 
     return hook
 
 
-def _contacts(calls: CallStore) -> Hook:
-    def hook(tx: Transaction, outcome: Upserted) -> None:
-        calls.contacts_changed(
-            tx, [key for key in (*outcome.inserted, *outcome.updated) if isinstance(key, int)]
+def _make_contacts_hook(call_store: CallStore) -> Hook:
+    def hook(tx: Transaction, result: UpsertResult) -> None:
+        call_store.refresh_contacts(
+            tx, [key for key in (*result.inserted, *result.updated) if isinstance(key, int)]
         )
 
     return hook
 
 
-def _legs(outcome: Upserted, fields: Iterable[str]) -> Iterator[int]:
-    for document in outcome.changed:
+def _list_leg_ids(outcome: UpsertResult, fields: Iterable[str]) -> Iterator[int]:
+    for record in outcome.changed:
         for name in fields:
-            value = document.values.get(name)
+            value = record.values.get(name)
             if isinstance(value, str) and value.isascii() and value.isdigit():
                 value = int(value)
             if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:

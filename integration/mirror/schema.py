@@ -16,52 +16,32 @@ from pathlib import Path
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.mirror.calls import backlog
-from integration.mirror.calls import schema as calls
-from integration.mirror.page_queries import history, messages
-from integration.mirror.page_queries import media_lists as audio
-from integration.mirror.page_queries import report_rollups as summary
-from integration.mirror.query import page_cache as shortcuts
+from integration.mirror.calls import schema as call_schema
+from integration.mirror.page_queries import history, media_lists, messages, report_rollups
 from integration.mirror.query import query
 from integration.mirror.records import (
+    collection_versions,
     indexes,
+    missing_records,
+    promoted_fields,
+    response_cache,
+    schema_drift,
+    subresources,
 )
-from integration.mirror.records import (
-    missing_records as missing,
-)
-from integration.mirror.records import (
-    promoted_fields as promoted,
-)
-from integration.mirror.records import (
-    response_cache as answers,
-)
-from integration.mirror.records import (
-    schema_drift as drift,
-)
-from integration.mirror.records import (
-    subresources as below,
-)
-from integration.mirror.records.rows import key_type, quote
+from integration.mirror.records.rows import get_key_type, quote_identifier
 from integration.mirror.sync_state import (
-    collection_state as walks,
-)
-from integration.mirror.sync_state import (
-    completeness as coverage,
-)
-from integration.mirror.sync_state import (
-    lookup_queue as lookups,
-)
-from integration.mirror.sync_state import (
-    media_files as media,
-)
-from integration.mirror.sync_state import (
-    pending_deletions as accepted,
+    collection_state,
+    completeness,
+    lookup_queue,
+    media_files,
+    pending_deletions,
 )
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.migrations import Step, run_script
 from integration.sqlite.transaction import Change
 
-CORE = """
+CORE_TABLES = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS _changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
@@ -76,29 +56,29 @@ CREATE TABLE IF NOT EXISTS _flagged (
 """
 
 OWN_TABLES = (
-    CORE,
-    calls.TABLES,
+    CORE_TABLES,
+    call_schema.TABLES,
     backlog.TABLES,
-    lookups.TABLES,
-    media.TABLES,
-    walks.TABLES,
-    missing.TABLES,
-    coverage.TABLES,
-    drift.TABLES,
-    below.TABLES,
+    lookup_queue.TABLES,
+    media_files.TABLES,
+    collection_state.TABLES,
+    missing_records.TABLES,
+    completeness.TABLES,
+    schema_drift.TABLES,
+    subresources.TABLES,
     history.TABLES,
     messages.TABLES,
-    accepted.TABLES,
-    answers.TABLES,
-    audio.TABLES,
+    pending_deletions.TABLES,
+    response_cache.TABLES,
+    media_lists.TABLES,
     indexes.INDEXES,
-    shortcuts.TABLES,
-    summary.TABLES,
+    collection_versions.TABLES,
+    report_rollups.TABLES,
 )
 
 MIGRATIONS: Mapping[str, Step] = {
-    "walks tell more": walks.add_columns,
-    "triggers of calls without conflict clauses": calls.drop_triggers,
+    "walks tell more": collection_state.add_columns,
+    "triggers of calls without conflict clauses": call_schema.drop_triggers,
 }
 """In order, by name. mirror.db can be rebuilt, so a step may also just empty a derived table."""
 
@@ -108,9 +88,9 @@ BOOKKEEPING = (
 )
 
 
-def mirrored() -> list[Resource]:
+def list_mirrored_resources() -> list[Resource]:
     """The collections that have a table: those that a GET without parameters lists, and `/me`."""
-    return [resource for resource in RESOURCES if resource.listed]
+    return [resource for resource in RESOURCES if resource.is_listed]
 
 
 def open_mirror(
@@ -120,53 +100,59 @@ def open_mirror(
     on_broken: Callable[[BaseException], None] | None = None,
 ) -> Database:
     """Open (create, bring up to date) mirror.db. Raises StorageError, NewerDatabase."""
-    return Database(path, prepare=prepare, functions=query.register, on_commit=on_commit, on_broken=on_broken)
+    return Database(
+        path, prepare=prepare, register_functions=query.register, on_commit=on_commit, on_broken=on_broken
+    )
 
 
 def prepare(connection: sqlite3.Connection) -> None:
     """Bring the schema to this version's form. Raises NewerDatabase."""
-    migrations.prepare(connection, "mirror.db", MIGRATIONS, _create_all)
+    migrations.migrate(connection, "mirror.db", MIGRATIONS, _create_all)
 
 
 def _create_all(connection: sqlite3.Connection) -> None:
-    present = _columns(connection)
-    for resource in mirrored():
-        _create(connection, resource, present.get(resource.table))
+    columns_by_table = _list_columns(connection)
+    for resource in list_mirrored_resources():
+        _create_or_extend_table(connection, resource, columns_by_table.get(resource.table))
     for script in OWN_TABLES:
         run_script(connection, script)
     connection.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
 
-def epoch(connection: sqlite3.Connection) -> str:
+def get_epoch(connection: sqlite3.Connection) -> str:
     """What tells this mirror.db's change numbers from those of one rebuilt later."""
     return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
 
 
-def _columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+def _list_columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
     """The columns of every table that there is."""
-    found: dict[str, set[str]] = {}
+    columns_by_table: dict[str, set[str]] = {}
     for table, column in connection.execute(
         "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
     ):
-        found.setdefault(table, set()).add(column)
-    return found
+        columns_by_table.setdefault(table, set()).add(column)
+    return columns_by_table
 
 
-def _create(connection: sqlite3.Connection, resource: Resource, present: set[str] | None) -> None:
+def _create_or_extend_table(
+    connection: sqlite3.Connection, resource: Resource, existing_columns: set[str] | None
+) -> None:
     """The table of `resource`; a field that the catalogue has learnt since becomes a new column."""
-    if present is None:
-        columns = [_key_column(resource)]
-        columns += [f"{quote(field.name)} ANY" for field in resource.fields if field.name != resource.key]
+    if existing_columns is None:
+        columns = [_build_key_column(resource)]
+        columns += [
+            f"{quote_identifier(field.name)} ANY" for field in resource.fields if field.name != resource.key
+        ]
         connection.execute(
-            f"CREATE TABLE {quote(resource.table)} ({', '.join(columns)}, {BOOKKEEPING}) STRICT"
+            f"CREATE TABLE {quote_identifier(resource.table)} ({', '.join(columns)}, {BOOKKEEPING}) STRICT"
         )
         return
     for field in resource.fields:
-        if field.name not in present:
-            promoted.document(connection, resource, field.name)
+        if field.name not in existing_columns:
+            promoted_fields.add_documented_column(connection, resource, field.name)
 
 
-def _key_column(resource: Resource) -> str:
+def _build_key_column(resource: Resource) -> str:
     if resource.key is None:
         return "_n INTEGER PRIMARY KEY"
-    return f"{quote(resource.key)} {key_type(resource)} PRIMARY KEY NOT NULL"
+    return f"{quote_identifier(resource.key)} {get_key_type(resource)} PRIMARY KEY NOT NULL"

@@ -33,37 +33,37 @@ class MalformedHeaders(http.client.HTTPException):
     """Header lines that can't be read; real clients met them as throttling (observed.md §5)."""
 
 
-class _Exchange(threading.local):
+class _ExchangeState(threading.local):
     """What the response reader, deep inside http.client, must know of the request it answers."""
 
     deadline: float = float("inf")
-    silence: float = float("inf")
+    read_timeout: float = float("inf")
     """How long no byte may come."""
-    connected: bool = False
+    is_new_connection: bool = False
     """Whether the connection was made for this very request, rather than kept open from another."""
 
 
-current = _Exchange()
+current_exchange = _ExchangeState()
 """This thread's, set before a request is made; a body keeps what it began with."""
 
 
-class _Timed(io.RawIOBase):
+class _DeadlineReader(io.RawIOBase):
     """A socket's reading end that gives each read only what is left until the exchange's deadline."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
         self._raw = raw
         self._sock = sock
-        self._deadline = current.deadline
-        self._silence = current.silence
+        self._deadline = current_exchange.deadline
+        self._read_timeout = current_exchange.read_timeout
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - clock.monotonic()
-        if left <= 0:
+        remaining = self._deadline - clock.monotonic()
+        if remaining <= 0:
             raise TimeoutError("the deadline of the whole request has passed")
-        self._sock.settimeout(min(left, self._silence))
+        self._sock.settimeout(min(remaining, self._read_timeout))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ class _Response(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         raw = self.fp.detach()
-        self.fp = io.BufferedReader(_Timed(raw, sock), CHUNK)
+        self.fp = io.BufferedReader(_DeadlineReader(raw, sock), CHUNK)
 
     def begin(self) -> None:
         super().begin()
@@ -84,25 +84,25 @@ class _Response(http.client.HTTPResponse):
             raise MalformedHeaders("header lines that can't be read")
 
 
-class _Plain(HTTPConnection):
+class _PlainConnection(HTTPConnection):
     response_class = _Response
 
     def connect(self) -> None:
-        current.connected = True
+        current_exchange.is_new_connection = True
         super().connect()
 
 
-class _Secure(HTTPSConnection):
+class _SecureConnection(HTTPSConnection):
     response_class = _Response
 
     def connect(self) -> None:
-        current.connected = True
+        current_exchange.is_new_connection = True
         super().connect()
 
 
 class PlainPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Plain
+    ConnectionCls = _PlainConnection
 
 
 class SecurePool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _Secure
+    ConnectionCls = _SecureConnection

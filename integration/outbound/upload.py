@@ -8,69 +8,68 @@ from typing import IO, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from integration.core import clock
-from integration.core.errors import PlatformError, SwitchroomError
+from integration.core.errors import PlatformError, SwitchroomError, describe_failure
 from integration.outbound.exchange import Transport
-from integration.platform_api.failures import reason
 from integration.settings.values import is_loopback
 
-SECONDS = 1800.0
+UPLOAD_SECONDS = 1800.0
 """For the whole exchange, whatever the other side does."""
 
 
-class PutFailed(SwitchroomError):
+class UploadFailed(SwitchroomError):
     """The other side did not take the file. Says why, without the URL's query."""
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """`url` if a file may be put there. Raises ValueError saying what is wrong."""
-    if any(ord(sign) <= 32 or ord(sign) == 127 for sign in url):
+    if any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise ValueError("The address has a blank or a control character in it.")
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        url_parts = urlsplit(url)
+        port = url_parts.port
     except ValueError as error:
         raise ValueError(f"The address can't be read ({error}).") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+    if url_parts.scheme not in ("http", "https") or not url_parts.hostname or port == 0:
         raise ValueError("The address has to begin with https:// and name a host.")
-    if parts.scheme == "http" and not is_loopback(parts.hostname):
+    if url_parts.scheme == "http" and not is_loopback(url_parts.hostname):
         raise ValueError("The address has to begin with https://; http:// is only for this machine itself.")
-    if parts.username is not None or parts.password is not None or parts.fragment:
+    if url_parts.username is not None or url_parts.password is not None or url_parts.fragment:
         raise ValueError("The address must not have credentials or # in it; the header field takes them.")
     return url
 
 
-def put(
+def upload_file(
     url: str,
     file: IO[bytes],
     size: int,
     headers: Mapping[str, str],
-    seconds: float = SECONDS,
+    seconds: float = UPLOAD_SECONDS,
     method: str = "PUT",
 ) -> int:
     """Send the `size` bytes of `file` from its start; returns the status, one of 2xx. Redirects are not
-    followed, no proxy is asked. Raises PutFailed, ValueError as `checked`."""
-    parts = urlsplit(checked(url))
-    transport = Transport(urlunsplit((parts.scheme, parts.netloc, "", "", "")), 1)
-    target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    body = _Until(file, clock.monotonic() + seconds)
+    followed, no proxy is asked. Raises UploadFailed, ValueError as `check_url`."""
+    url_parts = urlsplit(check_url(url))
+    transport = Transport(urlunsplit((url_parts.scheme, url_parts.netloc, "", "", "")), 1)
+    target = urlunsplit(("", "", url_parts.path or "/", url_parts.query, ""))
+    body = _DeadlineFile(file, clock.monotonic() + seconds)
     file.seek(0)
-    sent = {"User-Agent": "Switchroom", **headers, "Content-Length": str(size)}
+    request_headers = {"User-Agent": "Switchroom", **headers, "Content-Length": str(size)}
     try:
         # urllib3 reads a file bit by bit; only `bytes` are what the platform is sent.
-        with transport.exchange(method, target, sent, cast(bytes, body), seconds) as answer:
-            status = answer.status
+        with transport.exchange(method, target, request_headers, cast(bytes, body), seconds) as response:
+            status = response.status
     except PlatformError as error:
-        raise PutFailed(f"{parts.hostname}: {reason(error)}") from error
+        raise UploadFailed(f"{url_parts.hostname}: {describe_failure(error)}") from error
     finally:
         transport.close()
     if 300 <= status < 400:
-        raise PutFailed(f"{parts.hostname} answered {status}, and redirects are not followed")
+        raise UploadFailed(f"{url_parts.hostname} answered {status}, and redirects are not followed")
     if not 200 <= status < 300:
-        raise PutFailed(f"{parts.hostname} answered {status}")
+        raise UploadFailed(f"{url_parts.hostname} answered {status}")
     return status
 
 
-class _Until(io.RawIOBase):
+class _DeadlineFile(io.RawIOBase):
     """A file whose reading ends with the exchange: who takes a few bytes now and then holds us no longer."""
 
     def __init__(self, file: IO[bytes], deadline: float) -> None:
@@ -83,6 +82,6 @@ class _Until(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         if clock.monotonic() > self._deadline:
             raise TimeoutError("the deadline of the whole request has passed")
-        piece = self._file.read(len(buffer))
-        buffer[: len(piece)] = piece
-        return len(piece)
+        chunk = self._file.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)

@@ -14,17 +14,16 @@ import orjson
 
 from integration.core import clock
 from integration.core.errors import ConfigurationError, PlatformBroken
-from integration.core.json_records import Document, PageDocuments, read_item, read_page
-from integration.outbound.exchange import Answer, Transport
-from integration.platform_api import downloads as files
-from integration.platform_api import paging
-from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget, Who
-from integration.platform_api.failures import failure
-from integration.platform_api.login import Account, ApiKey, Login, Secret
-from integration.platform_api.pass_through_download import Passage
-from integration.platform_api.retry import persist
-from integration.platform_api.session import Line, answer_of, whole
-from integration.platform_api.shared_download import Arrival
+from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
+from integration.outbound.exchange import PlatformResponse, Transport
+from integration.platform_api import downloads, paging
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
+from integration.platform_api.failures import build_error
+from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login
+from integration.platform_api.pass_through_download import PassThroughDownload
+from integration.platform_api.retry import call_with_retries
+from integration.platform_api.session import Session, read_body, read_response
+from integration.platform_api.shared_download import SharedDownload
 
 T = TypeVar("T")
 
@@ -32,13 +31,13 @@ KEEP_ALIVE_SECONDS = 300.0
 """The specification suggests a ping every 5 minutes; a token dies after 15 minutes of silence."""
 
 BACKGROUND_TRIES = 3
-PEOPLE_TRIES = 2
+INTERACTIVE_TRIES = 2
 ERROR_BODY_LIMIT = 1024 * 1024
 
 READ_SECONDS = 30.0
 """A file may take minutes, but not that long (nor platform.timeout) without a byte."""
 
-PASSAGE_SECONDS = 600.0
+PASS_THROUGH_SECONDS = 600.0
 """Total for a file that is only passed on. JSON has platform.timeout like all other."""
 
 
@@ -69,12 +68,14 @@ class Platform:
     """
 
     def __init__(self, settings: PlatformSettings, *, requests_per_minute: int = 600) -> None:
-        self._seconds = float(settings.timeout)
-        self._silence = max(READ_SECONDS, self._seconds)
+        self._timeout = float(settings.timeout)
+        self._read_timeout = max(READ_SECONDS, self._timeout)
         self._transport = Transport(settings.base_url, settings.max_concurrency)
         self.budget = Budget(requests_per_minute, settings.max_concurrency)
-        self._line = Line(self._transport, self.budget, self._seconds, partial(_account, settings))
-        self.account = self._line.account
+        self._session = Session(
+            self._transport, self.budget, self._timeout, partial(_make_credential_source, settings)
+        )
+        self.credential_source = self._session.credential_source
         self._stopping = threading.Event()
 
     # --- asking ------------------------------------------------------------------------------------
@@ -84,21 +85,23 @@ class Platform:
         path: str,
         params: Mapping[str, Any] | str | None = None,
         *,
-        who: Who = BACKGROUND,
-        credentials: Secret | tuple[str, str, str] | None = None,
+        priority: Priority = BACKGROUND,
+        credentials: Credentials | tuple[str, str, str] | None = None,
         tries: int | None = None,
         check: bool = True,
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> PlatformResponse:
         """GET `path` (below the base URL). Repeated after failures that may pass, `tries` times in all.
 
         With `check`, statuses from 300 up raise the PlatformError tree; without, any status is an answer
         (the facade passes it on), and only what is no HTTP answer at all raises. `seconds` is the total
         for one try, body included (default: platform.timeout).
         """
-        caller, target = _caller(credentials), path + paging.query_string(params)
-        return self._persist(
-            lambda: self._line.ask("GET", target, None, who, caller, check, seconds), who, tries
+        client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
+        return self._retry(
+            lambda: self._session.request("GET", target, None, priority, client_credentials, check, seconds),
+            priority,
+            tries,
         )
 
     def send(
@@ -108,11 +111,11 @@ class Platform:
         body: object = None,
         *,
         params: Mapping[str, Any] | str | None = None,
-        who: Who = PEOPLE,
-        credentials: Secret | tuple[str, str, str] | None = None,
+        priority: Priority = INTERACTIVE,
+        credentials: Credentials | tuple[str, str, str] | None = None,
         check: bool = True,
         seconds: float | None = None,
-    ) -> Answer:
+    ) -> PlatformResponse:
         """POST, PATCH or DELETE, sent once: a repeated POST /calls would ring a customer twice.
 
         Only a 401 for our own expired token is sent again after a login, since nothing was done. `body`:
@@ -120,8 +123,14 @@ class Platform:
         400 up raise; 301 is the success of PATCH /calls/{id}.
         """
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
-        return self._line.ask(
-            method, path + paging.query_string(params), content, who, _caller(credentials), check, seconds
+        return self._session.request(
+            method,
+            path + paging.format_query_string(params),
+            content,
+            priority,
+            _to_credentials(credentials),
+            check,
+            seconds,
         )
 
     def page(
@@ -132,125 +141,145 @@ class Platform:
         sort: str | None = None,
         dir: str | None = None,
         page: int = 1,
-        limit: int = paging.MOST,
-        who: Who = BACKGROUND,
+        limit: int = paging.MAX_PAGE_RECORDS,
+        priority: Priority = BACKGROUND,
         tries: int | None = None,
-        seen: Callable[[Answer], None] | None = None,
-    ) -> PageDocuments:
+        on_response: Callable[[PlatformResponse], None] | None = None,
+    ) -> RecordPage:
         """One page of a collection, named by its path with or without a leading slash.
 
-        `seen(answer)` gets the answer itself, for its `date`. Raises PlatformBroken for what is no page.
+        `on_response(answer)` gets the answer itself, for its `date`. Raises PlatformBroken for what is no
+        page.
         """
-        params = paging.parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
-        target = f"/{collection.lstrip('/')}{paging.query_string(params)}"
+        params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
+        target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
 
-        def once() -> PageDocuments:
-            answer = self._line.ask("GET", target, None, who, None, True, None)
-            found = self._read(answer, read_page)
-            if seen is not None:
-                seen(answer)
-            return found
+        def attempt() -> RecordPage:
+            response = self._session.request("GET", target, None, priority, None, True, None)
+            page_records = self._parse(response, read_page)
+            if on_response is not None:
+                on_response(response)
+            return page_records
 
-        return self._persist(once, who, tries)
+        return self._retry(attempt, priority, tries)
 
-    def item(self, path: str, *, who: Who = BACKGROUND, tries: int | None = None) -> Document:
+    def item(self, path: str, *, priority: Priority = BACKGROUND, tries: int | None = None) -> JsonRecord:
         """One record by its own path. A missing one is PlatformRefused with status 404."""
-        return self._persist(
-            lambda: self._read(self._line.ask("GET", path, None, who, None, True, None), read_item),
-            who,
+        return self._retry(
+            lambda: self._parse(
+                self._session.request("GET", path, None, priority, None, True, None), read_item
+            ),
+            priority,
             tries,
         )
 
     def download(
         self,
         path: str,
-        into: Path,
-        expected: files.Expected = files.ANYTHING,
+        target_path: Path,
+        expected: downloads.Expected = downloads.ANY_FILE,
         *,
-        who: Who = BACKGROUND,
+        priority: Priority = BACKGROUND,
         seconds: float | None = None,
-        arrival: Arrival | None = None,
-    ) -> files.Downloaded:
-        """Fetch a file to `into`, which appears only when complete and as `expected` (see files.py). One try,
-        of two requests where nothing tells how long the file is. `arrival` is told how far it is.
+        shared_download: SharedDownload | None = None,
+    ) -> downloads.DownloadedFile:
+        """Fetch a file to `target_path`, which appears only when complete and as `expected` (see files.py).
+        One try, of two requests where nothing tells how long the file is. `shared_download` is told how far
+        it is.
 
         Raises PlatformBroken for a wrong file, OSError for a disk that can't take it.
         """
-        total = seconds or max(self._seconds, files.seconds_for(expected.size))
+        total = seconds or max(self._timeout, downloads.compute_timeout(expected.size))
         try:
-            return self._fetch(path, into, expected, who, total, arrival)
-        except files.Untold as untold:
-            again = replace(expected, sha256=untold.sha256)
-        return self._fetch(path, into, again, who, total, arrival)
+            return self._fetch(path, target_path, expected, priority, total, shared_download)
+        except downloads.UnknownLength as error:
+            expected_repeat = replace(expected, sha256=error.sha256)
+        return self._fetch(path, target_path, expected_repeat, priority, total, shared_download)
 
     def _fetch(
         self,
         path: str,
-        into: Path,
-        expected: files.Expected,
-        who: Who,
+        target_path: Path,
+        expected: downloads.Expected,
+        priority: Priority,
         seconds: float,
-        arrival: Arrival | None,
-    ) -> files.Downloaded:
-        with self._line.exchange(
-            "GET", path, None, who, None, seconds, {"Accept-Encoding": "identity"}, silence=self._silence
+        shared_download: SharedDownload | None,
+    ) -> downloads.DownloadedFile:
+        with self._session.exchange(
+            "GET",
+            path,
+            None,
+            priority,
+            None,
+            seconds,
+            {"Accept-Encoding": "identity"},
+            read_timeout=self._read_timeout,
         ) as body:
             if body.status != 200:
-                raise failure(path, body.status, body.headers, whole(body, ERROR_BODY_LIMIT))
+                raise build_error(path, body.status, body.headers, read_body(body, ERROR_BODY_LIMIT))
             # The platform is there, whatever this one file turns out to be.
-            self._line.praise()
+            self._session.record_success()
             try:
-                return files.store(body, into, expected, arrival)
-            except files.WrongFile as error:
-                wrong = error
+                return downloads.store(body, target_path, expected, shared_download)
+            except downloads.WrongFile as error:
+                wrong_file = error
         # Out of the exchange, which would take it for the platform's trouble.
-        raise wrong
+        raise wrong_file
 
-    def through(
+    def pass_through(
         self,
         path: str,
         params: Mapping[str, Any] | str | None = None,
         *,
         folder: Path,
-        credentials: Secret | tuple[str, str, str] | None = None,
-    ) -> Answer | Passage:
+        credentials: Credentials | tuple[str, str, str] | None = None,
+    ) -> PlatformResponse | PassThroughDownload:
         """GET `path` for somebody of whom we only pass it on: JSON, and whatever is no 200, as an Answer;
         any other body as it comes, by way of the disk that `folder` is on. Any status is an answer.
 
         Raises PlatformError for no answer, OSError for a disk that can't take it.
         """
-        caller, target = _caller(credentials), path + paging.query_string(params)
+        client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
 
-        def once() -> Answer | Passage:
+        def attempt() -> PlatformResponse | PassThroughDownload:
             with ExitStack() as stack:
-                exchange = self._line.exchange(
-                    "GET", target, None, PEOPLE, caller, PASSAGE_SECONDS, silence=self._silence
+                exchange = self._session.exchange(
+                    "GET",
+                    target,
+                    None,
+                    INTERACTIVE,
+                    client_credentials,
+                    PASS_THROUGH_SECONDS,
+                    read_timeout=self._read_timeout,
                 )
-                until = clock.monotonic() + self._seconds
+                deadline = clock.monotonic() + self._timeout
                 body = stack.enter_context(exchange)
-                self._line.judge(body.status, body.headers, caller)
+                self._session.record_status(body.status, body.headers, client_credentials)
                 if body.status != 200 or "json" in body.headers.get("Content-Type", "json").lower():
-                    return answer_of(body, until)
-                return Passage(body, stack.pop_all(), folder)
+                    return read_response(body, deadline)
+                return PassThroughDownload(body, stack.pop_all(), folder)
 
-        return self._persist(once, PEOPLE, None)
+        return self._retry(attempt, INTERACTIVE, None)
 
     def keep_alive(self) -> bool:
         """GET /ping if nothing was asked for five minutes. Returns whether it asked."""
-        if clock.monotonic() - self._line.asked_at < KEEP_ALIVE_SECONDS or self.account.trouble:
+        if (
+            clock.monotonic() - self._session.last_request_at < KEEP_ALIVE_SECONDS
+            or self.credential_source.problem
+        ):
             return False
         self.get("/ping", tries=1)
         return True
 
     @property
-    def away_since(self) -> float | None:
+    def unreachable_since(self) -> float | None:
         """Unix seconds since when nothing answers as it should; None while the platform is there."""
-        return self._line.away_since
+        return self._session.unreachable_since
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What keeps our own requests from being made at all, for people: refused or paused credentials."""
-        return self.account.trouble
+        return self.credential_source.problem
 
     def close(self) -> None:
         """Cut what is under way; every later request raises PlatformUnreachable."""
@@ -260,27 +289,29 @@ class Platform:
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _persist(self, once: Callable[[], T], who: Who, tries: int | None) -> T:
+    def _retry(self, attempt: Callable[[], T], priority: Priority, tries: int | None) -> T:
         if tries is None:
-            tries = PEOPLE_TRIES if who == PEOPLE else BACKGROUND_TRIES
-        if self._line.away_since is not None:
+            tries = INTERACTIVE_TRIES if priority == INTERACTIVE else BACKGROUND_TRIES
+        if self._session.unreachable_since is not None:
             # Asking once is enough to see whether it is back.
             tries = 1
-        return persist(once, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
+        return call_with_retries(attempt, tries=tries, wait=lambda gap: not self._stopping.wait(gap))
 
-    def _read(self, answer: Answer, reader: Callable[[bytes], T]) -> T:
+    def _parse(self, response: PlatformResponse, parse: Callable[[bytes], T]) -> T:
         try:
-            return reader(answer.body)
+            return parse(response.body)
         except PlatformBroken as error:
-            self._line.complain(None)
-            if answer.body.lstrip()[:1] == b"<":
+            self._session.record_failure(None)
+            if response.body.lstrip()[:1] == b"<":
                 raise PlatformBroken(
-                    "the platform answered with a web page instead of data", status=answer.status
+                    "the platform answered with a web page instead of data", status=response.status
                 ) from error
             raise
 
 
-def _account(settings: PlatformSettings, post: Callable[[str, Mapping[str, str]], Answer]) -> Account:
+def _make_credential_source(
+    settings: PlatformSettings, post: Callable[[str, Mapping[str, str]], PlatformResponse]
+) -> CredentialSource:
     """Whose name we ask in."""
     if settings.api_key and settings.user_id:
         return ApiKey(str(settings.user_id), settings.api_key)
@@ -291,10 +322,10 @@ def _account(settings: PlatformSettings, post: Callable[[str, Mapping[str, str]]
     )
 
 
-def _caller(credentials: Secret | tuple[str, str, str] | None) -> Secret | None:
-    if credentials is None or isinstance(credentials, Secret):
+def _to_credentials(credentials: Credentials | tuple[str, str, str] | None) -> Credentials | None:
+    if credentials is None or isinstance(credentials, Credentials):
         return credentials
     user, secret, kind = credentials
     if kind not in ("basic", "token"):
         raise ValueError(f"credentials of kind {kind!r}")
-    return Secret(user, secret, "basic" if kind == "basic" else "token")
+    return Credentials(user, secret, "basic" if kind == "basic" else "token")

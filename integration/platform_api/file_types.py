@@ -10,19 +10,19 @@ import mmap
 from collections.abc import Callable
 from pathlib import Path
 
-Begin = Callable[[bytes], str | None]
+CheckHead = Callable[[bytes], str | None]
 """Gets a file's first bytes; returns what is wrong with them, None where nothing is."""
 
-End = Callable[[Path], str | None]
+CheckEnd = Callable[[Path], str | None]
 """Gets the whole file; returns what is doubtful about its end, None where nothing is."""
 
-PDF_END = 1024
+PDF_END_BYTES = 1024
 """Readers look for `%%EOF` in so many last bytes (PDF Reference 1.7, Appendix H, note 18)."""
 
-_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+_SAMPLE_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 """Samples a second by the header's two bits of version (3: MPEG-1, 2: MPEG-2, 0: MPEG-2.5)."""
 
-_KBITS = {
+_BIT_RATES = {
     (True, 3): (0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
     (True, 2): (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384),
     (True, 1): (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -33,65 +33,65 @@ _KBITS = {
 """kbit/s by (MPEG-1 or later, the header's two bits of layer: 3 is I, 2 is II, 1 is III)."""
 
 
-def any_content(_head: bytes) -> str | None:
+def accept_any_head(_head: bytes) -> str | None:
     """For files whose format nobody documents."""
     return None
 
 
-def any_end(_file: Path) -> str | None:
+def accept_any_end(_file: Path) -> str | None:
     """The same of their ends."""
     return None
 
 
-def mp3(head: bytes) -> str | None:
+def check_mp3_head(head: bytes) -> str | None:
     """MP3 begins with an ID3 tag or with the eleven set bits of a frame header (ISO 11172-3 §2.4.1.3)."""
     if head.startswith(b"ID3") or (len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0):
         return None
     return "it does not begin like an MP3"
 
 
-def pdf(head: bytes) -> str | None:
+def check_pdf_head(head: bytes) -> str | None:
     """PDF begins with its version (ISO 32000-1 §7.5.2), which some writers put after a few odd bytes."""
     return None if b"%PDF-" in head[:1024] else "it does not begin like a PDF"
 
 
-def pdf_end(file: Path) -> str | None:
+def check_pdf_end(file: Path) -> str | None:
     """PDF ends with `%%EOF` (ISO 32000-1 §7.5.5)."""
     with file.open("rb") as content:
         size = content.seek(0, 2)
-        content.seek(max(0, size - PDF_END))
+        content.seek(max(0, size - PDF_END_BYTES))
         return None if b"%%EOF" in content.read() else f"it has no end after {size:,} bytes"
 
 
-def mp3_end(seconds: int | None) -> End:
+def make_mp3_end_check(seconds: int | None) -> CheckEnd:
     """For sound that should last `seconds`, None where nobody tells."""
 
-    def end(file: Path) -> str | None:
+    def check_end(file: Path) -> str | None:
         with file.open("rb") as content, mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _doubt(data, seconds)
+            return _check_mp3_frames(data, seconds)
 
-    return end
+    return check_end
 
 
-def _doubt(data: mmap.mmap, seconds: int | None) -> str | None:
+def _check_mp3_frames(data: mmap.mmap, seconds: int | None) -> str | None:
     """Frames are walked from header to header: each tells its own length and how long it sounds."""
-    at, end, sound = _after_tag(data), len(data), 0.0
+    offset, end, duration = _skip_id3_tag(data), len(data), 0.0
     if data[max(0, end - 128) : end - 125] == b"TAG":
         end -= 128
-    while at < end:
-        frame = _frame(data[at : at + 4])
+    while offset < end:
+        frame = _parse_frame(data[offset : offset + 4])
         if frame is None:
-            cut = end - at < 4
-            return f"its last frame ends after {end - at} bytes" if cut and sound else None
-        at, sound = at + frame[0], sound + frame[1]
-    if at > end:
-        return f"its last frame lacks {at - end:,} bytes"
-    if seconds is not None and sound < 0.9 * seconds - 1:
-        return f"it lasts {sound:.1f} s instead of {seconds}"
+            is_truncated = end - offset < 4
+            return f"its last frame ends after {end - offset} bytes" if is_truncated and duration else None
+        offset, duration = offset + frame[0], duration + frame[1]
+    if offset > end:
+        return f"its last frame lacks {offset - end:,} bytes"
+    if seconds is not None and duration < 0.9 * seconds - 1:
+        return f"it lasts {duration:.1f} s instead of {seconds}"
     return None
 
 
-def _after_tag(data: mmap.mmap) -> int:
+def _skip_id3_tag(data: mmap.mmap) -> int:
     """Where the sound begins: behind an ID3v2 tag, whose length has seven bits a byte (ID3v2.4 §3.1)."""
     if data[:3] != b"ID3" or len(data) < 10:
         return 0
@@ -101,17 +101,22 @@ def _after_tag(data: mmap.mmap) -> int:
     return size + (20 if data[5] & 0x10 else 10)
 
 
-def _frame(header: bytes) -> tuple[int, float] | None:
+def _parse_frame(header: bytes) -> tuple[int, float] | None:
     """Bytes and seconds of the frame that begins with these four bytes (ISO 11172-3 §2.4.2.3, 13818-3);
     None where it is none, or does not tell."""
     if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE0 != 0xE0:
         return None
     version, layer = header[1] >> 3 & 3, header[1] >> 1 & 3
-    kbits, rate = header[2] >> 4, header[2] >> 2 & 3
+    bit_rate_index, sample_rate_index = header[2] >> 4, header[2] >> 2 & 3
     padding = header[2] >> 1 & 1
-    if version == 1 or layer == 0 or kbits in (0, 15) or rate == 3:
+    if version == 1 or layer == 0 or bit_rate_index in (0, 15) or sample_rate_index == 3:
         return None
-    bits, samples_a_second = _KBITS[version == 3, layer][kbits] * 1000, _RATES[version][rate]
+    bit_rate, sample_rate = (
+        _BIT_RATES[version == 3, layer][bit_rate_index] * 1000,
+        _SAMPLE_RATES[version][sample_rate_index],
+    )
     samples = 384 if layer == 3 else 576 if layer == 1 and version != 3 else 1152
-    slot = 4 if layer == 3 else 1
-    return slot * (samples // 8 // slot * bits // samples_a_second + padding), samples / samples_a_second
+    slot_bytes = 4 if layer == 3 else 1
+    return slot_bytes * (
+        samples // 8 // slot_bytes * bit_rate // sample_rate + padding
+    ), samples / sample_rate

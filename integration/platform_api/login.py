@@ -13,22 +13,22 @@ import orjson
 
 from integration.core import clock
 from integration.core.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformRefused
-from integration.outbound.exchange import Answer
+from integration.outbound.exchange import PlatformResponse
 
 log = logging.getLogger(__name__)
 
-TRIES = 3
+MAX_REFUSED_LOGINS = 3
 """Refused logins until we stop: more could lock the account, and the password won't become right."""
 
-GAPS = (2.0, 30.0, 300.0)
+LOGIN_DELAYS = (2.0, 30.0, 300.0)
 """Seconds between logins that failed."""
 
-KEY_GAPS = (5.0, 60.0, 300.0)
+KEY_DELAYS = (5.0, 60.0, 300.0)
 """Seconds for which a refused API key is not shown to the platform again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class Credentials:
     """What a request proves itself with. `kind` says in which header: both, as our own requests do, or only
     the one that a caller of the facade used."""
 
@@ -38,32 +38,32 @@ class Secret:
 
     def headers(self) -> dict[str, str]:
         """Basic as specified, and X-Auth-Token, the real platform's main way (observed.md §2)."""
-        found = {}
+        result = {}
         if self.kind != "token":
             pair = f"{self.user}:{self.secret}".encode()
-            found["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+            result["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         if self.kind != "basic":
-            found["X-Auth-Token"] = self.secret
-        return found
+            result["X-Auth-Token"] = self.secret
+        return result
 
     def __repr__(self) -> str:
         return f"Secret(user={self.user!r})"
 
 
-class Account(Protocol):
+class CredentialSource(Protocol):
     """Where our own requests get their credentials."""
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong with the credentials, for people; None while they are good."""
 
-    def current(self) -> Secret:
+    def current(self) -> Credentials:
         """Credentials to send now. Raises PlatformError while there are none to be had."""
 
-    def renew(self, refused: Secret) -> Secret:
+    def renew(self, refused: Credentials) -> Credentials:
         """Other credentials than `refused`, which got a 401. Raises PlatformError where there are none."""
 
-    def accepted(self) -> None:
+    def mark_accepted(self) -> None:
         """The platform took the credentials."""
 
 
@@ -71,32 +71,32 @@ class ApiKey:
     """An API key: nothing to renew. A refused one rests, so that a bad key is not tried every second."""
 
     def __init__(self, user: str, key: str) -> None:
-        self._secret = Secret(user, key)
+        self._credentials = Credentials(user, key)
         self._lock = threading.Lock()
         self._refusals = 0
-        self._rest_until = 0.0
+        self._paused_until = 0.0
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         return (
             "the platform refuses the API key; check platform.user_id and platform.api_key"
             if self._refusals
             else None
         )
 
-    def current(self) -> Secret:
+    def current(self) -> Credentials:
         with self._lock:
-            if self._refusals and clock.monotonic() < self._rest_until:
-                raise CredentialsRefused(self.trouble or "", status=401)
-        return self._secret
+            if self._refusals and clock.monotonic() < self._paused_until:
+                raise CredentialsRefused(self.problem or "", status=401)
+        return self._credentials
 
-    def renew(self, refused: Secret) -> Secret:  # noqa: ARG002 – there is but one key
+    def renew(self, refused: Credentials) -> Credentials:  # noqa: ARG002 – there is but one key
         with self._lock:
-            self._rest_until = clock.monotonic() + KEY_GAPS[min(self._refusals, len(KEY_GAPS) - 1)]
+            self._paused_until = clock.monotonic() + KEY_DELAYS[min(self._refusals, len(KEY_DELAYS) - 1)]
             self._refusals += 1
-        raise CredentialsRefused(self.trouble or "", status=401)
+        raise CredentialsRefused(self.problem or "", status=401)
 
-    def accepted(self) -> None:
+    def mark_accepted(self) -> None:
         if self._refusals:
             with self._lock:
                 self._refusals = 0
@@ -106,74 +106,76 @@ class Login:
     """E-mail and password. `post(path, body)` sends one POST without credentials and returns its Answer.
 
     One login at a time: whoever meets a 401 while a login is under way waits for it and takes its token.
-    Every login may send somebody an e-mail, so none is repeated blindly: after `TRIES` refusals, or where
-    a second factor is demanded, `trouble` says so and no more is asked until the next start.
+    Every login may send somebody an e-mail, so none is repeated blindly: after `MAX_REFUSED_LOGINS` refusals,
+    or where a second factor is demanded, `problem` says so and no more is asked until the next start.
     """
 
-    def __init__(self, email: str, password: str, post: Callable[[str, Mapping[str, str]], Answer]) -> None:
+    def __init__(
+        self, email: str, password: str, post: Callable[[str, Mapping[str, str]], PlatformResponse]
+    ) -> None:
         self._email = email
         self._password = password
         self._post = post
         self._lock = threading.Lock()
-        self._secret: Secret | None = None
-        self._proved = False
+        self._credentials: Credentials | None = None
+        self._is_verified = False
         self._refusals = 0
         self._failures = 0
-        self._not_before = 0.0
+        self._next_attempt_at = 0.0
         self._last_error: PlatformError | None = None
-        self._paused: str | None = None
+        self._pause_reason: str | None = None
 
     @property
-    def trouble(self) -> str | None:
-        if self._paused:
-            return self._paused
+    def problem(self) -> str | None:
+        if self._pause_reason:
+            return self._pause_reason
         return str(self._last_error) if self._last_error else None
 
-    def current(self) -> Secret:
-        secret = self._secret
-        return secret if secret is not None else self._log_in(None)
+    def current(self) -> Credentials:
+        credentials = self._credentials
+        return credentials if credentials is not None else self._log_in(None)
 
-    def renew(self, refused: Secret) -> Secret:
+    def renew(self, refused: Credentials) -> Credentials:
         return self._log_in(refused)
 
-    def accepted(self) -> None:
-        self._proved = True
+    def mark_accepted(self) -> None:
+        self._is_verified = True
 
-    def _log_in(self, refused: Secret | None) -> Secret:
+    def _log_in(self, refused: Credentials | None) -> Credentials:
         with self._lock:
-            if self._secret is not None and self._secret is not refused:
-                return self._secret
-            fresh = self._secret is not None and not self._proved
-            self._secret = None
-            if self._paused:
-                raise CredentialsRefused(self._paused, status=401)
-            if self._last_error is not None and clock.monotonic() < self._not_before:
+            if self._credentials is not None and self._credentials is not refused:
+                return self._credentials
+            is_unverified = self._credentials is not None and not self._is_verified
+            self._credentials = None
+            if self._pause_reason:
+                raise CredentialsRefused(self._pause_reason, status=401)
+            if self._last_error is not None and clock.monotonic() < self._next_attempt_at:
                 raise self._last_error
             try:
-                if fresh:
+                if is_unverified:
                     # Else every request would log in, for ever.
                     raise PlatformBroken("the platform refuses the token it has just given out", status=401)
-                self._secret = self._ask()
+                self._credentials = self._request_token()
             except PlatformError as error:
-                noted = self._note(error)
-                if noted is error:
+                counted_error = self._count_failure(error)
+                if counted_error is error:
                     # An error that is its own cause sends whoever follows causes round for ever.
                     raise
-                raise noted from error
-            self._proved = False
+                raise counted_error from error
+            self._is_verified = False
             self._refusals = self._failures = 0
             self._last_error = None
-            return self._secret
+            return self._credentials
 
-    def _ask(self) -> Secret:
-        answer = self._post("/login", {"email": self._email, "password": self._password})
-        body = _object(answer)
-        if answer.status == 202 or ("nonce" in body and "user_token" not in body):
-            self._paused = (
+    def _request_token(self) -> Credentials:
+        response = self._post("/login", {"email": self._email, "password": self._password})
+        body = _parse_fields(response)
+        if response.status == 202 or ("nonce" in body and "user_token" not in body):
+            self._pause_reason = (
                 "the platform demands a second factor for this login; make an API key in its panel and set "
                 "platform.user_id and platform.api_key"
             )
-            raise CredentialsRefused(self._paused, status=answer.status)
+            raise CredentialsRefused(self._pause_reason, status=response.status)
         token, user = body.get("user_token"), body.get("user_id")
         if (
             not isinstance(token, str)
@@ -183,38 +185,39 @@ class Login:
         ):
             raise PlatformBroken("the platform's login answer has no user_token and user_id")
         log.info("logged in to the platform as user %s", user)
-        return Secret(str(user), token)
+        return Credentials(str(user), token)
 
-    def _note(self, error: PlatformError) -> PlatformError:
+    def _count_failure(self, error: PlatformError) -> PlatformError:
         """Count a failed login; returns the error to raise, here and for those who ask before the next."""
         self._failures += 1
-        wait = GAPS[min(self._failures, len(GAPS)) - 1]
-        self._not_before = clock.monotonic() + max(wait, error.retry_after or 0.0)
+        delay = LOGIN_DELAYS[min(self._failures, len(LOGIN_DELAYS)) - 1]
+        self._next_attempt_at = clock.monotonic() + max(delay, error.retry_after or 0.0)
         self._last_error = error
-        if isinstance(error, PlatformRefused | CredentialsRefused) and not self._paused:
+        if isinstance(error, PlatformRefused | CredentialsRefused) and not self._pause_reason:
             self._refusals += 1
-            said = str(error)
+            refusal = str(error)
             self._last_error = CredentialsRefused(
-                f"the platform refuses the login ({said}); check platform.email and platform.password",
+                f"the platform refuses the login ({refusal}); check platform.email and platform.password",
                 status=error.status,
                 errors=error.errors,
             )
-            if self._refusals >= TRIES:
-                self._paused = (
-                    f"the platform refused the login {TRIES} times ({said}); logins are paused: set "
+            if self._refusals >= MAX_REFUSED_LOGINS:
+                self._pause_reason = (
+                    f"the platform refused the login {MAX_REFUSED_LOGINS} times ({refusal}); "
+                    "logins are paused: set "
                     "platform.email and platform.password right and start Switchroom again"
                 )
         return self._last_error
 
 
-def _object(answer: Answer) -> dict[str, object]:
+def _parse_fields(response: PlatformResponse) -> dict[str, object]:
     """The login answer's fields; flat (observed.md §2), or wrapped in `data` like other answers."""
     try:
-        parsed = orjson.loads(answer.body)
+        parsed = orjson.loads(response.body)
     except orjson.JSONDecodeError as error:
-        raise PlatformBroken("the platform's login answer is not JSON", status=answer.status) from error
+        raise PlatformBroken("the platform's login answer is not JSON", status=response.status) from error
     if isinstance(parsed, dict) and isinstance(parsed.get("data"), dict):
         parsed = parsed["data"]
     if not isinstance(parsed, dict):
-        raise PlatformBroken("the platform's login answer is not an object", status=answer.status)
+        raise PlatformBroken("the platform's login answer is not an object", status=response.status)
     return parsed

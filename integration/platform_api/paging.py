@@ -8,40 +8,40 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-MOST = 5000
+MAX_PAGE_RECORDS = 5000
 """Records that one page may hold."""
 
 Condition = tuple[str, str, Any]
 """(property, operator, value), such as ('live_id', 'in', [4278000101])."""
 
 
-def filter_json(conditions: Iterable[Condition]) -> str:
+def format_filter(conditions: Iterable[Condition]) -> str:
     """`conditions` as the platform's filter: a compact JSON array whose entries AND together."""
     return orjson.dumps(
         [{"property": name, "operator": operator, "value": value} for name, operator, value in conditions]
     ).decode()
 
 
-def parameters(
+def build_parameters(
     *,
     conditions: Iterable[Condition] = (),
     sort: str | None = None,
     direction: str | None = None,
     page: int = 1,
-    limit: int = MOST,
+    limit: int = MAX_PAGE_RECORDS,
 ) -> dict[str, str]:
     """The parameters of one page. No conditions means no `filter` at all."""
-    found = {"page": str(page), "limit": str(limit)}
-    asked = list(conditions)
-    if asked:
-        found["filter"] = filter_json(asked)
+    result = {"page": str(page), "limit": str(limit)}
+    condition_list = list(conditions)
+    if condition_list:
+        result["filter"] = format_filter(condition_list)
     if sort:
-        found["sort"] = sort
-        found["dir"] = direction or "ASC"
-    return found
+        result["sort"] = sort
+        result["dir"] = direction or "ASC"
+    return result
 
 
-def query_string(params: Mapping[str, Any] | str | None) -> str:
+def format_query_string(params: Mapping[str, Any] | str | None) -> str:
     """`?a=b&c=d`, or nothing. A string passes as it is: a caller's own query, already encoded."""
     if not params:
         return ""

@@ -11,58 +11,65 @@ import orjson
 import integration
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
-from integration.outbound.exchange import JSON_LIMIT, Answer, Body, Transport
-from integration.platform_api.budget import Budget, Who
-from integration.platform_api.failures import failure
-from integration.platform_api.login import Account, Secret
-from integration.platform_api.retry import retry_after
+from integration.outbound.exchange import JSON_LIMIT, PlatformResponse, ResponseBody, Transport
+from integration.platform_api.budget import Budget, Priority
+from integration.platform_api.failures import build_error
+from integration.platform_api.login import Credentials, CredentialSource
+from integration.platform_api.retry import parse_retry_after
 
 
-class Line:
-    """Thread-safe. `make_account(post)` makes whose name we ask in; `post(path, body)` sends a login."""
+class Session:
+    """Thread-safe. `make_credential_source(post)` makes whose name we ask in; `post(path, body)` sends a
+    login."""
 
     def __init__(
         self,
         transport: Transport,
         budget: Budget,
         seconds: float,
-        make_account: Callable[[Callable[[str, Mapping[str, str]], Answer]], Account],
+        make_credential_source: Callable[
+            [Callable[[str, Mapping[str, str]], PlatformResponse]], CredentialSource
+        ],
     ) -> None:
         self.budget = budget
-        self.asked_at = clock.monotonic()
-        self.away_since: float | None = None
+        self.last_request_at = clock.monotonic()
+        self.unreachable_since: float | None = None
         """Unix seconds since when nothing answers as it should; None while the platform is there."""
-        self.account = make_account(self._post_login)
+        self.credential_source = make_credential_source(self._post_login)
         self._transport = transport
-        self._seconds = seconds
+        self._timeout = seconds
 
-    def _post_login(self, path: str, body: Mapping[str, str]) -> Answer:
+    def _post_login(self, path: str, body: Mapping[str, str]) -> PlatformResponse:
         """A login takes no slot: whoever waits for it may hold the last one."""
         content = orjson.dumps(dict(body))
-        with self._transport.exchange("POST", path, _headers(content), content, self._seconds) as reply:
-            answer = answer_of(reply)
-        if answer.status >= 400:
-            raise failure(path, answer.status, answer.headers, answer.body)
-        return answer
+        with self._transport.exchange(
+            "POST", path, _build_headers(content), content, self._timeout
+        ) as response_body:
+            response = read_response(response_body)
+        if response.status >= 400:
+            raise build_error(path, response.status, response.headers, response.body)
+        return response
 
-    def ask(
+    def request(
         self,
         method: str,
         target: str,
         content: bytes | None,
-        who: Who,
-        caller: Secret | None,
+        priority: Priority,
+        client_credentials: Credentials | None,
         check: bool,
         seconds: float | None,
-    ) -> Answer:
+    ) -> PlatformResponse:
         """One request and its whole answer; with `check` a refusal or failure raises a PlatformError."""
-        with self.exchange(method, target, content, who, caller, seconds or self._seconds) as body:
-            answer = answer_of(body)
-        self.judge(answer.status, answer.headers, caller)
-        failed = answer.status >= (300 if method == "GET" else 400)
-        if check and failed:
-            raise failure(target, answer.status, answer.headers, answer.body)
-        return answer
+        with self.exchange(
+            method, target, content, priority, client_credentials, seconds or self._timeout
+        ) as body:
+            response = read_response(body)
+        self.record_status(response.status, response.headers, client_credentials)
+        is_failed = response.status >= (300 if method == "GET" else 400)
+        if check and is_failed:
+            raise build_error(target, response.status, response.headers, response.body)
+        return response
 
     @contextmanager
     def exchange(
@@ -70,85 +77,87 @@ class Line:
         method: str,
         target: str,
         content: bytes | None,
-        who: Who,
-        caller: Secret | None,
+        priority: Priority,
+        client_credentials: Credentials | None,
         seconds: float,
-        extra: Mapping[str, str] | None = None,
-        silence: float | None = None,
-    ) -> Iterator[Body]:
+        extra_headers: Mapping[str, str] | None = None,
+        read_timeout: float | None = None,
+    ) -> Iterator[ResponseBody]:
         """One request with its turn in the budget, and one renewal of our credentials on a 401. `seconds` and
-        `silence` are those of `Transport.exchange`."""
+        `read_timeout` are those of `Transport.exchange`."""
         with ExitStack() as stack:
 
-            def ask(secret: Secret) -> Body:
-                headers = {**_headers(content), **secret.headers(), **(extra or {})}
+            def send(credentials: Credentials) -> ResponseBody:
+                headers = {**_build_headers(content), **credentials.headers(), **(extra_headers or {})}
                 # A file may take its time, the wait for a slot not more than any request.
-                stack.enter_context(self.budget.turn(who, min(seconds, self._seconds)))
-                stack.enter_context(self._watched())
+                stack.enter_context(self.budget.turn(priority, min(seconds, self._timeout)))
+                stack.enter_context(self._reporting_failures())
                 return stack.enter_context(
-                    self._transport.exchange(method, target, headers, content, seconds, silence)
+                    self._transport.exchange(method, target, headers, content, seconds, read_timeout)
                 )
 
-            secret = caller or self.account.current()
-            body = ask(secret)
-            if caller is None:
-                self.asked_at = clock.monotonic()
+            credentials = client_credentials or self.credential_source.current()
+            body = send(credentials)
+            if client_credentials is None:
+                self.last_request_at = clock.monotonic()
                 if body.status == 401:
                     # The slot is given back first: the login that follows may need it.
                     stack.close()
-                    body = ask(self.account.renew(secret))
+                    body = send(self.credential_source.renew(credentials))
             yield body
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _reporting_failures(self) -> Iterator[None]:
         try:
             yield
         except (PlatformBroken, PlatformThrottled, PlatformUnreachable) as error:
-            self.complain(error.retry_after)
+            self.record_failure(error.retry_after)
             raise
 
-    def judge(self, status: int, headers: Mapping[str, str], caller: Secret | None) -> None:
+    def record_status(
+        self, status: int, headers: Mapping[str, str], client_credentials: Credentials | None
+    ) -> None:
         """What an answer says of the platform, and of our credentials where they were ours."""
         if status >= 500 or status == 429:
-            self.complain(retry_after(headers.get("Retry-After")))
-        elif caller is None and status != 401:
-            self.praise()
+            self.record_failure(parse_retry_after(headers.get("Retry-After")))
+        elif client_credentials is None and status != 401:
+            self.record_success()
 
-    def complain(self, seconds: float | None) -> None:
+    def record_failure(self, seconds: float | None) -> None:
         """The platform was in trouble, and asked for so many seconds of rest."""
-        self.budget.complain(seconds)
-        if self.away_since is None:
-            self.away_since = clock.unix()
+        self.budget.record_failure(seconds)
+        if self.unreachable_since is None:
+            self.unreachable_since = clock.unix()
 
-    def praise(self) -> None:
+    def record_success(self) -> None:
         """A good answer to us."""
-        self.budget.praise()
-        self.away_since = None
-        self.account.accepted()
+        self.budget.record_success()
+        self.unreachable_since = None
+        self.credential_source.mark_accepted()
 
 
-def _headers(content: bytes | None) -> dict[str, str]:
-    found = {
+def _build_headers(content: bytes | None) -> dict[str, str]:
+    headers = {
         "Accept": "application/json, */*",
         "Accept-Encoding": "gzip",
         "User-Agent": f"Switchroom/{integration.__version__}",
     }
     if content is not None:
-        found["Content-Type"] = "application/json"
-    return found
+        headers["Content-Type"] = "application/json"
+    return headers
 
 
-def answer_of(body: Body, until: float = float("inf")) -> Answer:
-    """All of it, by `until` (of `clock.monotonic`) at the latest. Raises PlatformBroken beyond JSON_LIMIT and
-    at an early end, PlatformUnreachable for one that takes longer."""
-    return Answer(body.status, body.headers, whole(body, JSON_LIMIT, until), body.date)
+def read_response(body: ResponseBody, deadline: float = float("inf")) -> PlatformResponse:
+    """All of it, by `deadline` (of `clock.monotonic`) at the latest. Raises PlatformBroken beyond JSON_LIMIT
+    and at an early end, PlatformUnreachable for one that takes longer."""
+    return PlatformResponse(body.status, body.headers, read_body(body, JSON_LIMIT, deadline), body.date)
 
 
-def whole(body: Body, limit: int, until: float = float("inf")) -> bytes:
-    """The body in one piece. Raises as `answer_of`."""
-    pieces = []
-    for piece in body.chunks(limit, at_once=until < float("inf")):
-        if clock.monotonic() > until:
+def read_body(body: ResponseBody, limit: int, deadline: float = float("inf")) -> bytes:
+    """The body in one piece. Raises as `read_response`."""
+    chunks = []
+    for chunk in body.chunks(limit, unbuffered=deadline < float("inf")):
+        if clock.monotonic() > deadline:
             raise PlatformUnreachable("the platform gave no answer in time", status=body.status)
-        pieces.append(piece)
-    return b"".join(pieces)
+        chunks.append(chunk)
+    return b"".join(chunks)

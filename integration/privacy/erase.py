@@ -19,32 +19,36 @@ from pathlib import Path
 from typing import Any
 
 from integration.access import audit
-from integration.context import House
+from integration.context import AppContext
 from integration.core import clock
+from integration.core.commands import Arguments, Handler, Progress, Result
 from integration.core.errors import PlatformBroken, StorageFull, SwitchroomError
-from integration.core.json_records import read_object
-from integration.core.number_variants import Finder, finder, pattern, spellings
+from integration.core.json_records import read_record
+from integration.core.number_variants import Finder, compile_pattern, make_finder, variants
 from integration.inbox import store as inbox_store
 from integration.maintenance import backup
 from integration.maintenance.manifest import DATABASES
-from integration.mirror.page_queries import search_index as search
-from integration.mirror.privacy import erase_mirror as erasing
-from integration.mirror.privacy.erasure_gate import LEGS, Erased, stripped, unreadable
-from integration.mirror.privacy.held_records import Held
-from integration.privacy import erase_app as house_erasing
-from integration.privacy import erasures, holds
-from integration.server.control_channel import Arguments, Handler, Progress, Result
-from integration.settings.data_dir_secrets import erasure_key
+from integration.mirror.page_queries import search_index
+from integration.mirror.privacy import erase_mirror
+from integration.mirror.privacy.erasure_gate import (
+    LEGS_KEY,
+    ErasureGate,
+    remove_number_from_bytes,
+    strip_record,
+)
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.privacy import erase_app, erasures, holds
+from integration.settings.data_dir_secrets import load_erasure_key
 from integration.sqlite import database_files
 from integration.sqlite.database import Database
 
 ERASE = "erase"
-WHO = "command line"
+ACTOR = "command line"
 
-ROUNDS = 3
+MAX_PASSES = 3
 """What was on its way when the first began is found by the second."""
 
-WORDS = {
+TABLE_LABELS = {
     "cdrs": "CDRs",
     "monitors": "recordings",
     "voicemessages": "voicemail messages",
@@ -54,227 +58,279 @@ WORDS = {
 }
 
 
-class UnderHold(SwitchroomError):
+class UnderLegalHold(SwitchroomError):
     """Nothing was erased: somebody's hold forbids it."""
 
 
 @dataclass(slots=True)
 class Traces:
-    """All that was found of one number. `seqs` are webhooks; `house` counts what only we know, in words."""
+    """All that was found of one number. `webhook_seqs` are webhooks; `app_counts` counts what only we know,
+    in words."""
 
-    mirror: erasing.Found
-    seqs: list[int]
-    house: dict[str, int] = field(default_factory=dict)
+    mirror_traces: erase_mirror.ErasureMatches
+    webhook_seqs: list[int]
+    app_counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
         """For people: what, and how many; nothing that there is none of."""
-        rows = {WORDS.get(table, table): len(keys) for table, keys in self.mirror.rows.items()}
-        found = {
-            "calls": len(self.mirror.calls),
+        rows = {TABLE_LABELS.get(table, table): len(keys) for table, keys in self.mirror_traces.rows.items()}
+        counts = {
+            "calls": len(self.mirror_traces.calls),
             **rows,
-            "files (removed)": len(self.mirror.files),
-            "webhooks as received": len(self.seqs),
-            "what webhooks and polls told": self.mirror.told,
-            "other rows of mirror.db": self.mirror.elsewhere,
-            **self.house,
+            "files (removed)": len(self.mirror_traces.files),
+            "webhooks as received": len(self.webhook_seqs),
+            "what webhooks and polls told": self.mirror_traces.event_count,
+            "other rows of mirror.db": self.mirror_traces.other_row_count,
+            **self.app_counts,
         }
-        return {what: number for what, number in found.items() if number}
+        return {label: number for label, number in counts.items() if number}
 
 
-def look(
-    mirror: sqlite3.Connection,
-    inbox: sqlite3.Connection,
-    house: sqlite3.Connection,
+def find_traces(
+    mirror_connection: sqlite3.Connection,
+    inbox_connection: sqlite3.Connection,
+    app_connection: sqlite3.Connection,
     e164: str,
     *,
-    repeated: bool = True,
+    include_unfinished: bool = True,
 ) -> Traces:
-    """Read all three databases for traces of a number. `repeated`: what an erasure that was broken off has
-    left is among them. Changes nothing."""
-    wanted = finder([e164])
-    found = erasing.find(mirror, wanted, e164, erasures.unfinished(house) if repeated else {})
-    seqs = inbox_store.naming(inbox, wanted.names, frozenset(found.legs))
-    return Traces(found, seqs, house_erasing.find(house, wanted, e164, found.legs, frozenset(found.calls)))
+    """Read all three databases for traces of a number. `include_unfinished`: what an erasure that was broken
+    off has left is among them. Changes nothing."""
+    finder_of_number = make_finder([e164])
+    mirror_traces = erase_mirror.find(
+        mirror_connection,
+        finder_of_number,
+        e164,
+        erasures.list_unfinished_records(app_connection) if include_unfinished else {},
+    )
+    webhook_seqs = inbox_store.find_mentions(
+        inbox_connection, finder_of_number.contains_number, frozenset(mirror_traces.legs)
+    )
+    return Traces(
+        mirror_traces,
+        webhook_seqs,
+        erase_app.find(
+            app_connection, finder_of_number, e164, mirror_traces.legs, frozenset(mirror_traces.calls)
+        ),
+    )
 
 
-def survey(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
+def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
     """What there is of a number, and why it may not be erased now, beside whoever writes. Raises
     StorageError."""
     with ExitStack() as stack:
-        house, mirror, inbox = (
-            stack.enter_context(database_files.look_at(data_dir / name)) for name in DATABASES
+        app_connection, mirror_connection, inbox_connection = (
+            stack.enter_context(database_files.open_readonly(data_dir / name)) for name in DATABASES
         )
-        for connection in (house, mirror, inbox):
+        for connection in (app_connection, mirror_connection, inbox_connection):
             connection.execute("BEGIN")
-        traces = look(mirror, inbox, house, e164)
-        return traces, refusal(traces, e164, held_now(house, mirror, Held()))
+        traces = find_traces(mirror_connection, inbox_connection, app_connection, e164)
+        return traces, find_refusal(
+            traces, e164, refresh_held(app_connection, mirror_connection, HeldRecords())
+        )
 
 
-def refusal(traces: Traces, e164: str, held: Held) -> str | None:
+def find_refusal(traces: Traces, e164: str, held_records: HeldRecords) -> str | None:
     """Why it may not be erased now; None where it may."""
-    if e164 in held.numbers or held.legs.intersection(traces.mirror.legs):
+    if e164 in held_records.numbers or held_records.legs.intersection(traces.mirror_traces.legs):
         return (
             f"{e164} is under legal hold, or a call with it is: `switchroom hold --list`; nothing was erased"
         )
-    if traces.mirror.own:
+    if traces.mirror_traces.own_number_tables:
         return (
-            f"{e164} is a number of your own (it stands in {', '.join(traces.mirror.own)}); take it out there"
+            f"{e164} is a number of your own (it stands in "
+            f"{', '.join(traces.mirror_traces.own_number_tables)}); take it out there"
             " first; nothing was erased"
         )
-    if traces.mirror.going_on:
+    if traces.mirror_traces.has_live_call:
         return f"a call with {e164} is going on; try again when it is over; nothing was erased"
     return None
 
 
-def held_now(house: sqlite3.Connection, mirror: sqlite3.Connection, held: Held) -> Held:
-    """`held`, as it is by house.db."""
-    every = holds.all_of(house)
-    held.look(
-        mirror,
-        [one.what for one in every if one.kind == "number"],
-        [int(one.what) for one in every if one.kind == "call"],
+def refresh_held(
+    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, held_records: HeldRecords
+) -> HeldRecords:
+    """`held_records`, as it is by house.db."""
+    all_holds = holds.list_all(app_connection)
+    held_records.load(
+        mirror_connection,
+        [hold.what for hold in all_holds if hold.kind == "number"],
+        [int(hold.what) for hold in all_holds if hold.kind == "call"],
     )
-    return held
+    return held_records
 
 
-def handler(
-    parts: House, erased: Erased, held: Held, drop_exports: Callable[[], int]
+def make_handlers(
+    context: AppContext, erasure_gate: ErasureGate, held_records: HeldRecords, drop_exports: Callable[[], int]
 ) -> Mapping[str, Handler]:
     """`erase` {number: E.164}. Its result: `removed` counts by kind, `left` places by database file that
     still have its digits, `backups` names that hold it still."""
 
-    one_at_a_time = threading.Lock()
+    erasure_lock = threading.Lock()
 
-    def erase(arguments: Arguments, progress: Progress) -> Result:
-        if not one_at_a_time.acquire(blocking=False):
+    def handle_erase(arguments: Arguments, progress: Progress) -> Result:
+        if not erasure_lock.acquire(blocking=False):
             raise SwitchroomError("another number is being erased; try again when that is done")
         try:
-            return _Erasing(parts, erased, held, drop_exports, arguments["number"], progress).run()
+            return _Erasure(
+                context, erasure_gate, held_records, drop_exports, arguments["number"], progress
+            ).run()
         finally:
-            one_at_a_time.release()
+            erasure_lock.release()
 
-    return {ERASE: erase}
+    return {ERASE: handle_erase}
 
 
-class _Erasing:
+class _Erasure:
     def __init__(
         self,
-        parts: House,
-        erased: Erased,
-        held: Held,
+        context: AppContext,
+        erasure_gate: ErasureGate,
+        held_records: HeldRecords,
         drop_exports: Callable[[], int],
         e164: str,
         progress: Progress,
     ) -> None:
-        self._parts, self._erased, self._held, self._e164 = parts, erased, held, e164
+        self._context, self._erasure_gate, self._held_records, self._e164 = (
+            context,
+            erasure_gate,
+            held_records,
+            e164,
+        )
         self._drop_exports = drop_exports
         self._progress = progress
-        self._finder: Finder[Any] = finder([e164])
-        self._databases: tuple[Database, ...] = (parts.house, parts.mirror, parts.inbox.database)
+        self._finder: Finder[Any] = make_finder([e164])
+        self._databases: tuple[Database, ...] = (context.app_db, context.mirror_db, context.inbox.database)
 
     def run(self) -> Result:
-        traces = self._look(repeated=True)
-        with self._parts.house.read() as house, self._parts.mirror.read() as mirror:
-            why = refusal(traces, self._e164, held_now(house, mirror, self._held))
-        if why is not None:
-            audit.record(self._parts.house, WHO, "erasure refused", "a number", "legal hold, or in use")
-            raise UnderHold(why)
-        self._room()
-        number = self._note(traces)
+        traces = self._find_traces(include_unfinished=True)
+        with (
+            self._context.app_db.read() as app_connection,
+            self._context.mirror_db.read() as mirror_connection,
+        ):
+            refusal = find_refusal(
+                traces, self._e164, refresh_held(app_connection, mirror_connection, self._held_records)
+            )
+        if refusal is not None:
+            audit.record(self._context.app_db, ACTOR, "erasure refused", "a number", "legal hold, or in use")
+            raise UnderLegalHold(refusal)
+        self._check_space()
+        erasure_id = self._begin_erasure(traces)
         removed = traces.counts
-        for _ in range(ROUNDS):
-            self._take_out(traces)
-            traces = self._look()
-            if traces.mirror.empty and not traces.seqs and not traces.house:
+        for _ in range(MAX_PASSES):
+            self._remove_traces(traces)
+            traces = self._find_traces()
+            if traces.mirror_traces.is_empty and not traces.webhook_seqs and not traces.app_counts:
                 break
-            self._remember(traces)
-        removed |= {"prepared exports (removed)": dropped} if (dropped := self._drop_exports()) else {}
-        self._write_anew()
-        left = self._left()
-        self._parts.house.write(lambda tx: erasures.finish(tx, number, removed) if not left else None)
+            self._store_record_ids(traces)
+        removed |= (
+            {"prepared exports (removed)": dropped_count} if (dropped_count := self._drop_exports()) else {}
+        )
+        self._vacuum_databases()
+        remaining = self._count_remaining()
+        self._context.app_db.write(
+            lambda tx: erasures.finish(tx, erasure_id, removed) if not remaining else None
+        )
         audit.record(
-            self._parts.house, WHO, "number erased", f"erasure {number}",
-            f"{sum(removed.values()):,} places" if not left else f"not all of it: {left}",
+            self._context.app_db, ACTOR, "number erased", f"erasure {erasure_id}",
+            f"{sum(removed.values()):,} places" if not remaining else f"not all of it: {remaining}",
         )  # fmt: skip
-        backups = [path.name for path in sorted(backup.destination(self._parts.settings).glob(backup.NAMES))]
-        return {"erasure": number, "removed": removed, "left": left, "backups": backups}
+        backups = [
+            path.name
+            for path in sorted(
+                backup.get_destination(self._context.settings).glob(backup.BACKUP_NAME_PATTERN)
+            )
+        ]
+        return {"erasure": erasure_id, "removed": removed, "left": remaining, "backups": backups}
 
-    def _look(self, *, repeated: bool = False) -> Traces:
-        parts = self._parts
+    def _find_traces(self, *, include_unfinished: bool = False) -> Traces:
+        context = self._context
         self._progress(doing="reading all three databases")
         with (
-            parts.mirror.read(whole=True) as mirror,
-            parts.inbox.database.read(whole=True) as inbox,
-            parts.house.read() as house,
+            context.mirror_db.read(full_scan=True) as mirror_connection,
+            context.inbox.database.read(full_scan=True) as inbox_connection,
+            context.app_db.read() as app_connection,
         ):
-            return look(mirror, inbox, house, self._e164, repeated=repeated)
-
-    def _room(self) -> None:
-        """Raises StorageFull where a database could not be written anew."""
-        need = 2 * max(database.path.stat().st_size for database in self._databases)
-        free = shutil.disk_usage(self._parts.settings.storage.data_dir).free
-        if free < need:
-            raise StorageFull(
-                f"{need / 1e9:,.1f} GB of free disk are needed to write the databases anew, there are"
-                f" {free / 1e9:,.1f}; nothing was erased"
+            return find_traces(
+                mirror_connection,
+                inbox_connection,
+                app_connection,
+                self._e164,
+                include_unfinished=include_unfinished,
             )
 
-    def _note(self, traces: Traces) -> int:
-        ways, at = spellings(self._e164), clock.stamp()
-        if not self._erased.has_key:
-            key = erasure_key(self._parts.settings.storage.data_dir, make=True)
+    def _check_space(self) -> None:
+        """Raises StorageFull where a database could not be written anew."""
+        needed_bytes = 2 * max(database.path.stat().st_size for database in self._databases)
+        free_bytes = shutil.disk_usage(self._context.settings.storage.data_dir).free
+        if free_bytes < needed_bytes:
+            raise StorageFull(
+                f"{needed_bytes / 1e9:,.1f} GB of free disk are needed to write the databases anew, there are"
+                f" {free_bytes / 1e9:,.1f}; nothing was erased"
+            )
+
+    def _begin_erasure(self, traces: Traces) -> int:
+        number_variants, started_at = variants(self._e164), clock.utc_text()
+        if not self._erasure_gate.has_key:
+            key = load_erasure_key(self._context.settings.storage.data_dir, create=True)
             assert key is not None
-            self._erased.set_key(key)
-        digests = [self._erased.digest(digits) for digits in ways]
-        lengths = {len(digits) for digits in ways}
-        number = self._parts.house.write(lambda tx: erasures.begin(tx, at, WHO, digests, lengths))
-        self._erased.add(at, digests, lengths, ())
-        self._remember(traces)
-        self._erased.guard(self._parts.mirror)
-        self._parts.inbox.redact = self._erased.webhook
-        return number
+            self._erasure_gate.set_key(key)
+        digests = [self._erasure_gate.digest(digits) for digits in number_variants]
+        lengths = {len(digits) for digits in number_variants}
+        erasure_id = self._context.app_db.write(
+            lambda tx: erasures.begin(tx, started_at, ACTOR, digests, lengths)
+        )
+        self._erasure_gate.add(started_at, digests, lengths, ())
+        self._store_record_ids(traces)
+        self._erasure_gate.install(self._context.mirror_db)
+        self._context.inbox.redact = self._erasure_gate.filter_webhook
+        return erasure_id
 
-    def _remember(self, traces: Traces) -> None:
-        records = [(table, key) for table, keys in traces.mirror.rows.items() for key in keys]
-        records += [(LEGS, leg) for leg in traces.mirror.legs]
-        self._parts.house.write(lambda tx: erasures.remember(tx, records))
-        self._erased.add("", (), (), records)
+    def _store_record_ids(self, traces: Traces) -> None:
+        records = [(table, key) for table, keys in traces.mirror_traces.rows.items() for key in keys]
+        records += [(LEGS_KEY, leg) for leg in traces.mirror_traces.legs]
+        self._context.app_db.write(lambda tx: erasures.add_records(tx, records))
+        self._erasure_gate.add("", (), (), records)
 
-    def _take_out(self, traces: Traces) -> None:
-        parts, found = self._parts, traces.mirror
+    def _remove_traces(self, traces: Traces) -> None:
+        context, mirror_traces = self._context, traces.mirror_traces
         self._progress(doing="webhooks")
-        parts.inbox.rewrite(traces.seqs, self._body)
+        context.inbox.rewrite_bodies(traces.webhook_seqs, self._strip_body)
         self._progress(doing="records")
-        erasing.strip(parts.mirror, found, self._finder, parts.calls)
-        erasing.remove_files(parts.mirror, parts.settings.storage.data_dir, found)
-        search.catch_up(parts.mirror)
-        parts.mirror.write(erasing.tidy_index)
+        erase_mirror.strip(context.mirror_db, mirror_traces, self._finder, context.call_store)
+        erase_mirror.remove_files(context.mirror_db, context.settings.storage.data_dir, mirror_traces)
+        search_index.index_all_due(context.mirror_db)
+        context.mirror_db.write(erase_mirror.optimize_search_index)
         self._progress(doing="notes, call-back items, logs")
-        calls = frozenset(found.calls)
-        parts.house.write(lambda tx: house_erasing.erase(tx, self._finder, self._e164, found.legs, calls))
+        calls = frozenset(mirror_traces.calls)
+        context.app_db.write(
+            lambda tx: erase_app.erase(tx, self._finder, self._e164, mirror_traces.legs, calls)
+        )
 
-    def _body(self, body: bytes) -> bytes:
+    def _strip_body(self, body: bytes) -> bytes:
         try:
-            return stripped(read_object(body.decode("utf-8-sig")), self._finder.names).text.encode()
+            return strip_record(
+                read_record(body.decode("utf-8-sig")), self._finder.contains_number
+            ).text.encode()
         except (UnicodeDecodeError, PlatformBroken):
-            return unreadable(body, self._finder)
+            return remove_number_from_bytes(body, self._finder)
 
-    def _write_anew(self) -> None:
+    def _vacuum_databases(self) -> None:
         for database in self._databases:
             self._progress(doing=f"writing {database.name} anew")
-            database.aside(_vacuum)
+            database.run_exclusive(_vacuum_database)
 
-    def _left(self) -> dict[str, int]:
-        wanted = pattern(self._e164)
-        found: dict[str, int] = {}
+    def _count_remaining(self) -> dict[str, int]:
+        digit_pattern = compile_pattern(self._e164)
+        remaining: dict[str, int] = {}
         for database in self._databases:
             for path in (database.path, database.path.with_name(f"{database.name}-wal")):
-                if number := database_files.count(path, wanted):
-                    found[path.name] = number
-        return found
+                if count := database_files.count_matches(path, digit_pattern):
+                    remaining[path.name] = count
+        return remaining
 
 
-def _vacuum(connection: sqlite3.Connection) -> None:
+def _vacuum_database(connection: sqlite3.Connection) -> None:
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -8,19 +8,19 @@ from collections.abc import Collection
 from typing import Any
 
 from integration.core.number_variants import Finder
-from integration.mirror.privacy import scrub_tables as sweeping
+from integration.mirror.privacy import scrub_tables
 from integration.sqlite.transaction import Transaction
-from integration.workspace.callback_items import recompute
+from integration.workspace.callback_items import recompute_items
 
-_AMONG = "IN (SELECT value FROM json_each(?))"
-_WHOLE = {
+_IN_LIST = "IN (SELECT value FROM json_each(?))"
+_FREE_TEXT_COLUMNS = {
     "journal": ("body", "result"),
     "alert_log": ("subject", "body"),
     "alert_findings": ("text",),
     "notes": ("text",),
 }
 """Texts that name whom the number belongs to, beside it."""
-_OWN_WAY = frozenset(
+_SPECIAL_TABLES = frozenset(
     {"callbacks", "callback_calls", "callback_deeds", "erasures", "erased_records", "legal_holds"}
 )
 
@@ -29,64 +29,65 @@ def find(
     connection: sqlite3.Connection,
     finder: Finder[Any],
     e164: str,
-    legs: Collection[int],
-    calls: Collection[int],
+    leg_ids: Collection[int],
+    call_ids: Collection[int],
 ) -> dict[str, int]:
     """What there is, in words: how many."""
-    found = {
-        "call-back items": len(_items(connection, finder, e164, calls)),
+    counts = {
+        "call-back items": len(_find_item_ids(connection, finder, e164, call_ids)),
         "notes": connection.execute(
-            f"SELECT count(*) FROM notes WHERE leg_id {_AMONG}", (json.dumps(list(legs)),)
+            f"SELECT count(*) FROM notes WHERE leg_id {_IN_LIST}", (json.dumps(list(leg_ids)),)
         ).fetchone()[0],
         "entries of logs, saved views, settings": sum(
-            sum(1 for _ in sweeping.naming(connection, table, finder)) for table in _others(connection)
+            sum(1 for _ in scrub_tables.find_matching_rows(connection, table, finder))
+            for table in _list_other_tables(connection)
         ),
     }
-    return {what: number for what, number in found.items() if number}
+    return {description: count for description, count in counts.items() if count}
 
 
 def erase(
-    tx: Transaction, finder: Finder[Any], e164: str, legs: Collection[int], calls: Collection[int]
+    tx: Transaction, finder: Finder[Any], e164: str, leg_ids: Collection[int], call_ids: Collection[int]
 ) -> None:
     """In one transaction. The same arguments as `find`."""
     connection = tx.connection
-    items = json.dumps(_items(connection, finder, e164, calls))
-    theirs = [
+    item_ids = json.dumps(_find_item_ids(connection, finder, e164, call_ids))
+    matching_calls = [
         (row[0], row[1])
         for row in tx.execute("SELECT call_id, party FROM callback_calls").fetchall()
-        if row[1] == e164 or row[0] in calls or finder.names(row[1])
+        if row[1] == e164 or row[0] in call_ids or finder.contains_number(row[1])
     ]
-    gone = json.dumps([call for call, _ in theirs])
+    matching_ids = json.dumps([call for call, _ in matching_calls])
     tx.execute(
         "DELETE FROM callback_deeds WHERE id IN"
-        f" (SELECT deed_id FROM callback_deed_calls WHERE call_id {_AMONG})",
-        (gone,),
+        f" (SELECT deed_id FROM callback_deed_calls WHERE call_id {_IN_LIST})",
+        (matching_ids,),
     )
-    tx.execute(f"DELETE FROM callback_deed_calls WHERE call_id {_AMONG}", (gone,))
-    tx.execute(f"DELETE FROM callback_calls WHERE call_id {_AMONG}", (gone,))
-    tx.execute(f"DELETE FROM callbacks WHERE id {_AMONG}", (items,))
-    for party in {party for _, party in theirs}:
-        recompute(tx, party)
-    tx.execute(f"DELETE FROM notes WHERE leg_id {_AMONG}", (json.dumps(list(legs)),))
-    for table in [*_others(connection), "callbacks", "callback_deeds"]:
+    tx.execute(f"DELETE FROM callback_deed_calls WHERE call_id {_IN_LIST}", (matching_ids,))
+    tx.execute(f"DELETE FROM callback_calls WHERE call_id {_IN_LIST}", (matching_ids,))
+    tx.execute(f"DELETE FROM callbacks WHERE id {_IN_LIST}", (item_ids,))
+    for party in {party for _, party in matching_calls}:
+        recompute_items(tx, party)
+    tx.execute(f"DELETE FROM notes WHERE leg_id {_IN_LIST}", (json.dumps(list(leg_ids)),))
+    for table in [*_list_other_tables(connection), "callbacks", "callback_deeds"]:
         if table == "idempotency":
             # A repeat must not get half an answer.
-            for key, _ in list(sweeping.naming(connection, table, finder)):
-                where = " AND ".join(f"{name} IS ?" for name in key)
-                tx.execute(f"DELETE FROM idempotency WHERE {where}", tuple(key.values()))
+            for key, _ in list(scrub_tables.find_matching_rows(connection, table, finder)):
+                condition = " AND ".join(f"{name} IS ?" for name in key)
+                tx.execute(f"DELETE FROM idempotency WHERE {condition}", tuple(key.values()))
             continue
-        sweeping.sweep(tx, table, finder, _WHOLE.get(table, ()))
+        scrub_tables.scrub_table(tx, table, finder, _FREE_TEXT_COLUMNS.get(table, ()))
 
 
-def _items(
-    connection: sqlite3.Connection, finder: Finder[Any], e164: str, calls: Collection[int]
+def _find_item_ids(
+    connection: sqlite3.Connection, finder: Finder[Any], e164: str, call_ids: Collection[int]
 ) -> list[int]:
     return [
         row[0]
         for row in connection.execute("SELECT id, party, last_call_id FROM callbacks")
-        if row[1] == e164 or row[2] in calls or finder.names(row[1])
+        if row[1] == e164 or row[2] in call_ids or finder.contains_number(row[1])
     ]
 
 
-def _others(connection: sqlite3.Connection) -> list[str]:
-    return [table for table in sweeping.tables(connection) if table not in _OWN_WAY]
+def _list_other_tables(connection: sqlite3.Connection) -> list[str]:
+    return [table for table in scrub_tables.list_tables(connection) if table not in _SPECIAL_TABLES]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.core import clock
-from integration.mirror.privacy.erasure_gate import Erased
+from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -44,45 +44,47 @@ class Erasure:
     removed: dict[str, int]
 
 
-def begin(tx: Transaction, at: str, who: str, digests: Iterable[bytes], lengths: Iterable[int]) -> int:
-    """Note that a number is to be erased, with all that is dated up to `at`. Returns the erasure's id; that
-    of the same number is the same."""
-    known = json.dumps(sorted(digest.hex() for digest in digests))
+def begin(
+    tx: Transaction, requested_at: str, who: str, digests: Iterable[bytes], lengths: Iterable[int]
+) -> int:
+    """Note that a number is to be erased, with all that is dated up to `requested_at`. Returns the erasure's
+    id; that of the same number is the same."""
+    digests_json = json.dumps(sorted(digest.hex() for digest in digests))
     tx.execute(
         "INSERT INTO erasures (at, who, digests, lengths) VALUES (?, ?, ?, ?) ON CONFLICT (digests)"
         " DO UPDATE SET at = excluded.at, who = excluded.who, done_at = NULL",
-        (at, who, known, json.dumps(sorted(lengths))),
+        (requested_at, who, digests_json, json.dumps(sorted(lengths))),
     )
-    return int(tx.execute("SELECT id FROM erasures WHERE digests = ?", (known,)).fetchone()[0])
+    return int(tx.execute("SELECT id FROM erasures WHERE digests = ?", (digests_json,)).fetchone()[0])
 
 
-def remember(tx: Transaction, records: Iterable[tuple[str, Any]]) -> None:
+def add_records(tx: Transaction, records: Iterable[tuple[str, Any]]) -> None:
     """These told of an erased number: (table, key)."""
     tx.executemany("INSERT OR IGNORE INTO erased_records VALUES (?, ?)", list(records))
 
 
-def finish(tx: Transaction, number: int, removed: Mapping[str, int]) -> None:
+def finish(tx: Transaction, erasure_id: int, removed: Mapping[str, int]) -> None:
     tx.execute(
         "UPDATE erasures SET done_at = ?, removed = ? WHERE id = ?",
-        (clock.stamp(), json.dumps(dict(removed)), number),
+        (clock.utc_text(), json.dumps(dict(removed)), erasure_id),
     )
 
 
-def all_of(connection: sqlite3.Connection) -> list[Erasure]:
+def list_all(connection: sqlite3.Connection) -> list[Erasure]:
     """The newest first."""
     rows = connection.execute("SELECT id, at, who, done_at, removed FROM erasures ORDER BY id DESC")
     return [Erasure(row[0], row[1], row[2], row[3], json.loads(row[4] or "{}")) for row in rows]
 
 
-def unfinished(connection: sqlite3.Connection) -> dict[str, set[Any]]:
+def list_unfinished_records(connection: sqlite3.Connection) -> dict[str, set[Any]]:
     """Records that an erasure found which was broken off: keys by table. Those of the others are among them:
     they are stripped already. None where all were finished."""
-    if not has_tables(connection) or all(one.done_at for one in all_of(connection)):
+    if not has_tables(connection) or all(erasure.done_at for erasure in list_all(connection)):
         return {}
-    found: dict[str, set[Any]] = {}
+    keys_by_table: dict[str, set[Any]] = {}
     for name, key in connection.execute("SELECT name, key FROM erased_records"):
-        found.setdefault(name, set()).add(key)
-    return found
+        keys_by_table.setdefault(name, set()).add(key)
+    return keys_by_table
 
 
 def has_tables(connection: sqlite3.Connection) -> bool:
@@ -90,8 +92,10 @@ def has_tables(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'erasures'").fetchone() is not None
 
 
-def load(connection: sqlite3.Connection, erased: Erased) -> None:
-    """Let `erased` know of all of them."""
-    erased.add("", (), (), ((row[0], row[1]) for row in connection.execute("SELECT * FROM erased_records")))
-    for at, digests, lengths in connection.execute("SELECT at, digests, lengths FROM erasures"):
-        erased.add(at, map(bytes.fromhex, json.loads(digests)), json.loads(lengths), ())
+def load_gate(connection: sqlite3.Connection, erasure_gate: ErasureGate) -> None:
+    """Let `erasure_gate` know of all of them."""
+    erasure_gate.add(
+        "", (), (), ((row[0], row[1]) for row in connection.execute("SELECT * FROM erased_records"))
+    )
+    for requested_at, digests, lengths in connection.execute("SELECT at, digests, lengths FROM erasures"):
+        erasure_gate.add(requested_at, map(bytes.fromhex, json.loads(digests)), json.loads(lengths), ())

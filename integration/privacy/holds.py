@@ -8,7 +8,7 @@ from typing import Literal
 
 from integration.access import audit
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -25,55 +25,55 @@ CREATE TABLE IF NOT EXISTS legal_holds (
 """
 """Those in force; of the others tells the audit."""
 
-Kind = Literal["number", "call"]
-LONGEST_REASON = 500
+HoldKind = Literal["number", "call"]
+MAX_REASON_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class LegalHold:
     """`what` is an E.164 number or a call's id; `at` UTC text."""
 
     id: int
-    kind: Kind
+    kind: HoldKind
     what: str
     reason: str
     who: str
     at: str
 
 
-def add(house: Database, kind: Kind, what: str, reason: str, who: str) -> Hold:
-    """Raises Refused without a reason, or where there is a hold on it."""
+def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> LegalHold:
+    """Raises DomainError without a reason, or where there is a hold on it."""
     reason = " ".join(reason.split())
-    if not 0 < len(reason) <= LONGEST_REASON:
-        raise Refused(f"a legal hold needs a reason of up to {LONGEST_REASON} characters")
-    values = (kind, what, reason, who, clock.stamp())
+    if not 0 < len(reason) <= MAX_REASON_LENGTH:
+        raise DomainError(f"a legal hold needs a reason of up to {MAX_REASON_LENGTH} characters")
+    values = (kind, what, reason, who, clock.utc_text())
 
-    def work(tx: Transaction) -> Hold:
+    def work(tx: Transaction) -> LegalHold:
         cursor = tx.execute(
             "INSERT OR IGNORE INTO legal_holds (kind, what, reason, who, at) VALUES (?, ?, ?, ?, ?)", values
         )
         if not cursor.rowcount:
-            raise Refused(f"{what} is under legal hold already")
+            raise DomainError(f"{what} is under legal hold already")
         audit.record(tx, who, "legal hold set", f"{kind} {what}: {reason}")
-        return Hold(int(cursor.lastrowid or 0), *values)
+        return LegalHold(int(cursor.lastrowid or 0), *values)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def release(house: Database, kind: Kind, what: str, who: str) -> None:
-    """Raises Refused where there is none on it."""
+def release(app_db: Database, kind: HoldKind, what: str, who: str) -> None:
+    """Raises DomainError where there is none on it."""
 
     def work(tx: Transaction) -> None:
         if not tx.execute("DELETE FROM legal_holds WHERE kind = ? AND what = ?", (kind, what)).rowcount:
-            raise Refused(f"{what} is not under legal hold")
+            raise DomainError(f"{what} is not under legal hold")
         audit.record(tx, who, "legal hold released", f"{kind} {what}")
 
-    house.write(work)
+    app_db.write(work)
 
 
-def all_of(connection: sqlite3.Connection) -> list[Hold]:
+def list_all(connection: sqlite3.Connection) -> list[LegalHold]:
     """The oldest first; none in a house.db from before there were holds."""
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'legal_holds'").fetchone() is None:
         return []
     columns = "id, kind, what, reason, who, at"
-    return [Hold(*row) for row in connection.execute(f"SELECT {columns} FROM legal_holds ORDER BY id")]
+    return [LegalHold(*row) for row in connection.execute(f"SELECT {columns} FROM legal_holds ORDER BY id")]

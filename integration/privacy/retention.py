@@ -14,53 +14,53 @@ from functools import partial
 from typing import TypeVar
 
 from integration.access import audit
-from integration.alerts import notification_log as alert_log
+from integration.alerts import notification_log
 from integration.core import clock
 from integration.core.health import Health
-from integration.exports import deliveries as export_deliveries
+from integration.exports import deliveries
 from integration.inbox.store import Inbox
 from integration.mirror.calls.store import CallStore
-from integration.mirror.privacy import retention_rules as expiry
-from integration.mirror.privacy.held_records import Held
-from integration.mirror.privacy.retention_rules import Limits
-from integration.mirror.records import response_cache as answers
-from integration.mirror.sync_state import media_files as media
-from integration.privacy.erase import held_now
+from integration.mirror.privacy import retention_rules
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.privacy.retention_rules import RetentionLimits
+from integration.mirror.records import response_cache
+from integration.mirror.sync_state import media_files
+from integration.privacy.erase import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
-from integration.sync.writing import write_log as journal
+from integration.sync.writing import write_log
 
 T = TypeVar("T")
 
-NAME = "retention"
-EVERY_SECONDS = 3600.0
+JOB_NAME = "retention"
+INTERVAL_SECONDS = 3600.0
 
-ANSWERS_KEPT = timedelta(days=1)
+RESPONSE_CACHE_AGE = timedelta(days=1)
 """How long what the platform answered last stands in for it, once any record has an end: nobody knows how old
 what it lists is."""
 
 
-class Keeper:
-    """Removes; `wanted` says whether any kind has an end at all."""
+class RetentionJob:
+    """Removes; `is_needed` says whether any kind has an end at all."""
 
     def __init__(
         self,
         settings: Settings,
-        mirror: Database,
-        house: Database,
+        mirror_db: Database,
+        app_db: Database,
         inbox: Inbox,
-        calls: CallStore,
+        call_store: CallStore,
         health: Health,
-        held: Held | None = None,
+        held_records: HeldRecords | None = None,
     ) -> None:
         self._data_dir = settings.storage.data_dir
-        self._limits = Limits(settings.retention)
-        self._mirror, self._house, self._inbox = mirror, house, inbox
-        self._calls = calls
+        self._limits = RetentionLimits(settings.retention)
+        self._mirror_db, self._app_db, self._inbox = mirror_db, app_db, inbox
+        self._call_store = call_store
         self._health = health
-        self._held = held or Held()
+        self._held_records = held_records or HeldRecords()
         self._stopping = threading.Event()
-        self.wanted = any(settings.retention.model_dump().values())
+        self.is_needed = any(settings.retention.model_dump().values())
 
     def stop(self) -> None:
         """End after the slice at hand."""
@@ -70,63 +70,101 @@ class Keeper:
         """Remove all that is due. Raises StorageError, OSError; what was removed before stays so."""
         removed = Counter[str]()
         try:
-            self._remove(removed)
+            self._remove_due(removed)
         finally:
-            for what, number in (+removed).items():
-                audit.record(self._house, NAME, "removed by retention", what, f"{number:,}")
+            for label, number in (+removed).items():
+                audit.record(self._app_db, JOB_NAME, "removed by retention", label, f"{number:,}")
 
-    def _remove(self, removed: Counter[str]) -> None:
-        with self._house.read() as house, self._mirror.read() as mirror:
-            held = held_now(house, mirror, self._held)
-        for file, holder in expiry.FILES.items():
-            if limit := self._limits.of(holder):
-                with self._mirror.read() as connection:
-                    found = expiry.files(connection, file, limit)
-                    free = set(held.spared(connection, media.table_of(file), [key for key, _ in found]))
-                due = [one for one in found if one[0] in free]
-                for some in self._slices(due, removed, f"{file} files before {limit}"):
-                    expiry.remove_files(self._mirror, self._data_dir, file, some)
-        if limit := self._limits.of("transcripts"):
-            for table in expiry.TEXTS:
-                with self._mirror.read() as connection:
-                    keys = held.spared(connection, table, expiry.old_texts(connection, table, limit))
-                for those in self._slices(keys, removed, f"texts of {table} before {limit}"):
-                    self._mirror.write(partial(expiry.clear_texts, keys=those, table=table))
-        if limit := self._limits.of("cdrs"):
-            with self._mirror.read() as connection:
-                keys = held.spared_calls(connection, expiry.old_calls(connection, limit))
-            for those in self._slices(keys, removed, f"calls before {limit}"):
-                self._mirror.write(partial(expiry.remove_calls, calls=those, store=self._calls))
-        for table in expiry.ROWS:
-            if limit := self._limits.rows(table):
-                with self._mirror.read() as connection:
-                    keys = held.spared(connection, table, expiry.old_rows(connection, table, limit))
-                for those in self._slices(keys, removed, f"{table} before {limit}"):
-                    self._mirror.write(
-                        partial(expiry.remove_rows, keys=those, table=table, store=self._calls)
+    def _remove_due(self, removed: Counter[str]) -> None:
+        with self._app_db.read() as app_connection, self._mirror_db.read() as mirror_connection:
+            held_records = refresh_held(app_connection, mirror_connection, self._held_records)
+        for file_kind, limit_name in retention_rules.FILE_KINDS.items():
+            if limit := self._limits.for_kind(limit_name):
+                with self._mirror_db.read() as connection:
+                    old_files = retention_rules.find_old_files(connection, file_kind, limit)
+                    unheld_keys = set(
+                        held_records.exclude_held(
+                            connection, media_files.get_record_table(file_kind), [key for key, _ in old_files]
+                        )
                     )
-                self._mirror.write(partial(expiry.leftovers, table=table, limit=limit, held=held))
-        if any(map(self._limits.rows, expiry.ROWS)):
-            yesterday = clock.stamp(clock.now() - ANSWERS_KEPT)
-            answered = self._mirror.write(partial(answers.forget, before=yesterday))
-            removed[f"answers of the platform before {yesterday[:10]}"] += answered
-        if limit := self._limits.of("inbox"):
-            told = self._inbox.due(limit) if held else []
-            spared = [seq for seq, call_id, body in told if held.webhook(call_id, body)]
-            while not self._stopping.is_set() and (number := self._inbox.forget(limit, spared)):
-                removed[f"webhooks before {limit}"] += number
-                self._health.beat(NAME)
-        logs = (("audit", audit), ("logs", journal), ("logs", alert_log), ("logs", export_deliveries))
+                due_files = [file for file in old_files if file[0] in unheld_keys]
+                for batch in self._iterate_batches(due_files, removed, f"{file_kind} files before {limit}"):
+                    retention_rules.remove_files(self._mirror_db, self._data_dir, file_kind, batch)
+        if limit := self._limits.for_kind("transcripts"):
+            for table in retention_rules.TEXT_FIELDS:
+                with self._mirror_db.read() as connection:
+                    keys = held_records.exclude_held(
+                        connection, table, retention_rules.find_old_texts(connection, table, limit)
+                    )
+                for key_batch in self._iterate_batches(keys, removed, f"texts of {table} before {limit}"):
+                    self._mirror_db.write(partial(retention_rules.clear_texts, keys=key_batch, table=table))
+        if limit := self._limits.for_kind("cdrs"):
+            with self._mirror_db.read() as connection:
+                keys = held_records.exclude_held_calls(
+                    connection, retention_rules.find_old_calls(connection, limit)
+                )
+            for key_batch in self._iterate_batches(keys, removed, f"calls before {limit}"):
+                self._mirror_db.write(
+                    partial(retention_rules.remove_calls, call_ids=key_batch, call_store=self._call_store)
+                )
+        for table in retention_rules.ROW_KINDS:
+            if limit := self._limits.for_table(table):
+                with self._mirror_db.read() as connection:
+                    keys = held_records.exclude_held(
+                        connection, table, retention_rules.find_old_rows(connection, table, limit)
+                    )
+                for key_batch in self._iterate_batches(keys, removed, f"{table} before {limit}"):
+                    self._mirror_db.write(
+                        partial(
+                            retention_rules.remove_rows,
+                            keys=key_batch,
+                            table=table,
+                            call_store=self._call_store,
+                        )
+                    )
+                self._mirror_db.write(
+                    partial(
+                        retention_rules.remove_related_rows,
+                        table=table,
+                        limit=limit,
+                        held_records=held_records,
+                    )
+                )
+        if any(map(self._limits.for_table, retention_rules.ROW_KINDS)):
+            yesterday = clock.utc_text(clock.now() - RESPONSE_CACHE_AGE)
+            removed_responses = self._mirror_db.write(
+                partial(response_cache.delete_older_than, before=yesterday)
+            )
+            removed[f"answers of the platform before {yesterday[:10]}"] += removed_responses
+        if limit := self._limits.for_kind("inbox"):
+            due_webhooks = self._inbox.list_before(limit) if held_records else []
+            held_seqs = [
+                seq for seq, call_id, body in due_webhooks if held_records.is_webhook_held(call_id, body)
+            ]
+            while not self._stopping.is_set() and (
+                removed_count := self._inbox.delete_before(limit, held_seqs)
+            ):
+                removed[f"webhooks before {limit}"] += removed_count
+                self._health.beat(JOB_NAME)
+        logs = (
+            ("audit", audit),
+            ("logs", write_log),
+            ("logs", notification_log),
+            ("logs", deliveries),
+        )
         for kind, log in logs:
-            if limit := self._limits.of(kind):
-                removed[f"{kind} before {limit}"] += self._house.write(partial(log.forget, before=limit))
+            if limit := self._limits.for_kind(kind):
+                deleted_count = self._app_db.write(partial(log.delete_before, before=limit))
+                removed[f"{kind} before {limit}"] += deleted_count
 
-    def _slices(self, due: Sequence[T], removed: Counter[str], what: str) -> Iterator[Sequence[T]]:
-        """`due` bit by bit, each counted once it is done with."""
-        for begin in range(0, len(due), expiry.SLICE):
+    def _iterate_batches(
+        self, due_items: Sequence[T], removed: Counter[str], label: str
+    ) -> Iterator[Sequence[T]]:
+        """`due_items` bit by bit, each counted once it is done with."""
+        for offset in range(0, len(due_items), retention_rules.BATCH_SIZE):
             if self._stopping.is_set():
                 return
-            some = due[begin : begin + expiry.SLICE]
-            yield some
-            removed[what] += len(some)
-            self._health.beat(NAME)
+            batch = due_items[offset : offset + retention_rules.BATCH_SIZE]
+            yield batch
+            removed[label] += len(batch)
+            self._health.beat(JOB_NAME)

@@ -21,52 +21,31 @@ from pathlib import Path
 from typing import Any
 
 from integration.core import clock
+from integration.core.commands import (
+    SOCKET_FILE,
+    Arguments,
+    Handler,
+    Progress,
+    Result,
+    Unfinished,
+    find_handler,
+)
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 
 log = logging.getLogger(__name__)
 
-SOCKET_FILE = "control.sock"
-YIELD = "yield"
+YIELD_COMMAND = "yield"
 """The command by which a starting `serve` asks a command that works alone to end at its next commit."""
 
-Result = dict[str, Any]
-Arguments = dict[str, Any]
 _TICK_SECONDS = 1.0
 _REQUEST_SECONDS = 10.0
-_TAKEN_SECONDS = 10.0
+_ACCEPT_SECONDS = 10.0
 """How long a process that listens may take to answer at all; one that is suspended never does."""
-_LONGEST_LINE = 16 * 1024 * 1024
+_MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
-class Progress:
-    """What a handler is given: `progress(done=3, total=9)` shows the caller how far it is.
-
-    `wanted` turns False when the work should end at its next commit: the caller went away, or this process
-    is about to end. A handler then raises `Unfinished(arguments)` with what is left to do.
-    """
-
-    def __init__(self, tell: Callable[[dict[str, Any]], None], wanted: Callable[[], bool]) -> None:
-        self._tell = tell
-        self._wanted = wanted
-
-    def __call__(self, **facts: Any) -> None:
-        self._tell(facts)
-
-    @property
-    def wanted(self) -> bool:
-        return self._wanted()
-
-
-class Unfinished(Exception):
-    """Raised by a handler whose work is not `wanted` here any more; `arguments` ask for the rest."""
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__("ended early")
-        self.arguments = arguments
-
-
-class Moved(Exception):
+class CommandMoved(Exception):
     """Raised to a client: the process that worked for it is ending; ask its successor with `arguments`."""
 
     def __init__(self, arguments: Arguments) -> None:
@@ -74,24 +53,11 @@ class Moved(Exception):
         self.arguments = arguments
 
 
-Handler = Callable[[Arguments, Progress], Result]
-
-
-def handler_of(handlers: Mapping[str, Handler], command: str) -> Handler:
-    """Raises SwitchroomError for a command that this process does not have."""
-    try:
-        return handlers[command]
-    except KeyError:
-        raise SwitchroomError(
-            f"the process that writes does not know {command!r}; restart it if it is of another version"
-        ) from None
-
-
-class Channel:
+class ControlChannel:
     """The server's side. Opened only by the holder of the lock, so a socket found in its place is stale.
 
-    `yields` is set in a command that works alone: such a process ends when a starting `serve` asks. `finish`
-    does what is asked for with that mark, to the end (`leftover.py`).
+    `can_yield` is set in a command that works alone: such a process ends when a starting `serve` asks.
+    `finish_command` does what is asked for with that mark, to the end (`unfinished_commands.py`).
     """
 
     def __init__(
@@ -100,23 +66,23 @@ class Channel:
         handlers: Mapping[str, Handler],
         *,
         health: Health | None = None,
-        yields: bool = False,
-        finish: Callable[[str, Arguments, Progress], Result] | None = None,
+        can_yield: bool = False,
+        finish_command: Callable[[str, Arguments, Progress], Result] | None = None,
     ) -> None:
         self._handlers = dict(handlers)
         self._health = health
-        self._yields = yields
-        self._finish = finish
+        self._can_yield = can_yield
+        self._finish_command = finish_command
         self.stopping = threading.Event()
         self._data_dir = data_dir
-        self._busy: set[threading.Thread] = set()
+        self._command_threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
-        self._closing, self._closes = os.pipe()
+        self._close_read, self._close_write = os.pipe()
         path = data_dir / SOCKET_FILE
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with _short(path) as short:
-            self._listener.bind(short)
+        with _short_path(path) as short_path:
+            self._listener.bind(short_path)
         path.chmod(0o600)
         self._listener.listen(16)
         if health is not None:
@@ -129,26 +95,26 @@ class Channel:
         self.stopping.set()
         if self._listener.fileno() == -1:
             return
-        os.write(self._closes, b"x")
+        os.write(self._close_write, b"x")
         self._thread.join()
         (self._data_dir / SOCKET_FILE).unlink(missing_ok=True)
         self._listener.close()
         deadline = clock.monotonic() + seconds
-        for thread in list(self._busy):
+        for thread in list(self._command_threads):
             thread.join(max(0.0, deadline - clock.monotonic()))
-        os.close(self._closing)
-        os.close(self._closes)
+        os.close(self._close_read)
+        os.close(self._close_write)
 
     def _run(self) -> None:
         self._listener.setblocking(False)
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
-            selector.register(self._closing, selectors.EVENT_READ)
+            selector.register(self._close_read, selectors.EVENT_READ)
             while True:
                 ready = {key.fileobj for key, _ in selector.select(_TICK_SECONDS)}
                 if self._health is not None:
                     self._health.beat("control channel")
-                if self._closing in ready:
+                if self._close_read in ready:
                     return
                 if self._listener in ready:
                     self._accept()
@@ -161,7 +127,7 @@ class Channel:
             return
         thread = threading.Thread(target=self._serve, args=(connection,), name="command", daemon=True)
         with self._lock:
-            self._busy.add(thread)
+            self._command_threads.add(thread)
         thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -169,56 +135,58 @@ class Channel:
             with connection:
                 connection.settimeout(_REQUEST_SECONDS)
                 with connection.makefile("rb") as lines:
-                    line = lines.readline(_LONGEST_LINE)
+                    line = lines.readline(_MAX_LINE_BYTES)
                 if line and not self.stopping.is_set():
-                    _send(connection, {"taken": True})
-                    _send(connection, self._answer(json.loads(line), connection))
+                    _send_message(connection, {"taken": True})
+                    _send_message(connection, self._execute(json.loads(line), connection))
         except (OSError, ValueError) as error:
             log.info("a command went away: %s", error)
         finally:
             with self._lock:
-                self._busy.discard(threading.current_thread())
+                self._command_threads.discard(threading.current_thread())
 
-    def _answer(self, request: Mapping[str, Any], connection: socket.socket) -> dict[str, Any]:
+    def _execute(self, request: Mapping[str, Any], connection: socket.socket) -> dict[str, Any]:
         command, arguments = str(request.get("command")), dict(request.get("arguments") or {})
-        if command == YIELD and self._yields:
+        if command == YIELD_COMMAND and self._can_yield:
             self.stopping.set()
             return {"result": {}}
 
-        def tell(facts: dict[str, Any]) -> None:
+        def send_progress(facts: dict[str, Any]) -> None:
             try:
-                _send(connection, {"progress": facts})
+                _send_message(connection, {"progress": facts})
             except OSError:
-                # Its caller went away; `wanted` says so, too, and ends the work at its next commit.
+                # Its caller went away; `can_continue` says so, too, and ends the work at its next commit.
                 return
 
         # What was taken over goes on without its caller.
-        taken_over = bool(request.get("finish"))
-        progress = Progress(tell, lambda: self._wanted(None if taken_over else connection))
+        is_continuation = bool(request.get("finish"))
+        progress = Progress(
+            send_progress, lambda: self._can_continue(None if is_continuation else connection)
+        )
         try:
-            if taken_over and self._finish is not None:
-                return {"result": self._finish(command, arguments, progress)}
-            return {"result": handler_of(self._handlers, command)(arguments, progress)}
+            if is_continuation and self._finish_command is not None:
+                return {"result": self._finish_command(command, arguments, progress)}
+            return {"result": find_handler(self._handlers, command)(arguments, progress)}
         except Unfinished as unfinished:
             return {"moved": unfinished.arguments}
         except ConfigurationError as error:
-            return _error(error.mistakes, 2)
+            return _build_error(error.mistakes, 2)
         except SwitchroomError as error:
-            return _error([str(error)])
+            return _build_error([str(error)])
         except Exception:
             log.exception("command %s failed", command)
-            return _error([f"{command} failed by a mistake of the product's; its log says where"])
+            return _build_error([f"{command} failed by a mistake of the product's; its log says where"])
 
-    def _wanted(self, caller: socket.socket | None) -> bool:
-        if self.stopping.is_set() or caller is None:
+    def _can_continue(self, client: socket.socket | None) -> bool:
+        if self.stopping.is_set() or client is None:
             return not self.stopping.is_set()
         poll = select.poll()
-        poll.register(caller, select.POLLIN)
+        poll.register(client, select.POLLIN)
         # A client says nothing more after its request: what can be read is its end.
         return not poll.poll(0)
 
 
-def hand_over(
+def send_command(
     data_dir: Path,
     command: str,
     arguments: Arguments,
@@ -235,30 +203,30 @@ def hand_over(
     connection = _connect(data_dir)
     if connection is None:
         return None
-    taken = False
-    connection.settimeout(_TAKEN_SECONDS)
+    is_accepted = False
+    connection.settimeout(_ACCEPT_SECONDS)
     with connection, connection.makefile("rb") as lines:
         try:
-            _send(connection, {"command": command, "arguments": arguments, "finish": finish})
+            _send_message(connection, {"command": command, "arguments": arguments, "finish": finish})
             for line in lines:
-                answer = json.loads(line)
-                if "taken" in answer:
-                    taken = True
+                message = json.loads(line)
+                if "taken" in message:
+                    is_accepted = True
                     connection.settimeout(None)
-                elif "progress" in answer:
-                    on_progress(answer["progress"])
-                elif "result" in answer:
-                    return dict(answer["result"])
-                elif "moved" in answer:
-                    raise Moved(dict(answer["moved"]))
-                elif answer.get("exit") == 2:
-                    raise ConfigurationError(answer["error"])
+                elif "progress" in message:
+                    on_progress(message["progress"])
+                elif "result" in message:
+                    return dict(message["result"])
+                elif "moved" in message:
+                    raise CommandMoved(dict(message["moved"]))
+                elif message.get("exit") == 2:
+                    raise ConfigurationError(message["error"])
                 else:
-                    raise SwitchroomError("\n".join(answer["error"]))
+                    raise SwitchroomError("\n".join(message["error"]))
         except (OSError, json.JSONDecodeError) as error:
             # Cut off, perhaps within a line.
             log.debug("the channel broke: %s", error)
-    if not taken:
+    if not is_accepted:
         return None
     raise SwitchroomError(f"the running process ended before {command} was done; start the command again")
 
@@ -266,8 +234,8 @@ def hand_over(
 def _connect(data_dir: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short(data_dir / SOCKET_FILE) as short:
-            connection.connect(short)
+        with _short_path(data_dir / SOCKET_FILE) as short_path:
+            connection.connect(short_path)
     except (FileNotFoundError, ConnectionRefusedError):
         # No socket, or one whose process was killed.
         connection.close()
@@ -279,7 +247,7 @@ def _connect(data_dir: Path) -> socket.socket | None:
 
 
 @contextmanager
-def _short(path: Path) -> Iterator[str]:
+def _short_path(path: Path) -> Iterator[str]:
     """`path` by a name short enough for a Unix socket, whose path may have 107 bytes."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -289,9 +257,9 @@ def _short(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-def _send(connection: socket.socket, message: Mapping[str, Any]) -> None:
+def _send_message(connection: socket.socket, message: Mapping[str, Any]) -> None:
     connection.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
 
-def _error(lines: Any, status: int = 1) -> dict[str, Any]:
+def _build_error(lines: Any, status: int = 1) -> dict[str, Any]:
     return {"error": list(lines), "exit": status}

@@ -21,33 +21,33 @@ def listen(host: str, port: int) -> socket.socket:
     Raises SwitchroomError naming the port and what to do, if it is in use or may not be had.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise SwitchroomError(f"server.host: {host!r} can't be resolved: {error.strerror}") from error
-    family, _, _, _, address = found[0]
-    both = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
+    family, _, _, _, address = addresses[0]
+    is_dual_stack = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not both))
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not is_dual_stack))
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise SwitchroomError(_reason(error, host, port)) from error
+        raise SwitchroomError(_describe_error(error, host, port)) from error
     listener.setblocking(False)
     return listener
 
 
-def url_of(listener: socket.socket, tls: bool) -> str:
+def build_url(listener: socket.socket, tls: bool) -> str:
     """Where a browser on this machine finds it."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _reason(error: OSError, host: str, port: int) -> str:
+def _describe_error(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is in use by another program; stop it, or choose another server.port"
     if error.errno == errno.EACCES:

@@ -13,39 +13,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from integration.core import clock
-from integration.core import process_lock as lock
+from integration.core import clock, process_lock
+from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished, find_handler
 from integration.core.errors import SwitchroomError
-from integration.server import unfinished_commands as leftover
-from integration.server.control_channel import (
-    YIELD,
-    Arguments,
-    Channel,
-    Handler,
-    Moved,
-    Progress,
-    Result,
-    Unfinished,
-    hand_over,
-    handler_of,
-)
-from integration.server.tenant import same_customer
+from integration.server import unfinished_commands
+from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
+from integration.server.shutdown import exit_broken
+from integration.server.tenant import is_same_customer
 from integration.settings.data_dir_secrets import claim_data_dir
 from integration.settings.model import Settings
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 60.0
+LOCK_WAIT_SECONDS = 60.0
 """How long to wait for a process that holds the lock but does not answer: it is starting or ending."""
 
-COURTESY_SECONDS = 10.0
+GRACE_SECONDS = 10.0
 """How long a command that made way for a `serve` waits for it before it works alone again."""
 
 _RETRY_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
 
 
-def carry_out(
+def run_command(
     settings: Settings,
     command: str,
     arguments: Arguments,
@@ -62,24 +52,26 @@ def carry_out(
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SwitchroomError(f"storage.data_dir: {data_dir}: can't be made: {error.strerror}") from error
-    return carry_out_with(data_dir, command, arguments, lambda: _handlers(settings), on_progress, on_notice)
+    return run_command_with(
+        data_dir, command, arguments, lambda: _open_handlers(settings), on_progress, on_notice
+    )
 
 
 @contextmanager
-def _handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
+def _open_handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
     """The product's commands in this process, without its clockwork."""
     # Imported when first needed: the command that hands over needs none of it.
     from integration.factory import build
 
-    claim_data_dir(settings, lambda: same_customer(settings))
-    product = build(settings)
+    claim_data_dir(settings, lambda: is_same_customer(settings))
+    product = build(settings, on_broken=exit_broken)
     try:
         yield product.commands
     finally:
         product.stop()
 
 
-def carry_out_with(
+def run_command_with(
     data_dir: Path,
     command: str,
     arguments: Arguments,
@@ -87,92 +79,98 @@ def carry_out_with(
     on_progress: Callable[[dict[str, Any]], None],
     on_notice: Callable[[str], None],
 ) -> Result:
-    """As `carry_out`, with `handlers()` a context manager that gives the handlers for working alone."""
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    alone_from, taken_over = 0.0, False
+    """As `run_command`, with `handlers()` a context manager that gives the handlers for working alone."""
+    deadline = clock.monotonic() + LOCK_WAIT_SECONDS
+    lock_allowed_at, is_continuation = 0.0, False
     waiting = threading.Event()
     while True:
         try:
-            result = hand_over(data_dir, command, arguments, on_progress, finish=taken_over)
+            result = send_command(data_dir, command, arguments, on_progress, finish=is_continuation)
             if result is not None:
                 return result
-            if clock.monotonic() < alone_from:
+            if clock.monotonic() < lock_allowed_at:
                 waiting.wait(_RETRY_SECONDS)
                 continue
-            held = lock.take(data_dir, command.partition(".")[0])
-        except Moved as moved:
+            writer_lock = process_lock.acquire(data_dir, command.partition(".")[0])
+        except CommandMoved as moved:
             arguments = moved.arguments
-            deadline = clock.monotonic() + PATIENCE_SECONDS
+            deadline = clock.monotonic() + LOCK_WAIT_SECONDS
             on_notice("the process that worked on this is ending; going on with its successor")
             continue
-        except lock.Held as busy:
+        except process_lock.LockHeld as lock_error:
             if clock.monotonic() > deadline:
                 raise
-            log.debug("%s", busy)
+            log.debug("%s", lock_error)
             waiting.wait(_RETRY_SECONDS)
             continue
         try:
-            result = _alone(data_dir, held, command, arguments, handlers, on_progress)
-            if taken_over:
-                leftover.drop(data_dir)
+            result = _run_alone(data_dir, writer_lock, command, arguments, handlers, on_progress)
+            if is_continuation:
+                unfinished_commands.remove(data_dir)
             return result
         except Unfinished as unfinished:
-            arguments, taken_over = unfinished.arguments, True
+            arguments, is_continuation = unfinished.arguments, True
             # Whoever asked for the lock must get it first; if it never opens, the work is ours again.
-            alone_from = clock.monotonic() + COURTESY_SECONDS
-            deadline = alone_from + PATIENCE_SECONDS
+            lock_allowed_at = clock.monotonic() + GRACE_SECONDS
+            deadline = lock_allowed_at + LOCK_WAIT_SECONDS
             on_notice("`switchroom serve` is starting and takes this over")
 
 
-def _alone(
+def _run_alone(
     data_dir: Path,
-    held: lock.Lock,
+    writer_lock: process_lock.Lock,
     command: str,
     arguments: Arguments,
     handlers: Callable[[], Any],
     on_progress: Callable[[dict[str, Any]], None],
 ) -> Result:
-    with held, handlers() as known:
-        channel = Channel(data_dir, known, yields=True)
+    with writer_lock, handlers() as command_handlers:
+        channel = ControlChannel(data_dir, command_handlers, can_yield=True)
         try:
-            handler = handler_of(known, command)
+            handler = find_handler(command_handlers, command)
             return handler(arguments, Progress(on_progress, lambda: not channel.stopping.is_set()))
         except Unfinished as unfinished:
             # While the lock is still ours: we may be killed before the new `serve` hears of it from us.
-            leftover.keep(data_dir, command, unfinished.arguments)
+            unfinished_commands.save(data_dir, command, unfinished.arguments)
             raise
         finally:
             channel.close(_CLOSE_SECONDS)
 
 
-def take_over(data_dir: Path, on_notice: Callable[[str], None]) -> lock.Lock:
+def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> process_lock.Lock:
     """The lock for a starting `serve`: a command that works alone is asked to end at its next commit.
 
-    Raises lock.Held for another `serve`, and for a command that does not end in PATIENCE_SECONDS.
+    Raises process_lock.LockHeld for another `serve`, and for a command that does not end in
+    LOCK_WAIT_SECONDS.
     """
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    asked: lock.Holder | None = None
+    deadline = clock.monotonic() + LOCK_WAIT_SECONDS
+    notified_holder: process_lock.Holder | None = None
     pause = threading.Event()
     while True:
         try:
-            return lock.take(data_dir, "serve")
-        except lock.Held as busy:
-            holder = busy.holder
+            return process_lock.acquire(data_dir, "serve")
+        except process_lock.LockHeld as lock_error:
+            holder = lock_error.holder
             # A supervisor that was killed: its worker ends as soon as it sees that.
-            left_over = holder is not None and holder.purpose == "serve" and not holder.alive
-            if holder is not None and holder.purpose == "serve" and not left_over:
+            is_orphaned = holder is not None and holder.purpose == "serve" and not holder.is_alive
+            if holder is not None and holder.purpose == "serve" and not is_orphaned:
                 raise
             if clock.monotonic() > deadline:
                 raise
-            if holder is not None and not left_over and holder != asked and _ask_to_yield(data_dir):
-                asked = holder
+            if (
+                holder is not None
+                and not is_orphaned
+                and holder != notified_holder
+                and _request_yield(data_dir)
+            ):
+                notified_holder = holder
                 on_notice(f"waiting for {holder} to reach its next commit")
         pause.wait(_RETRY_SECONDS)
 
 
-def _ask_to_yield(data_dir: Path) -> bool:
+def _request_yield(data_dir: Path) -> bool:
     try:
-        return hand_over(data_dir, YIELD, {}) is not None
-    except (SwitchroomError, Moved) as error:
+        return send_command(data_dir, YIELD_COMMAND, {}) is not None
+    except (SwitchroomError, CommandMoved) as error:
         log.debug("not asked: %s", error)
         return False

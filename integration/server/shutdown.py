@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 NAME = "stop watcher"
 TICK_MILLISECONDS = 1000
-SILENCE_SECONDS = 15.0
+STALLED_SECONDS = 15.0
 """After which its health report calls it stalled."""
 
 EXIT_BROKEN = 70
@@ -27,7 +27,7 @@ EXIT_BROKEN = 70
 EXIT_ORPHANED = 71
 
 
-def watch(
+def watch_stop_pipe(
     stop_pipe: int,
     on_stop: Callable[[], None],
     on_orphaned: Callable[[], None],
@@ -38,12 +38,12 @@ def watch(
 
     Must be called on the main thread, since it listens for signals by their wake-up descriptor.
     """
-    woken, wakes = os.pipe()
-    os.set_blocking(wakes, False)
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    wakeup_read, wakeup_write = os.pipe()
+    os.set_blocking(wakeup_write, False)
+    os.set_blocking(wakeup_read, False)
+    signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     thread = threading.Thread(
-        target=_run, args=(stop_pipe, woken, on_stop, on_orphaned, on_tick), name=NAME, daemon=True
+        target=_run, args=(stop_pipe, wakeup_read, on_stop, on_orphaned, on_tick), name=NAME, daemon=True
     )
     thread.start()
     return thread
@@ -51,33 +51,35 @@ def watch(
 
 def _run(
     stop_pipe: int,
-    woken: int,
+    wakeup_read: int,
     on_stop: Callable[[], None],
     on_orphaned: Callable[[], None],
     on_tick: Callable[[], None],
 ) -> None:
-    told = False
+    is_stopping = False
     poll = select.poll()
     poll.register(stop_pipe, select.POLLIN)
-    poll.register(woken, select.POLLIN)
+    poll.register(wakeup_read, select.POLLIN)
     while True:
         ready = {descriptor for descriptor, _ in poll.poll(TICK_MILLISECONDS)}
         on_tick()
-        asked = False
+        is_requested = False
         if stop_pipe in ready:
             if not os.read(stop_pipe, 64):
                 on_orphaned()
                 return
-            asked = True
-        if woken in ready:
-            asked = asked or bool({signal.SIGTERM, signal.SIGINT} & set(os.read(woken, 64)))
-        if asked and not told:
-            told = True
+            is_requested = True
+        if wakeup_read in ready:
+            is_requested = is_requested or bool(
+                {signal.SIGTERM, signal.SIGINT} & set(os.read(wakeup_read, 64))
+            )
+        if is_requested and not is_stopping:
+            is_stopping = True
             # Beside the watching, which goes on: the supervisor may be killed while we stop.
             threading.Thread(target=on_stop, name="stopping", daemon=True).start()
 
 
-def end_broken(error: BaseException) -> NoReturn:
+def exit_broken(error: BaseException) -> NoReturn:
     """End the process at once because a database's disk failed; the supervisor starts a fresh one.
 
     What a `Database` is given as `on_broken` (promise P18: never try again on the same handle).

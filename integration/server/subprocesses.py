@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 _LINE_TICK_SECONDS = 0.1
 
 
-class Child:
+class ChildProcess:
     """`switchroom ARGUMENTS` in a session of its own: Ctrl-C reaches only us, who end processes in order.
 
     It is told to end (SIGTERM) by the kernel if we are killed. Its standard output is read here, line by
@@ -29,7 +29,7 @@ class Child:
     def __init__(self, name: str, *arguments: str, environ: Mapping[str, str]) -> None:
         self.name = name
         self._lines: list[str] = []
-        self._told = threading.Condition()
+        self._output_changed = threading.Condition()
         path = os.pathsep.join([str(_ROOT), *filter(None, [environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "integration", *arguments],
@@ -41,35 +41,37 @@ class Child:
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )
-        threading.Thread(target=self._read, name=f"output of {name}", daemon=True).start()
+        threading.Thread(target=self._read_output, name=f"output of {name}", daemon=True).start()
 
     @property
-    def status(self) -> int | None:
+    def exit_status(self) -> int | None:
         """Its exit status, None while it runs."""
         return self.process.poll()
 
-    def line(self, beginning: str, seconds: float, stop: threading.Event) -> str:
-        """What follows `beginning` in the first line of output that begins so, once that came.
+    def wait_for_line(self, prefix: str, seconds: float, stop: threading.Event) -> str:
+        """What follows `prefix` in the first line of output that begins so, once that came.
 
         Raises SwitchroomError if the process ends first, or `seconds` pass; KeyboardInterrupt at `stop`.
         """
         deadline = clock.monotonic() + seconds
-        with self._told:
+        with self._output_changed:
             while True:
                 for line in self._lines:
-                    if line.startswith(beginning):
-                        return line[len(beginning) :].strip()
+                    if line.startswith(prefix):
+                        return line[len(prefix) :].strip()
                 if stop.is_set():
                     raise KeyboardInterrupt
-                if self.status is not None:
-                    raise SwitchroomError(f"{self.name} ended with status {self.status} instead of starting")
+                if self.exit_status is not None:
+                    raise SwitchroomError(
+                        f"{self.name} ended with status {self.exit_status} instead of starting"
+                    )
                 if clock.monotonic() > deadline:
                     raise SwitchroomError(f"{self.name} is not ready after {seconds:.0f} s")
-                self._told.wait(_LINE_TICK_SECONDS)
+                self._output_changed.wait(_LINE_TICK_SECONDS)
 
-    def end(self, seconds: float) -> None:
+    def stop(self, seconds: float) -> None:
         """Ask it to end, wait, and kill it if it does not. Safe to call twice."""
-        if self.status is None:
+        if self.exit_status is None:
             self.process.terminate()
             try:
                 self.process.wait(seconds)
@@ -77,14 +79,14 @@ class Child:
                 self.process.kill()
                 self.process.wait()
 
-    def _read(self) -> None:
+    def _read_output(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            with self._told:
+            with self._output_changed:
                 # Only the first lines tell something; what comes later is read so that the pipe never fills.
                 if len(self._lines) < 100:
                     self._lines.append(line.rstrip("\n"))
-                self._told.notify_all()
+                self._output_changed.notify_all()
 
 
 def _end_with_parent() -> None:

@@ -33,54 +33,57 @@ from granian.server.mp import MPServer
 
 from integration.core import clock
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.server import BLOCKING_THREADS, port
-from integration.server.run_command import take_over
-from integration.server.tenant import same_customer
+from integration.server import port
+from integration.server.run_command import acquire_for_serve
+from integration.server.tenant import is_same_customer
 from integration.server.worker import FACTORY, Worker
 from integration.settings.data_dir_secrets import claim_data_dir
-from integration.settings.model import Settings, warnings
+from integration.settings.model import Settings, list_warnings
+from integration.web import BLOCKING_THREADS
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS = 8192
+MAX_CONNECTIONS = 8192
 """Granian's back-pressure counts connections, idle ones too: far above the threads, or 320 idle browsers
 would keep webhooks out."""
 
 KILL_SECONDS = 9
 """The net under a worker that does not stop: it bounds itself to less (`worker.py`)."""
 
-LONGEST_PAUSE = 10.0
+MAX_RESTART_DELAY = 10.0
 """Between workers that die before they are ready; one that was ready is replaced at once."""
 
-LOW_DISK = 2 * 1024**3
+LOW_DISK_BYTES = 2 * 1024**3
 
 
-def serve(settings: Settings, *, factory: str = FACTORY, say: Callable[[str], None] | None = None) -> None:
+def serve(
+    settings: Settings, *, factory: str = FACTORY, write_line: Callable[[str], None] | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT; returns after a clean stop.
 
-    `say` gets the start lines, a line each. Raises ConfigurationError and SwitchroomError for whatever
+    `write_line` gets the start lines, a line each. Raises ConfigurationError and SwitchroomError for whatever
     keeps it from starting.
     """
-    say = say or _to_stderr
+    write_line = write_line or _print_to_stderr
     os.umask(0o077)
-    for line in warnings(settings):
-        say(f"warning: {line}")
+    for line in list_warnings(settings):
+        write_line(f"warning: {line}")
     data_dir = settings.storage.data_dir
-    check_data_dir(data_dir, say)
+    check_data_dir(data_dir, write_line)
     _raise_file_limit()
-    lock = take_over(data_dir, say)
+    lock = acquire_for_serve(data_dir, write_line)
     try:
-        claim_data_dir(settings, lambda: same_customer(settings))
+        claim_data_dir(settings, lambda: is_same_customer(settings))
         listener = port.listen(settings.server.host, settings.server.port)
         # Links name the port: for port 0, the one that was found.
         server = settings.server.model_copy(update={"port": listener.getsockname()[1]})
         settings = settings.model_copy(update={"server": server})
-        _Supervisor(settings, factory, listener, say).run()
+        _Supervisor(settings, factory, listener, write_line).run()
     finally:
         lock.release()
 
 
-def check_data_dir(data_dir: Path, say: Callable[[str], None]) -> None:
+def check_data_dir(data_dir: Path, write_line: Callable[[str], None]) -> None:
     """Make the folder if it is missing, and see that it can be written. Raises SwitchroomError."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -94,15 +97,17 @@ def check_data_dir(data_dir: Path, say: Callable[[str], None]) -> None:
             f"storage.data_dir: {data_dir.absolute()}: can't be written: {error.strerror};"
             " make room or give it to this user, or choose another folder"
         ) from error
-    if free < LOW_DISK:
-        say(f"warning: storage.data_dir: only {free // 1024**2} MB are free; recordings stop below 2 GB")
+    if free < LOW_DISK_BYTES:
+        write_line(
+            f"warning: storage.data_dir: only {free // 1024**2} MB are free; recordings stop below 2 GB"
+        )
 
 
 class _Supervisor(MPServer):
     """Granian's server with our socket, our stop and our respawning."""
 
     def __init__(
-        self, settings: Settings, factory: str, listener: socket.socket, say: Callable[[str], None]
+        self, settings: Settings, factory: str, listener: socket.socket, write_line: Callable[[str], None]
     ) -> None:
         # Lock, stop pipe and socket reach the worker by inheritance; Python 3.14 no longer forks by default.
         multiprocessing.set_start_method("fork", force=True)
@@ -116,7 +121,7 @@ class _Supervisor(MPServer):
                 workers=1,
                 blocking_threads=BLOCKING_THREADS,
                 backlog=port.BACKLOG,
-                backpressure=CONNECTIONS,
+                backpressure=MAX_CONNECTIONS,
                 workers_kill_timeout=KILL_SECONDS,
                 log_level=LogLevels.warning,
                 log_dictconfig={
@@ -135,21 +140,21 @@ class _Supervisor(MPServer):
         self._settings = settings
         self._factory = factory
         self._listener: socket.socket | None = listener
-        self._say = say
-        self._url = port.url_of(listener, server.tls_cert is not None)
+        self._write_line = write_line
+        self._url = port.build_url(listener, server.tls_cert is not None)
         self._stop_read, self._stop_write = os.pipe()
         self._status_read, self._status_write = os.pipe()
-        self._heard = threading.Condition()
-        self._was_ready = False
-        self._ready: set[int] = set()
+        self._status_changed = threading.Condition()
+        self._has_been_ready = False
+        self._ready_pids: set[int] = set()
         self._refusals: dict[int, tuple[list[str], int]] = {}
-        self._stop_sent = False
+        self._is_stop_sent = False
 
     def run(self) -> None:
         """Serve until a stop is asked for. Raises what kept the first worker from starting."""
         # What happens to a dead worker is told below, in words that say what is done about it.
         granian_log.addFilter(lambda record: not record.getMessage().startswith("Unexpected exit"))
-        threading.Thread(target=self._hear, name="worker status", daemon=True).start()
+        threading.Thread(target=self._read_statuses, name="worker status", daemon=True).start()
         # Not MPServer.serve: it only warns about the number of threads.
         try:
             server: Any = AbstractServer
@@ -192,8 +197,8 @@ class _Supervisor(MPServer):
         self._ssp = None
         self._sso = None
         # As Granian pickles it: descriptor, whether it is a Unix socket, backlog.
-        make: Any = SocketHolder
-        self._shd = make(os.dup(self._listener.fileno()), False, port.BACKLOG)
+        make_holder: Any = SocketHolder
+        self._shd = make_holder(os.dup(self._listener.fileno()), False, port.BACKLOG)
 
     def _drop_shared_socket(self) -> None:
         self._shd = None
@@ -202,8 +207,12 @@ class _Supervisor(MPServer):
             self._listener = None
 
     def startup(self, spawn_target: Any, target_loader: Any) -> None:
-        before = signal.getsignal(signal.SIGHUP)
-        self.on_startup(lambda: signal.signal(signal.SIGHUP, before) if before == signal.SIG_IGN else None)
+        previous_handler = signal.getsignal(signal.SIGHUP)
+        self.on_startup(
+            lambda: (
+                signal.signal(signal.SIGHUP, previous_handler) if previous_handler == signal.SIG_IGN else None
+            )
+        )
         super().startup(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
     def signal_handler_interrupt(self, *_: Any, **__: Any) -> None:
@@ -214,13 +223,13 @@ class _Supervisor(MPServer):
         self.signal_handler_interrupt()
 
     def _send_stop(self) -> None:
-        if not self._stop_sent:
-            self._stop_sent = True
+        if not self._is_stop_sent:
+            self._is_stop_sent = True
             os.write(self._stop_write, b"x")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
         """Replace a dead worker, at once if it had been ready, until a stop is asked for."""
-        pause = 0.0
+        restart_delay = 0.0
         while True:
             self.main_loop_interrupt.wait()
             if self.interrupt_signal:
@@ -229,36 +238,40 @@ class _Supervisor(MPServer):
             if not self.interrupt_children:
                 continue
             self.interrupt_children.clear()
-            dead = self.wrks[0]
-            self._raise_refusal(dead)
-            lived = clock.monotonic() - dead.birth
-            pause = 0.0 if dead.inner.pid in self._ready else min(LONGEST_PAUSE, pause * 2 or 0.1)
-            self._ready.discard(dead.inner.pid)
+            dead_worker = self.wrks[0]
+            self._raise_refusal(dead_worker)
+            lifetime = clock.monotonic() - dead_worker.birth
+            restart_delay = (
+                0.0
+                if dead_worker.inner.pid in self._ready_pids
+                else min(MAX_RESTART_DELAY, restart_delay * 2 or 0.1)
+            )
+            self._ready_pids.discard(dead_worker.inner.pid)
             log.error(
                 "the worker (process %s) ended with status %s after %.1f s; starting another%s",
-                dead.inner.pid,
-                dead.inner.exitcode,
-                lived,
-                f" in {pause:.1f} s" if pause else "",
+                dead_worker.inner.pid,
+                dead_worker.inner.exitcode,
+                lifetime,
+                f" in {restart_delay:.1f} s" if restart_delay else "",
             )
-            if pause and self.main_loop_interrupt.wait(pause) and self.interrupt_signal:
+            if restart_delay and self.main_loop_interrupt.wait(restart_delay) and self.interrupt_signal:
                 return
             self.wrks.clear()
             self._spawn_workers(spawn_target, target_loader)  # type: ignore[no-untyped-call]
 
-    def _raise_refusal(self, dead: Any) -> None:
+    def _raise_refusal(self, dead_worker: Any) -> None:
         """End with the reason, if the very first worker said that it can't start; a later one is replaced."""
-        if dead.inner.exitcode is None or dead.inner.exitcode < 0:
+        if dead_worker.inner.exitcode is None or dead_worker.inner.exitcode < 0:
             return
-        with self._heard:
-            self._heard.wait_for(
-                lambda: dead.inner.pid in self._refusals, 1.0 if not self._was_ready else 0.0
+        with self._status_changed:
+            self._status_changed.wait_for(
+                lambda: dead_worker.inner.pid in self._refusals, 1.0 if not self._has_been_ready else 0.0
             )
-            refusal = self._refusals.pop(dead.inner.pid, None)
+            refusal = self._refusals.pop(dead_worker.inner.pid, None)
         if refusal is None:
             return
         lines, status = refusal
-        if self._was_ready:
+        if self._has_been_ready:
             for line in lines:
                 log.error("%s", line)
             return
@@ -266,27 +279,27 @@ class _Supervisor(MPServer):
         self._drop_shared_socket()
         raise ConfigurationError(lines) if status == 2 else SwitchroomError("\n".join(lines))
 
-    def _hear(self) -> None:
+    def _read_statuses(self) -> None:
         """Read what workers say of themselves: `{"pid", "ready"}` or `{"pid", "refused": [line], "exit"}`."""
         with os.fdopen(self._status_read, encoding="utf-8", closefd=False) as lines:
             for line in lines:
                 message = json.loads(line)
-                with self._heard:
+                with self._status_changed:
                     if message.get("ready"):
-                        first, self._was_ready = not self._was_ready, True
-                        self._ready.add(message["pid"])
-                        self._say(f"Listening on {self._url}" if first else "The worker is back")
+                        is_first, self._has_been_ready = not self._has_been_ready, True
+                        self._ready_pids.add(message["pid"])
+                        self._write_line(f"Listening on {self._url}" if is_first else "The worker is back")
                     else:
                         self._refusals[message["pid"]] = (message["refused"], message["exit"])
-                    self._heard.notify_all()
+                    self._status_changed.notify_all()
 
 
 def _raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target_limit = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft < target_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target_limit, hard))
 
 
-def _to_stderr(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -9,20 +9,20 @@ from integration.settings.model import Settings
 
 log = logging.getLogger(__name__)
 
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
-def same_customer(settings: Settings) -> bool:
+def is_same_customer(settings: Settings) -> bool:
     """Whether the configured credentials are of the customer that mirror.db holds, as the platform says now
     (`/me`, `customer_id`). False where it can't be told: no such record here, or no answer."""
-    kept = _kept(settings)
-    if kept is None:
+    stored_customer_id = _read_customer_id(settings)
+    if stored_customer_id is None:
         return False
     from integration.platform_api.client import Platform
 
-    platform = Platform(settings.platform.model_copy(update={"timeout": SECONDS}))
+    platform = Platform(settings.platform.model_copy(update={"timeout": TIMEOUT_SECONDS}))
     try:
-        return str(platform.item("/me", tries=1).values.get("customer_id")) == kept
+        return str(platform.item("/me", tries=1).values.get("customer_id")) == stored_customer_id
     except PlatformError as error:
         log.warning("whose account this is can't be asked: %s", error)
         return False
@@ -30,14 +30,14 @@ def same_customer(settings: Settings) -> bool:
         platform.close()
 
 
-def _kept(settings: Settings) -> str | None:
+def _read_customer_id(settings: Settings) -> str | None:
     # The supervisor asks, if ever: it goes without databases and what talks to the platform.
     import sqlite3
 
     from integration.sqlite import database_files
 
     try:
-        with database_files.look_at(settings.storage.data_dir / "mirror.db") as connection:
+        with database_files.open_readonly(settings.storage.data_dir / "mirror.db") as connection:
             row = connection.execute("SELECT customer_id FROM me LIMIT 1").fetchone()
     except (StorageError, sqlite3.Error):
         return None

@@ -15,14 +15,15 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from integration.core.commands import Handler
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
-from integration.server import shutdown as stop
-from integration.server.control_channel import Channel, Handler
+from integration.server import shutdown
+from integration.server.control_channel import ControlChannel
 from integration.server.shutdown import EXIT_ORPHANED
-from integration.server.unfinished_commands import Leftover
+from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
-from integration.web.inflight import Drain
+from integration.web.inflight import InflightRequests
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +38,12 @@ QUIET_SECONDS = 0.2
 STOP_SECONDS = 3.5
 """How long the product may take to stop after that; with DRAIN_SECONDS well under the promised 10 s."""
 
-EXIT_REFUSED = 3
+EXIT_START_FAILED = 3
 """Exit status of a worker that said on the status pipe why it can't start."""
 
 
 class Product(Protocol):
-    """What `FACTORY`, called with the settings, returns. Building opens databases and starts no job."""
+    """What `FACTORY(settings, on_broken=…)` returns. Building it opens databases and starts no job."""
 
     @property
     def application(self) -> Callable[..., Any]:
@@ -74,52 +75,56 @@ class Worker:
         self.stop_pipe = stop_pipe
         self.status_pipe = status_pipe
         self.product: Product | None = None
-        self.channel: Channel | None = None
-        self.leftover: Leftover | None = None
-        self._drain: Drain | None = None
-        self._finishing = threading.Lock()
+        self.channel: ControlChannel | None = None
+        self.unfinished_commands: UnfinishedCommands | None = None
+        self._inflight: InflightRequests | None = None
+        self._finish_lock = threading.Lock()
 
     def load(self) -> Callable[..., Any]:
         """Build and start the product; returns its WSGI application. Ends the process if it can't."""
         # A terminal's Ctrl-C reaches the worker too; who decides is the supervisor, by the pipe.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        stop.watch(self.stop_pipe, self._on_stop, self._on_orphaned, self._beat)
+        shutdown.watch_stop_pipe(self.stop_pipe, self._on_stop, self._on_orphaned, self._record_heartbeat)
         # The server copies the environment into every request's; secrets have no business there.
         for name in [name for name in os.environ if name.startswith("SWITCHROOM_") and "__" in name]:
             del os.environ[name]
         try:
             module, _, function = self.factory.partition(":")
-            build: Callable[[Settings], Product] = getattr(importlib.import_module(module), function)
-            self.product = product = build(self.settings)
-            product.health.watch(stop.NAME, stop.SILENCE_SECONDS)
+            build: Callable[..., Product] = getattr(importlib.import_module(module), function)
+            self.product = product = build(self.settings, on_broken=shutdown.exit_broken)
+            product.health.watch(shutdown.NAME, shutdown.STALLED_SECONDS)
             data_dir, commands = self.settings.storage.data_dir, product.commands
-            self.leftover = Leftover(data_dir, commands, product.health)
-            self.channel = Channel(data_dir, commands, health=product.health, finish=self.leftover.finish)
+            self.unfinished_commands = UnfinishedCommands(data_dir, commands, product.health)
+            self.channel = ControlChannel(
+                data_dir, commands, health=product.health, finish_command=self.unfinished_commands.finish
+            )
             product.health.start()
             product.start()
-            self.leftover.start()
+            self.unfinished_commands.start()
         except ConfigurationError as error:
-            self._refuse(error.mistakes, 2)
+            self._report_start_failure(error.mistakes, 2)
         except SwitchroomError as error:
-            self._refuse([str(error)], 1)
+            self._report_start_failure([str(error)], 1)
         except Exception as error:
             log.exception("the product can't start")
-            self._refuse([f"can't start: {type(error).__name__}: {error}; the log above says where"], 1)
+            self._report_start_failure(
+                [f"can't start: {type(error).__name__}: {error}; the log above says where"], 1
+            )
         assert self.product is not None
-        self._tell({"ready": True})
-        self._drain = Drain(self.product.application)
-        return self._drain
+        self._write_status({"ready": True})
+        self._inflight = InflightRequests(self.product.application)
+        return self._inflight
 
     def finish(self) -> None:
         """The server has ended: stop the product and end the process with status 0."""
         self._stop_product()
         self._exit(0)
 
-    def _beat(self) -> None:
+    def _record_heartbeat(self) -> None:
         """The watch for our end is alive."""
         if self.product is not None:
-            self.product.health.beat(stop.NAME)
+            self.product.health.beat(shutdown.NAME)
 
     # --- ends --------------------------------------------------------------------------------------
 
@@ -136,9 +141,9 @@ class Worker:
             log.exception("streams could not be closed")
         if self.channel is not None:
             self.channel.stopping.set()
-        if self.leftover is not None:
-            self.leftover.stopping.set()
-        if self._drain is not None and not self._drain.quiet(QUIET_SECONDS, DRAIN_SECONDS):
+        if self.unfinished_commands is not None:
+            self.unfinished_commands.stopping.set()
+        if self._inflight is not None and not self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS):
             log.warning("requests are still under way after %s s; stopping all the same", DRAIN_SECONDS)
         threading.Thread(target=self.finish, name="finish", daemon=True).start()
         threading.Event().wait(STOP_SECONDS)
@@ -147,9 +152,9 @@ class Worker:
         self._exit(0)
 
     def _stop_product(self) -> None:
-        with self._finishing:
-            if self.leftover is not None:
-                self.leftover.stopping.set()
+        with self._finish_lock:
+            if self.unfinished_commands is not None:
+                self.unfinished_commands.stopping.set()
             if self.channel is not None:
                 self.channel.close(1.0)
             if self.product is not None:
@@ -158,19 +163,19 @@ class Worker:
                     self.product.health.stop()
                 except Exception:
                     log.exception("the product did not stop cleanly")
-            if self.leftover is not None:
+            if self.unfinished_commands is not None:
                 # Waited for last: a request of it that hangs is cut by the product's end.
-                self.leftover.stop()
+                self.unfinished_commands.stop()
 
     def _on_orphaned(self) -> None:
         log.critical("the supervisor is gone; ending")
         self._exit(EXIT_ORPHANED)
 
-    def _refuse(self, lines: Any, status: int) -> None:
-        self._tell({"refused": list(lines), "exit": status})
-        self._exit(EXIT_REFUSED)
+    def _report_start_failure(self, lines: Any, status: int) -> None:
+        self._write_status({"refused": list(lines), "exit": status})
+        self._exit(EXIT_START_FAILED)
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _write_status(self, message: dict[str, Any]) -> None:
         # Shorter than PIPE_BUF but for absurd messages: one write arrives whole.
         os.write(self.status_pipe, json.dumps({"pid": os.getpid()} | message).encode() + b"\n")
 

@@ -1,6 +1,6 @@
 """config.example.toml, written from the settings themselves, so that the manual can't go out of date.
 
-`python -m integration.settings_manual > config.example.toml` writes it again.
+`python -m integration.settings.manual > config.example.toml` writes it again.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from integration.settings.model import Settings
-from integration.settings.sources import keys
+from integration.settings.sources import iterate_keys
 
-HEAD = """\
+HEADER = """\
 # Switchroom's settings: every key there is, with its default.
 #
 # Copy this file to config.toml and take away the '#' in front of what you change. Prose stands behind '# ',
@@ -29,48 +29,52 @@ HEAD = """\
 """
 
 
-def manual() -> str:
+def render_manual() -> str:
     """The text of config.example.toml."""
-    return HEAD + "".join(_sections())
+    return HEADER + "".join(_render_sections())
 
 
-def _sections() -> Iterator[str]:
+def _render_sections() -> Iterator[str]:
     current = ""
-    for section, key, info in keys(Settings):
+    for section, key, info in iterate_keys(Settings):
         if section != current:
             current = section
             model = Settings.model_fields[section].annotation
             assert isinstance(model, type)
             assert issubclass(model, BaseModel)
-            yield f"\n[{section}]\n" + _prose(model.__doc__ or "")
-        yield "\n" + _prose(_help(info)) + f"{'' if info.is_required() else '#'}{key} = {_value(info)}\n"
+            yield f"\n[{section}]\n" + _wrap_comment(model.__doc__ or "")
+        yield (
+            "\n"
+            + _wrap_comment(_describe_field(info))
+            + f"{'' if info.is_required() else '#'}{key} = {_example_value(info)}\n"
+        )
 
 
-def _help(info: FieldInfo) -> str:
+def _describe_field(info: FieldInfo) -> str:
     text = info.description or ""
     if info.is_required():
         return f"{text} Required."
     return f"{text} No default." if info.default is None else text
 
 
-def _value(info: FieldInfo) -> str:
+def _example_value(info: FieldInfo) -> str:
     if info.is_required() or info.default is None:
-        return toml(info.examples[0] if info.examples else "")
-    return toml(info.default)
+        return to_toml(info.examples[0] if info.examples else "")
+    return to_toml(info.default)
 
 
-def _prose(text: str) -> str:
+def _wrap_comment(text: str) -> str:
     return textwrap.fill(text, 108, initial_indent="# ", subsequent_indent="# ") + "\n"
 
 
-def toml(value: Any) -> str:
+def to_toml(value: Any) -> str:
     """`value` as TOML writes it; whole floats without their fraction."""
     if isinstance(value, tuple):
-        return "[" + ", ".join(toml(item) for item in value) + "]"
+        return "[" + ", ".join(to_toml(item) for item in value) + "]"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
 
 
 if __name__ == "__main__":
-    print(manual(), end="")
+    print(render_manual(), end="")

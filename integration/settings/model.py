@@ -2,7 +2,7 @@
 
 `load()` is the way in. Attributes are the keys of interface.md §2 (`settings.platform.base_url`), but for
 `smtp.from`, which Python reserves: `settings.smtp.from_`. `config.example.toml` is made from the
-descriptions below (`settings_manual.py`).
+descriptions below (`manual.py`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from integration.settings.sources import read, validate
+from integration.settings.sources import build_settings, read_sources
 from integration.settings.values import (
     AlertUrl,
     BasePath,
     Country,
     Email,
     FilePath,
-    HookSecrets,
     Host,
-    Identity,
     Networks,
     Number,
     Origin,
-    Pair,
+    PlatformUserId,
     Port,
-    Site,
+    SiteUrl,
     Text,
+    ThresholdPair,
+    TimeZone,
     Url,
-    Whole,
-    Zone,
+    WebhookSecretList,
+    WholeNumber,
     is_loopback,
 )
 
@@ -54,7 +54,7 @@ class Platform(Section):
     base_url: Url = Field(
         description="Service root with its version segment.", examples=["https://api.example.com/v1.2"]
     )
-    user_id: Identity | None = Field(
+    user_id: PlatformUserId | None = Field(
         default=None, description="User id the API key belongs to, a number or text.", examples=["100001"]
     )
     api_key: Text | None = Field(
@@ -75,7 +75,7 @@ class Platform(Section):
     timeout: Number = Field(
         default=30, gt=0, le=3600, description="Seconds for one request. Click-to-call may take 15."
     )
-    max_concurrency: Whole = Field(default=4, ge=1, le=64, description="Requests under way at once.")
+    max_concurrency: WholeNumber = Field(default=4, ge=1, le=64, description="Requests under way at once.")
 
 
 class Server(Section):
@@ -85,7 +85,7 @@ class Server(Section):
         default="127.0.0.1", description="Address to listen on; 0.0.0.0 or :: for all of them."
     )
     port: Port = Field(default=8000, description="Port to listen on; 0 takes a free one and says which.")
-    public_url: Site | None = Field(
+    public_url: SiteUrl | None = Field(
         default=None,
         description="HTTPS address that the platform and browsers use, without a path.",
         examples=["https://calls.example.com"],
@@ -119,7 +119,7 @@ class Storage(Section):
 class Webhooks(Section):
     """The receiver of the platform's webhooks, at <public_url>/webhooks/<secret>."""
 
-    secret: HookSecrets | None = Field(
+    secret: WebhookSecretList | None = Field(
         default=None,
         repr=False,
         json_schema_extra=SECRET,
@@ -143,15 +143,17 @@ class Webhooks(Section):
 class Sync(Section):
     """How the mirror is kept true to what the platform's API lists."""
 
-    recent_interval: Whole = Field(default=60, ge=1, description="Seconds between look-backs.")
-    full_interval: Whole = Field(default=86400, ge=1, description="Seconds between complete walks.")
-    overlap: Whole = Field(default=3600, ge=0, description="Seconds re-read behind the high-water mark.")
-    live_interval: Whole = Field(
+    recent_interval: WholeNumber = Field(default=60, ge=1, description="Seconds between look-backs.")
+    full_interval: WholeNumber = Field(default=86400, ge=1, description="Seconds between complete walks.")
+    overlap: WholeNumber = Field(
+        default=3600, ge=0, description="Seconds re-read behind the high-water mark."
+    )
+    live_interval: WholeNumber = Field(
         default=15,
         ge=1,
         description="Seconds between polls of the live calls while calls are open or webhooks are silent.",
     )
-    max_requests_per_minute: Whole = Field(
+    max_requests_per_minute: WholeNumber = Field(
         default=600,
         ge=1,
         description="Budget of the scheduler, lowered by itself when the platform complains."
@@ -189,18 +191,18 @@ class Faxes(Section):
 class Calls(Section):
     """When calls stand out on the screen, and what is counted."""
 
-    ring_seconds: Pair = Field(
+    ring_seconds: ThresholdPair = Field(
         default=(20, 40), description="A ringing call turns [amber, red] after these seconds."
     )
-    hold_seconds: Pair = Field(default=(60, 120), description="The same for a call on hold.")
-    talk_seconds: Pair = Field(default=(600, 1800), description="The same for a conversation.")
-    short_seconds: Whole = Field(
+    hold_seconds: ThresholdPair = Field(default=(60, 120), description="The same for a call on hold.")
+    talk_seconds: ThresholdPair = Field(default=(600, 1800), description="The same for a conversation.")
+    short_seconds: WholeNumber = Field(
         default=5, ge=0, description="A caller who hangs up earlier is shown, but not counted as missed."
     )
-    service_level_seconds: Whole = Field(
+    service_level_seconds: WholeNumber = Field(
         default=20, ge=0, description="Answered within these seconds is answered in time."
     )
-    callback_seconds: Whole = Field(
+    callback_seconds: WholeNumber = Field(
         default=15, ge=0, description="An outbound conversation this long counts as called back."
     )
 
@@ -236,7 +238,7 @@ class Backup(Section):
     """Scheduled backups."""
 
     every_hours: Number = Field(default=24, ge=0, description="Hours between backups; 0 makes none.")
-    keep: Whole = Field(default=7, ge=1, description="How many of them are kept.")
+    keep: WholeNumber = Field(default=7, ge=1, description="How many of them are kept.")
     dest: FilePath | None = Field(
         default=None,
         description="Folder they go to, instead of backups/ in data_dir.",
@@ -276,19 +278,19 @@ class Facade(Section):
     platform_credentials: bool = Field(
         default=True, description="Accept the platform's own credentials, checked with it, beside local keys."
     )
-    offline_grace: Whole = Field(
+    offline_grace: WholeNumber = Field(
         default=86400,
         ge=0,
         description="Seconds a checked platform credential stays good for reads"
         " while the platform can't be asked.",
     )
-    max_limit: Whole = Field(
+    max_limit: WholeNumber = Field(
         default=5000,
         ge=1,
         le=1_000_000,
         description="Most records of one page; raise it for clients that never ask for a second page.",
     )
-    session_idle: Whole = Field(
+    session_idle: WholeNumber = Field(
         default=900, ge=1, description="Seconds a token from POST /login lives without a request."
     )
     cors_origins: tuple[Origin, ...] = Field(
@@ -299,7 +301,7 @@ class Facade(Section):
 class Dashboard(Section):
     """The pages people work with."""
 
-    timezone: Zone = Field(default="UTC", description="Zone times are shown in, such as 'Europe/London'.")
+    timezone: TimeZone = Field(default="UTC", description="Zone times are shown in, such as 'Europe/London'.")
     country: Country | None = Field(
         default=None, description="Country of phone numbers without an international prefix.", examples=["GB"]
     )
@@ -311,16 +313,16 @@ class Dashboard(Section):
 class Retention(Section):
     """How many days each kind of data is kept here; 0 keeps it for good."""
 
-    cdrs_days: Whole = Field(default=0, ge=0, description="Call detail records.")
-    recordings_days: Whole = Field(default=0, ge=0, description="Audio of recordings.")
-    transcripts_days: Whole = Field(default=0, ge=0, description="Transcripts and summaries.")
-    sms_days: Whole = Field(default=0, ge=0, description="Text messages.")
-    voicemail_days: Whole = Field(default=0, ge=0, description="Voicemail messages and their audio.")
-    faxes_days: Whole = Field(default=0, ge=0, description="Faxes.")
-    chats_days: Whole = Field(default=0, ge=0, description="Chat histories.")
-    inbox_days: Whole = Field(default=0, ge=0, description="Webhooks as received.")
-    audit_days: Whole = Field(default=0, ge=0, description="The audit of who did what.")
-    logs_days: Whole = Field(default=0, ge=0, description="Logs of alerts, exports and writes.")
+    cdrs_days: WholeNumber = Field(default=0, ge=0, description="Call detail records.")
+    recordings_days: WholeNumber = Field(default=0, ge=0, description="Audio of recordings.")
+    transcripts_days: WholeNumber = Field(default=0, ge=0, description="Transcripts and summaries.")
+    sms_days: WholeNumber = Field(default=0, ge=0, description="Text messages.")
+    voicemail_days: WholeNumber = Field(default=0, ge=0, description="Voicemail messages and their audio.")
+    faxes_days: WholeNumber = Field(default=0, ge=0, description="Faxes.")
+    chats_days: WholeNumber = Field(default=0, ge=0, description="Chat histories.")
+    inbox_days: WholeNumber = Field(default=0, ge=0, description="Webhooks as received.")
+    audit_days: WholeNumber = Field(default=0, ge=0, description="The audit of who did what.")
+    logs_days: WholeNumber = Field(default=0, ge=0, description="Logs of alerts, exports and writes.")
 
 
 class Alerts(Section):
@@ -360,18 +362,18 @@ def load(config: Path | None, environ: Mapping[str, str]) -> Settings:
 
     Raises ConfigurationError with a line for every mistake there is, naming its key.
     """
-    return validate(Settings, read(Settings, config, environ))
+    return build_settings(Settings, read_sources(Settings, config, environ))
 
 
-def warnings(settings: Settings) -> list[str]:
+def list_warnings(settings: Settings) -> list[str]:
     """What works but should be looked at, a line each, naming the key."""
-    found = []
+    messages = []
     for key, url in (
         ("platform.base_url", settings.platform.base_url),
         ("server.public_url", settings.server.public_url),
     ):
         if url and url.startswith("http://") and not is_loopback(urlsplit(url).hostname or ""):
-            found.append(f"{key}: http:// sends credentials and calls unencrypted; use https://")
+            messages.append(f"{key}: http:// sends credentials and calls unencrypted; use https://")
     if any(len(secret) < 22 for secret in settings.webhooks.secret or ()):
-        found.append("webhooks.secret: under 22 characters can be guessed; leave it out to have one made")
-    return found
+        messages.append("webhooks.secret: under 22 characters can be guessed; leave it out to have one made")
+    return messages

@@ -33,31 +33,31 @@ class Sources:
     origins: dict[str, str] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
     file: Path | None = None
-    complete: bool = True
+    is_complete: bool = True
     """False where the file could not be read, so that a missing key means nothing."""
 
 
-def keys(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]:
+def iterate_keys(model: type[BaseModel]) -> Iterator[tuple[str, str, FieldInfo]]:
     """Every key of the settings model: section, key as written in TOML, its field."""
-    for section, outer in model.model_fields.items():
-        inner = outer.annotation
-        assert isinstance(inner, type)
-        assert issubclass(inner, BaseModel)
-        for name, info in inner.model_fields.items():
-            yield section, info.alias or name, info
+    for section, section_field in model.model_fields.items():
+        section_model = section_field.annotation
+        assert isinstance(section_model, type)
+        assert issubclass(section_model, BaseModel)
+        for name, key_field in section_model.model_fields.items():
+            yield section, key_field.alias or name, key_field
 
 
-def variable(section: str, key: str) -> str:
+def variable_name(section: str, key: str) -> str:
     """The environment variable of a key."""
     return f"{PREFIX}{section.upper()}__{key.upper()}"
 
 
-def read(model: type[BaseModel], config: Path | None, environ: Mapping[str, str]) -> Sources:
+def read_sources(model: type[BaseModel], config: Path | None, environ: Mapping[str, str]) -> Sources:
     """Read the file (`config`, else $SWITCHROOM_CONFIG, else config.toml if there) and the environment."""
     sources = Sources()
-    named = config or (Path(environ["SWITCHROOM_CONFIG"]) if environ.get("SWITCHROOM_CONFIG") else None)
-    if named is not None or DEFAULT_FILE.exists():
-        sources.file = named or DEFAULT_FILE
+    chosen_file = config or (Path(environ["SWITCHROOM_CONFIG"]) if environ.get("SWITCHROOM_CONFIG") else None)
+    if chosen_file is not None or DEFAULT_FILE.exists():
+        sources.file = chosen_file or DEFAULT_FILE
         _read_file(sources, sources.file)
     _read_environment(sources, model, environ)
     return sources
@@ -71,8 +71,8 @@ def _read_file(sources: Sources, path: Path) -> None:
     except UnicodeDecodeError as error:
         sources.mistakes.append(f"{path}: is not UTF-8 text (byte {error.start})")
     except tomllib.TOMLDecodeError as error:
-        where = re.search(r"^(.*) \(at (.*)\)$", str(error), re.DOTALL)
-        sources.mistakes.append(f"{path}: {where[2]}: {where[1]}" if where else f"{path}: {error}")
+        position = re.search(r"^(.*) \(at (.*)\)$", str(error), re.DOTALL)
+        sources.mistakes.append(f"{path}: {position[2]}: {position[1]}" if position else f"{path}: {error}")
     except RecursionError:
         sources.mistakes.append(f"{path}: is nested too deeply")
     else:
@@ -83,24 +83,26 @@ def _read_file(sources: Sources, path: Path) -> None:
             else:
                 sources.mistakes.append(f"{section}: is no section ([{section}]) in {path}")
         return
-    sources.complete = False
+    sources.is_complete = False
 
 
 def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping[str, str]) -> None:
-    known = {variable(section, key): (section, key, info) for section, key, info in keys(model)}
+    variables = {
+        variable_name(section, key): (section, key, info) for section, key, info in iterate_keys(model)
+    }
     for name in sorted(environ):
         if not name.startswith(PREFIX) or "__" not in name:
             continue
-        plain = name if name in known else name.removesuffix("_FILE")
-        if plain not in known:
-            close = difflib.get_close_matches(name.upper(), known, 1)
-            sources.mistakes.append(f"{name}: unknown variable{_hint(close)}")
+        base_name = name if name in variables else name.removesuffix("_FILE")
+        if base_name not in variables:
+            matches = difflib.get_close_matches(name.upper(), variables, 1)
+            sources.mistakes.append(f"{name}: unknown variable{_suggest_name(matches)}")
             continue
-        section, key, info = known[plain]
+        section, key, info = variables[base_name]
         text = environ[name]
-        if plain != name:
-            if plain in environ:
-                sources.mistakes.append(f"{section}.{key}: both {plain} and {name} are set; keep one")
+        if base_name != name:
+            if base_name in environ:
+                sources.mistakes.append(f"{section}.{key}: both {base_name} and {name} are set; keep one")
                 continue
             try:
                 text = Path(text).read_bytes().decode("utf-8-sig").rstrip("\r\n")
@@ -111,7 +113,7 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
                 sources.mistakes.append(f"{section}.{key}: {name}: {text}: is not UTF-8 text")
                 continue
         try:
-            value = _parse(info, text)
+            value = _parse_text(info, text)
         except ValueError:
             sources.mistakes.append(f"{section}.{key}: {name}: is no JSON list")
             continue
@@ -119,19 +121,19 @@ def _read_environment(sources: Sources, model: type[BaseModel], environ: Mapping
         sources.origins[f"{section}.{key}"] = name
 
 
-def _parse(info: FieldInfo, text: str) -> Any:
+def _parse_text(info: FieldInfo, text: str) -> Any:
     """Text of the environment as the kind its key takes; numbers and booleans are left to pydantic."""
-    if _is_list(info):
+    if _is_list_key(info):
         if text.lstrip().startswith("["):
             return json.loads(text)
-        parts = [part.strip() for part in text.split(",")]
-        return [part for part in parts if part] or (None if info.default is None else [])
+        items = [item.strip() for item in text.split(",")]
+        return [item for item in items if item] or (None if info.default is None else [])
     if text == "" and info.default is None:
         return None
     return text
 
 
-def _is_list(info: FieldInfo) -> bool:
+def _is_list_key(info: FieldInfo) -> bool:
     return any(_has_tuple(option) for option in (info.annotation, *get_args(info.annotation)))
 
 
@@ -141,7 +143,7 @@ def _has_tuple(annotation: Any) -> bool:
     return get_origin(annotation) is tuple
 
 
-def validate(model: type[Model], sources: Sources) -> Model:
+def build_settings(model: type[Model], sources: Sources) -> Model:
     """`model` from what was read. Raises ConfigurationError with all mistakes, the sources' included."""
     mistakes = list(sources.mistakes)
     values: dict[str, dict[str, Any]] = {section: {} for section in model.model_fields} | sources.values
@@ -149,49 +151,55 @@ def validate(model: type[Model], sources: Sources) -> Model:
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
-        fields = {f"{section}.{key}": info for section, key, info in keys(model)}
+        fields = {f"{section}.{key}": info for section, key, info in iterate_keys(model)}
         for detail in error.errors(include_url=False):
-            if detail["type"] == "missing" and not sources.complete:
+            if detail["type"] == "missing" and not sources.is_complete:
                 continue
-            mistakes.append(_line(model, fields, sources, detail))
-    if sources.complete:
-        mistakes += _cross_checks(values)
+            mistakes.append(_format_error(model, fields, sources, detail))
+    if sources.is_complete:
+        mistakes += _check_related_keys(values)
     if settings is None or mistakes:
         raise ConfigurationError(list(dict.fromkeys(mistakes)))
     return settings
 
 
-def _line(
+def _format_error(
     model: type[BaseModel], fields: Mapping[str, FieldInfo], sources: Sources, detail: Mapping[str, Any]
 ) -> str:
     """One of pydantic's errors as one line that names the key and never shows a secret."""
-    section, *rest = (str(part) for part in detail["loc"])
-    if not rest:
-        return f"{section}: unknown section{_hint(difflib.get_close_matches(section, model.model_fields, 1))}"
-    key = f"{section}.{rest[0]}"
+    section, *key_path = (str(part) for part in detail["loc"])
+    if not key_path:
+        return (
+            f"{section}: unknown section"
+            f"{_suggest_name(difflib.get_close_matches(section, model.model_fields, 1))}"
+        )
+    key = f"{section}.{key_path[0]}"
     if key not in fields:
-        return f"{key}: unknown key{_hint(difflib.get_close_matches(key, fields, 1))}"
-    if detail["type"] == "missing" and len(rest) == 1:
-        where = f"{sources.file} or " if sources.file else f"{DEFAULT_FILE} (there is none here) or "
-        return f"{key}: is required; set it in {where}by {variable(section, rest[0])}"
+        return f"{key}: unknown key{_suggest_name(difflib.get_close_matches(key, fields, 1))}"
+    if detail["type"] == "missing" and len(key_path) == 1:
+        location = f"{sources.file} or " if sources.file else f"{DEFAULT_FILE} (there is none here) or "
+        return f"{key}: is required; set it in {location}by {variable_name(section, key_path[0])}"
     origin = sources.origins.get(key, "")
-    at = f" ({origin})" if origin.startswith(PREFIX) else ""
-    extra = fields[key].json_schema_extra
+    source_note = f" ({origin})" if origin.startswith(PREFIX) else ""
+    schema_extra = fields[key].json_schema_extra
     value = detail.get("input")
-    shown = ""
-    if not (isinstance(extra, dict) and extra.get("secret")) and detail["type"] != "value_error":
-        shown = f", not {value!r}" if len(repr(value)) <= 60 else ""
-    return f"{key}{at}: {_reason(detail)}{shown}".replace("\n", " ")
+    value_note = ""
+    if (
+        not (isinstance(schema_extra, dict) and schema_extra.get("secret"))
+        and detail["type"] != "value_error"
+    ):
+        value_note = f", not {value!r}" if len(repr(value)) <= 60 else ""
+    return f"{key}{source_note}: {_describe_error(detail)}{value_note}".replace("\n", " ")
 
 
-def _reason(detail: Mapping[str, Any]) -> str:
+def _describe_error(detail: Mapping[str, Any]) -> str:
     context = detail.get("ctx", {})
     kind = detail["type"]
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
         return f"must be one of {context['expected']}"
-    for prefix, words in (
+    for prefix, description in (
         ("int_", "must be a whole number"),
         ("float_", "must be a number"),
         ("finite_number", "must be a number"),
@@ -209,32 +217,32 @@ def _reason(detail: Mapping[str, Any]) -> str:
         ("less_than_equal", f"must be at most {context.get('le')}"),
     ):
         if kind.startswith(prefix):
-            return words
+            return description
     return str(detail["msg"])
 
 
-def _cross_checks(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _check_related_keys(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Mistakes between keys. They look only at presence, so that they are found beside any other mistake."""
 
-    def given(section: str, key: str) -> bool:
+    def is_set(section: str, key: str) -> bool:
         return values[section].get(key) not in (None, "")
 
-    def pair(section: str, one: str, other: str) -> Iterator[str]:
-        for here, missing in ((one, other), (other, one)):
-            if given(section, here) and not given(section, missing):
-                yield f"{section}.{missing}: is missing beside {section}.{here}"
+    def require_both(section: str, first: str, second: str) -> Iterator[str]:
+        for present, missing in ((first, second), (second, first)):
+            if is_set(section, present) and not is_set(section, missing):
+                yield f"{section}.{missing}: is missing beside {section}.{present}"
 
-    yield from pair("platform", "user_id", "api_key")
-    yield from pair("platform", "email", "password")
-    if not any(given("platform", key) for key in ("user_id", "api_key", "email", "password")):
+    yield from require_both("platform", "user_id", "api_key")
+    yield from require_both("platform", "email", "password")
+    if not any(is_set("platform", key) for key in ("user_id", "api_key", "email", "password")):
         yield "platform.api_key: no credentials; set user_id and api_key, or email and password"
-    yield from pair("server", "tls_cert", "tls_key")
-    yield from pair("webhooks", "username", "password")
-    yield from pair("smtp", "user", "password")
-    if given("smtp", "host") and not given("smtp", "from"):
+    yield from require_both("server", "tls_cert", "tls_key")
+    yield from require_both("webhooks", "username", "password")
+    yield from require_both("smtp", "user", "password")
+    if is_set("smtp", "host") and not is_set("smtp", "from"):
         yield "smtp.from: is missing beside smtp.host"
     for key in ("tls_cert", "tls_key"):
-        if given("server", key):
+        if is_set("server", key):
             path = Path(str(values["server"][key])).expanduser()
             try:
                 path.open("rb").close()
@@ -242,5 +250,5 @@ def _cross_checks(values: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
                 yield f"server.{key}: {path}: can't be read: {error.strerror}"
 
 
-def _hint(close: list[str]) -> str:
-    return f"; did you mean {close[0]}?" if close else ""
+def _suggest_name(matches: list[str]) -> str:
+    return f"; did you mean {matches[0]}?" if matches else ""

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 Network = IPv4Network | IPv6Network
 
-OWN_PATHS = frozenset({
+RESERVED_PATHS = frozenset({
     "account", "calls", "contacts", "docs", "exports", "healthz", "live", "login", "logout", "messages",
     "metrics", "missed", "openapi.json", "readyz", "recordings", "reports", "search", "settings", "setup",
     "static", "system", "voicemail", "wall", "wallboard", "webhooks",
@@ -24,7 +24,7 @@ OWN_PATHS = frozenset({
 """First path segments that the product answers itself, so that no facade may be put there."""
 
 
-def contains(networks: Iterable[Network], address: str | None) -> bool:
+def is_in_networks(networks: Iterable[Network], address: str | None) -> bool:
     """Whether the textual IP `address` lies in one of `networks`; False for None and for what is no address.
 
     An IPv4 address that arrives in its IPv6 form (`::ffff:192.0.2.1`) counts as the IPv4 address it is.
@@ -42,36 +42,36 @@ def is_loopback(host: str) -> bool:
     """Whether `host` (a name or an address, without brackets) can only be this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    return contains((ip_network("127.0.0.0/8"), ip_network("::1/128")), host)
+    return is_in_networks((ip_network("127.0.0.0/8"), ip_network("::1/128")), host)
 
 
-def _not_boolean(value: Any) -> Any:
+def _reject_boolean(value: Any) -> Any:
     # pydantic takes true for 1: a port `true` is a slip, not a number.
     if isinstance(value, bool):
         raise ValueError("must be a number")
     return value
 
 
-def _one_line(value: str) -> str:
-    if any(ord(sign) < 32 or ord(sign) == 127 for sign in value):
+def _check_single_line(value: str) -> str:
+    if any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValueError("has a control character or a line break in it")
     if value != value.strip():
         raise ValueError("begins or ends with a blank")
     return value
 
 
-def _url(value: str) -> str:
-    _one_line(value)
+def _check_url(value: str) -> str:
+    _check_single_line(value)
     try:
-        parts = urlsplit(value)
-        port = parts.port
+        parsed = urlsplit(value)
+        port = parsed.port
     except ValueError as error:
         raise ValueError(f"is no URL ({error})") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parsed.scheme not in ("http", "https") or not parsed.hostname:
         raise ValueError("must be a URL that begins with https:// (or http://)")
     if port == 0:
         raise ValueError("has port 0 in it")
-    if parts.username is not None or parts.password is not None:
+    if parsed.username is not None or parsed.password is not None:
         raise ValueError("must not have credentials in it; they have keys of their own")
     if "?" in value or "#" in value:
         raise ValueError("must end after the path, without ? or #")
@@ -80,13 +80,13 @@ def _url(value: str) -> str:
     return value.rstrip("/")
 
 
-def _without_path(value: str) -> str:
+def _check_without_path(value: str) -> str:
     if urlsplit(value).path:
         raise ValueError("must be an address without a path, such as https://calls.example.com")
     return value
 
 
-def _network(value: Any) -> Any:
+def _parse_network(value: Any) -> Any:
     if isinstance(value, IPv4Network | IPv6Network):
         return value
     if not isinstance(value, str):
@@ -97,33 +97,33 @@ def _network(value: Any) -> Any:
         raise ValueError(f"{value!r} is no address or network; write 192.0.2.1 or 192.0.2.0/24") from None
 
 
-def _pair(value: tuple[int, int]) -> tuple[int, int]:
+def _check_thresholds(value: tuple[int, int]) -> tuple[int, int]:
     amber, red = value
     if amber < 0 or red < amber:
         raise ValueError("must be [amber, red] in seconds, amber not above red")
     return value
 
 
-def _identity(value: Any) -> Any:
+def _to_text(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value
 
 
-def _user_id(value: str) -> str:
+def _check_user_id(value: str) -> str:
     if ":" in value:
         raise ValueError("must not have a colon in it (HTTP Basic separates by it)")
     return value
 
 
-def _email(value: str) -> str:
-    name, at, host = value.rpartition("@")
-    if not (name and at and host) or " " in value:
+def _check_email(value: str) -> str:
+    name, separator, host = value.rpartition("@")
+    if not (name and separator and host) or " " in value:
         raise ValueError("must be an e-mail address")
     return value
 
 
-def _zone(value: str) -> str:
+def _check_time_zone(value: str) -> str:
     try:
         zoneinfo.ZoneInfo(value)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
@@ -132,92 +132,92 @@ def _zone(value: str) -> str:
 
 
 @cache
-def _countries() -> frozenset[str]:
+def _load_country_codes() -> frozenset[str]:
     table = (resources.files("tzdata") / "zoneinfo" / "iso3166.tab").read_text("utf-8")
     return frozenset(line[:2] for line in table.splitlines() if line and line[0] != "#")
 
 
-def _country(value: str) -> str:
+def _check_country(value: str) -> str:
     code = value.upper()
     if code == "UK":
         raise ValueError("'UK' is no country code; the one of the United Kingdom is GB")
-    if code not in _countries():
+    if code not in _load_country_codes():
         raise ValueError(f"{value!r} is no country code; write two letters such as GB or US")
     return code
 
 
-def _base_path(value: str) -> str:
+def _check_base_path(value: str) -> str:
     path = value.rstrip("/")
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", path) or {".", ".."} & set(path.split("/")):
         raise ValueError(f"{value!r} must be a path such as /v1.2")
-    if path.split("/")[1].lower() in OWN_PATHS:
+    if path.split("/")[1].lower() in RESERVED_PATHS:
         raise ValueError(f"{value!r} is a path of the product's own")
     return path
 
 
-def _origin(value: str) -> str:
+def _check_origin(value: str) -> str:
     if value in ("*", "null"):
         return value
     try:
-        return _without_path(_url(value))
+        return _check_without_path(_check_url(value))
     except ValueError:
         raise ValueError(f"{value!r} must be an origin such as https://app.example.com, or *") from None
 
 
-def _hook_secret(value: str) -> str:
+def _check_webhook_secret(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", value) or value in (".", ".."):
         raise ValueError("may have letters, digits, '.', '_', '~' and '-' in it, since it is part of a URL")
     return value
 
 
-def _hook_secrets(value: Any) -> Any:
+def _to_tuple(value: Any) -> Any:
     if isinstance(value, str):
         return (value,)
     return value
 
 
-def _alert_url(value: str) -> str:
-    if "://" not in _one_line(value):
+def _check_alert_url(value: str) -> str:
+    if "://" not in _check_single_line(value):
         # Never echoed: these URLs have tokens in them.
         raise ValueError("must be a URL with a scheme, such as mailto:// or https://")
     return value
 
 
-def _host(value: str) -> str:
-    bare = value[1:-1] if value.startswith("[") and value.endswith("]") else value
-    if not re.fullmatch(r"[A-Za-z0-9.:%_-]+", bare):
+def _check_host(value: str) -> str:
+    address = value[1:-1] if value.startswith("[") and value.endswith("]") else value
+    if not re.fullmatch(r"[A-Za-z0-9.:%_-]+", address):
         raise ValueError(f"{value!r} is no address to listen on; write 127.0.0.1, 0.0.0.0, :: or a name")
-    if ":" in bare:
+    if ":" in address:
         try:
-            ip_address(bare)
+            ip_address(address)
         except ValueError:
             raise ValueError(f"{value!r} is no address; the port has a key of its own") from None
-    return bare
+    return address
 
 
-def _path(value: Path) -> Path:
+def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
 
-Whole = Annotated[int, BeforeValidator(_not_boolean)]
-Number = Annotated[float, BeforeValidator(_not_boolean), Field(allow_inf_nan=False)]
-Text = Annotated[str, AfterValidator(_one_line), Field(min_length=1)]
-Url = Annotated[str, AfterValidator(_url)]
-Site = Annotated[Url, AfterValidator(_without_path)]
-Pair = Annotated[tuple[Whole, Whole], AfterValidator(_pair)]
-Identity = Annotated[Text, BeforeValidator(_identity), AfterValidator(_user_id)]
-Email = Annotated[Text, AfterValidator(_email)]
-Zone = Annotated[Text, AfterValidator(_zone)]
-Country = Annotated[Text, AfterValidator(_country)]
-BasePath = Annotated[Text, AfterValidator(_base_path)]
-Origin = Annotated[Text, AfterValidator(_origin)]
-Host = Annotated[Text, AfterValidator(_host)]
-AlertUrl = Annotated[Text, AfterValidator(_alert_url)]
-Networks = tuple[Annotated[Network, BeforeValidator(_network)], ...]
-HookSecrets = Annotated[
-    tuple[Annotated[str, AfterValidator(_hook_secret)], ...],
-    BeforeValidator(_hook_secrets),
+WholeNumber = Annotated[int, BeforeValidator(_reject_boolean)]
+Number = Annotated[float, BeforeValidator(_reject_boolean), Field(allow_inf_nan=False)]
+Text = Annotated[str, AfterValidator(_check_single_line), Field(min_length=1)]
+Url = Annotated[str, AfterValidator(_check_url)]
+SiteUrl = Annotated[Url, AfterValidator(_check_without_path)]
+ThresholdPair = Annotated[tuple[WholeNumber, WholeNumber], AfterValidator(_check_thresholds)]
+PlatformUserId = Annotated[Text, BeforeValidator(_to_text), AfterValidator(_check_user_id)]
+Email = Annotated[Text, AfterValidator(_check_email)]
+TimeZone = Annotated[Text, AfterValidator(_check_time_zone)]
+Country = Annotated[Text, AfterValidator(_check_country)]
+BasePath = Annotated[Text, AfterValidator(_check_base_path)]
+Origin = Annotated[Text, AfterValidator(_check_origin)]
+Host = Annotated[Text, AfterValidator(_check_host)]
+AlertUrl = Annotated[Text, AfterValidator(_check_alert_url)]
+Networks = tuple[Annotated[Network, BeforeValidator(_parse_network)], ...]
+WebhookSecretList = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_webhook_secret)], ...],
+    BeforeValidator(_to_tuple),
     Field(min_length=1, max_length=2),
 ]
-FilePath = Annotated[Path, AfterValidator(_path)]
-Port = Annotated[Whole, Field(ge=0, le=65535)]
+FilePath = Annotated[Path, AfterValidator(_expand_path)]
+Port = Annotated[WholeNumber, Field(ge=0, le=65535)]

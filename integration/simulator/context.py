@@ -8,30 +8,30 @@ from typing import Any
 
 from integration.simulator.calls.player import Player
 from integration.simulator.calls.traffic import Traffic
-from integration.simulator.calls.traffic_generator import Bustle
-from integration.simulator.calls.webhooks import Sender
-from integration.simulator.http.faults import Faults
-from integration.simulator.records.authentication import Doorman
-from integration.simulator.records.registrations import Desk
+from integration.simulator.calls.traffic_generator import TrafficGenerator
+from integration.simulator.calls.webhooks import WebhookSender
+from integration.simulator.http.faults import ActiveFaults
+from integration.simulator.records.authentication import LoginService
+from integration.simulator.records.registrations import Registrations
 from integration.simulator.world import World
 
 Record = dict[str, Any]
 
-_LOG_KEPT = 20_000
+_LOG_SIZE = 20_000
 
 
 @dataclass(slots=True)
-class Machine:
-    """One simulator. `log`: requests seen, the newest last; `outage_until`: monotonic seconds."""
+class SimulatorContext:
+    """One simulator. `request_log`: requests seen, the newest last; `outage_until`: monotonic seconds."""
 
     world: World
-    doorman: Doorman
-    faults: Faults
-    sender: Sender
+    login_service: LoginService
+    faults: ActiveFaults
+    webhook_sender: WebhookSender
     player: Player
     traffic: Traffic
-    bustle: Bustle
-    registrations: Desk
-    log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_KEPT))
+    traffic_generator: TrafficGenerator
+    registrations: Registrations
+    request_log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_SIZE))
     outage_until: float = 0.0
     escape_slashes: bool = True

@@ -38,12 +38,12 @@ from flask import Flask, Response, request
 
 from integration.core import clock
 from integration.core.errors import error_body
-from integration.simulator.calls.legs import Wish
-from integration.simulator.calls.participants import NobodyThere
-from integration.simulator.calls.traffic import Running
-from integration.simulator.calls.webcalls import note
-from integration.simulator.context import Machine
-from integration.simulator.http.faults import BadSpec
+from integration.simulator.calls.legs import CallOptions
+from integration.simulator.calls.participants import NoParticipant
+from integration.simulator.calls.traffic import RunningCall
+from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.context import SimulatorContext
+from integration.simulator.http.faults import InvalidFaultSpec
 from integration.simulator.records.people import Group, Person
 
 Record = dict[str, Any]
@@ -57,223 +57,236 @@ _SMS_KEYS = frozenset({"from", "to", "message", "user", "translated", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
-def create_app(machine: Machine) -> Callable[..., Any]:
+def create_app(context: SimulatorContext) -> Callable[..., Any]:
     app = Flask("simulator-control", static_folder=None, template_folder=None)
 
     @app.before_request
     def loopback_only() -> Response | None:
         if not (request.remote_addr or "").startswith(_LOOPBACK):
-            return _json(error_body("Only from this machine"), 403)
+            return _make_json_response(error_body("Only from this machine"), 403)
         return None
 
-    @app.errorhandler(BadWish)
-    @app.errorhandler(BadSpec)
-    @app.errorhandler(NobodyThere)
-    def refused(error: Exception) -> Response:
-        return _json(error_body(str(error)), 400)
+    @app.errorhandler(InvalidControlRequest)
+    @app.errorhandler(InvalidFaultSpec)
+    @app.errorhandler(NoParticipant)
+    def handle_bad_request(error: Exception) -> Response:
+        return _make_json_response(error_body(str(error)), 400)
 
     @app.errorhandler(404)
-    def unknown(_: Exception) -> Response:
-        return _json(error_body("Not found; see docs/simulator.md"), 404)
+    def handle_not_found(_: Exception) -> Response:
+        return _make_json_response(error_body("Not found; see docs/simulator.md"), 404)
 
-    _add_calls(app, machine)
-    _add_webhooks(app, machine)
-    _add_trouble(app, machine)
-    _add_views(app, machine)
+    _add_call_routes(app, context)
+    _add_webhook_routes(app, context)
+    _add_fault_routes(app, context)
+    _add_state_routes(app, context)
     return app
 
 
-class BadWish(ValueError):
+class InvalidControlRequest(ValueError):
     """A control request that names what does not exist."""
 
 
-def _json(data: Any, status: int = 200) -> Response:
+def _make_json_response(data: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(data), status, content_type="application/json")
 
 
-def _body(keys: frozenset[str] | None = None) -> Record:
-    """The request's JSON object; with `keys`, one that has no others. Raises BadWish."""
-    found = request.get_json(force=True, silent=True) if request.get_data() else {}
-    if not isinstance(found, dict):
-        raise BadWish("the body is not a JSON object")
-    if keys is not None and not found.keys() <= keys:
-        raise BadWish(f"unknown: {', '.join(sorted(found.keys() - keys))}")
-    return found
+def _read_body(allowed_keys: frozenset[str] | None = None) -> Record:
+    """The request's JSON object; with `allowed_keys`, one that has no others. Raises
+    InvalidControlRequest."""
+    body = request.get_json(force=True, silent=True) if request.get_data() else {}
+    if not isinstance(body, dict):
+        raise InvalidControlRequest("the body is not a JSON object")
+    if allowed_keys is not None and not body.keys() <= allowed_keys:
+        raise InvalidControlRequest(f"unknown: {', '.join(sorted(body.keys() - allowed_keys))}")
+    return body
 
 
-def _add_calls(app: Flask, machine: Machine) -> None:
+def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
     @app.post("/_simulator/calls")
-    def play() -> Response:
-        sent = _body(CALL_KEYS)
-        make = machine.world.scripts.by_name.get(str(sent.get("script")))
-        if make is None:
-            raise BadWish(f"script: one of {', '.join(machine.world.scripts.by_name)}")
-        with machine.world.lock:
-            plan = make(_wish(machine, sent))
+    def play_call() -> Response:
+        body = _read_body(CALL_KEYS)
+        make_plan = context.world.scripts.by_name.get(str(body.get("script")))
+        if make_plan is None:
+            raise InvalidControlRequest(f"script: one of {', '.join(context.world.scripts.by_name)}")
+        with context.world.lock:
+            plan = make_plan(_parse_call_options(context, body))
             if plan.script == "web_call":
-                note(machine.world, plan, clock.unix())
-        plan.documented = bool(sent.get("documented"))
-        if sent.get("recorded") is not None:
+                add_webcall(context.world, plan, clock.unix())
+        plan.uses_documented_events = bool(body.get("documented"))
+        if body.get("recorded") is not None:
             for leg in plan.legs:
-                leg.recorded = bool(sent["recorded"])
-        silent = bool(sent.get("silent"))
-        if sent.get("instant") or sent.get("until"):
-            lag = None
-            if "cdr_lag" in sent or "recording_lag" in sent:
-                lag = (float(sent.get("cdr_lag", 0)), float(sent.get("recording_lag", 0)))
-            running = machine.traffic.play_at_once(plan, silent=silent, until=sent.get("until"), lag=lag)
+                leg.is_recorded = bool(body["recorded"])
+        silent = bool(body.get("silent"))
+        if body.get("instant") or body.get("until"):
+            delays = None
+            if "cdr_lag" in body or "recording_lag" in body:
+                delays = (float(body.get("cdr_lag", 0)), float(body.get("recording_lag", 0)))
+            running = context.traffic.play_instantly(
+                plan, is_silent=silent, until_event=body.get("until"), record_delays=delays
+            )
         else:
-            running = machine.traffic.play(plan, silent=silent)
-        if sent.get("wait"):
-            machine.sender.wait(float(sent["wait"]))
-        calls_made.append(running)
-        del calls_made[:-500]
-        return _json(_made(running), 201)
+            running = context.traffic.play(plan, is_silent=silent)
+        if body.get("wait"):
+            context.webhook_sender.wait_until_idle(float(body["wait"]))
+        played_calls.append(running)
+        del played_calls[:-500]
+        return _make_json_response(_describe_call(running), 201)
 
-    calls_made: list[Running] = []
+    played_calls: list[RunningCall] = []
 
     @app.get("/_simulator/calls/<int:leg_id>")
-    def made(leg_id: int) -> Response:
-        found = next((r for r in reversed(calls_made) if leg_id in r.made.leg_ids), None)
-        return _json(_made(found)) if found else _json(error_body("No such call"), 404)
+    def describe_played_call(leg_id: int) -> Response:
+        running = next((r for r in reversed(played_calls) if leg_id in r.result.leg_ids), None)
+        return (
+            _make_json_response(_describe_call(running))
+            if running
+            else _make_json_response(error_body("No such call"), 404)
+        )
 
     @app.post("/_simulator/sms")
-    def sms() -> Response:
-        sent = _body(_SMS_KEYS)
-        line = machine.world.account.lines[0]
-        user = line.target if isinstance(line.target, Person) else machine.world.account.ordinary
-        person = _person(machine, sent["user"]) if "user" in sent else user
-        player = machine.traffic.quiet_player if sent.get("silent") else machine.player
+    def receive_sms() -> Response:
+        body = _read_body(_SMS_KEYS)
+        ddi = context.world.account.ddis[0]
+        default_person = ddi.target if isinstance(ddi.target, Person) else context.world.account.ordinary_user
+        person = _find_person(context, body["user"]) if "user" in body else default_person
+        player = context.traffic.quiet_player if body.get("silent") else context.player
         record, event = player.receive_sms(
-            str(sent.get("from", "447700900123")),
-            str(sent.get("to", line.e164)),
-            str(sent.get("message", "Hello, this is a test message")),
+            str(body.get("from", "447700900123")),
+            str(body.get("to", ddi.e164)),
+            str(body.get("message", "Hello, this is a test message")),
             person,
             clock.unix(),
-            translated=bool(sent.get("translated")),
+            translated=bool(body.get("translated")),
         )
-        return _json({"sms": record, "event": event}, 201)
+        return _make_json_response({"sms": record, "event": event}, 201)
 
 
-def _made(running: Running) -> Record:
-    made, plan = running.made, running.plan
+def _describe_call(running: RunningCall) -> Record:
+    result, plan = running.result, running.plan
     return {
         "script": plan.script,
-        "party": plan.party,
+        "party": plan.outside_party,
         "root_call_id": plan.legs[0].root_id,
-        "leg_ids": made.leg_ids,
-        "events": made.events,
-        "cdr_ids": made.cdr_ids,
-        "monitor_ids": made.monitor_ids,
-        "voicemessage_ids": made.voicemessage_ids,
+        "leg_ids": result.leg_ids,
+        "events": result.events,
+        "cdr_ids": result.cdr_ids,
+        "monitor_ids": result.monitor_ids,
+        "voicemessage_ids": result.voicemessage_ids,
     }
 
 
-def _wish(machine: Machine, sent: Record) -> Wish:
-    wish = Wish(
-        caller=None if sent.get("caller") is None else str(sent["caller"]),
-        to=None if sent.get("dial") is None else str(sent["dial"]),
-        user=_person(machine, sent.get("user")),
-        other=_person(machine, sent.get("other")),
-        group=_group(machine, sent.get("group")),
-        form=sent.get("form"),
-        hold=sent.get("hold"),
-        voicemail=sent.get("voicemail"),
-        answered=sent.get("answered"),
-        talk=None if sent.get("talk_seconds") is None else float(sent["talk_seconds"]),
-        ring=None if sent.get("ring_seconds") is None else float(sent["ring_seconds"]),
+def _parse_call_options(context: SimulatorContext, body: Record) -> CallOptions:
+    options = CallOptions(
+        caller=None if body.get("caller") is None else str(body["caller"]),
+        destination=None if body.get("dial") is None else str(body["dial"]),
+        user=_find_person(context, body.get("user")),
+        second_user=_find_person(context, body.get("other")),
+        group=_find_group(context, body.get("group")),
+        variant=body.get("form"),
+        has_hold=body.get("hold"),
+        voicemail=body.get("voicemail"),
+        is_answered=body.get("answered"),
+        talk_seconds=None if body.get("talk_seconds") is None else float(body["talk_seconds"]),
+        ring_seconds=None if body.get("ring_seconds") is None else float(body["ring_seconds"]),
     )
-    if sent.get("to") is not None:
-        wish.line = next((x for x in machine.world.account.lines if x.e164 == str(sent["to"])), None)
-        if wish.line is None:
-            raise BadWish(f"to: {sent['to']} is none of the account's numbers")
-    return wish
+    if body.get("to") is not None:
+        options.ddi = next((x for x in context.world.account.ddis if x.e164 == str(body["to"])), None)
+        if options.ddi is None:
+            raise InvalidControlRequest(f"to: {body['to']} is none of the account's numbers")
+    return options
 
 
-def _person(machine: Machine, name: object) -> Person | None:
+def _find_person(context: SimulatorContext, name: object) -> Person | None:
     if name is None:
         return None
-    for person in machine.world.account.people:
+    for person in context.world.account.people:
         if str(name) in (str(person.id), person.ext, person.email):
             return person
-    raise BadWish(f"user: nobody is {name}")
+    raise InvalidControlRequest(f"user: nobody is {name}")
 
 
-def _group(machine: Machine, group_id: object) -> Group | None:
+def _find_group(context: SimulatorContext, group_id: object) -> Group | None:
     if group_id is None:
         return None
-    for group in machine.world.account.groups:
+    for group in context.world.account.groups:
         if str(group.id) == str(group_id):
             return group
-    raise BadWish(f"group: none is {group_id}")
+    raise InvalidControlRequest(f"group: none is {group_id}")
 
 
-def _add_webhooks(app: Flask, machine: Machine) -> None:
+def _add_webhook_routes(app: Flask, context: SimulatorContext) -> None:
     @app.post("/_simulator/webhook")
-    def point() -> Response:
-        sent = _body()
-        url = sent.get("url")
-        if "ca" in sent:
-            machine.sender.ca = sent["ca"]
-        if url and sent.get("probe"):
-            wrong = machine.sender.probe(str(url))
-            if wrong:
-                raise BadWish(wrong)
-        machine.sender.url = str(url) if url else None
+    def set_webhook_url() -> Response:
+        body = _read_body()
+        url = body.get("url")
+        if "ca" in body:
+            context.webhook_sender.ca_file = body["ca"]
+        if url and body.get("probe"):
+            fault = context.webhook_sender.check_url(str(url))
+            if fault:
+                raise InvalidControlRequest(fault)
+        context.webhook_sender.url = str(url) if url else None
         if url:
-            machine.bustle.greet()
-        return _json({"url": machine.sender.url})
+            context.traffic_generator.schedule_first_calls()
+        return _make_json_response({"url": context.webhook_sender.url})
 
     @app.get("/_simulator/webhooks")
-    def deliveries() -> Response:
-        return _json({"data": machine.sender.deliveries(request.args.get("after", -1, int))})
+    def list_deliveries() -> Response:
+        return _make_json_response(
+            {"data": context.webhook_sender.list_deliveries(request.args.get("after", -1, int))}
+        )
 
     @app.post("/_simulator/webhooks/wait")
-    def wait() -> Response:
-        return _json({"idle": machine.sender.wait(float(_body().get("seconds", 5)))})
+    def wait_for_deliveries() -> Response:
+        return _make_json_response(
+            {"idle": context.webhook_sender.wait_until_idle(float(_read_body().get("seconds", 5)))}
+        )
 
 
-def _add_trouble(app: Flask, machine: Machine) -> None:
+def _add_fault_routes(app: Flask, context: SimulatorContext) -> None:
     @app.route("/_simulator/faults", methods=["GET", "POST", "DELETE"])
-    def faults() -> Response:
+    def manage_faults() -> Response:
         if request.method == "POST":
-            machine.faults.add(str(_body().get("spec", "")))
+            context.faults.add(str(_read_body().get("spec", "")))
         elif request.method == "DELETE":
-            machine.faults.clear()
-        return _json({"data": machine.faults.listed()})
+            context.faults.clear()
+        return _make_json_response({"data": context.faults.list_all()})
 
     @app.post("/_simulator/expire-tokens")
-    def expire() -> Response:
-        return _json({"expired": machine.doorman.expire_all()})
+    def expire_tokens() -> Response:
+        return _make_json_response({"expired": context.login_service.expire_all()})
 
     @app.post("/_simulator/outage")
-    def outage() -> Response:
-        seconds = float(_body().get("seconds", 60))
-        machine.outage_until = clock.monotonic() + seconds
-        return _json({"seconds": seconds})
+    def start_outage() -> Response:
+        seconds = float(_read_body().get("seconds", 60))
+        context.outage_until = clock.monotonic() + seconds
+        return _make_json_response({"seconds": seconds})
 
     @app.route("/_simulator/records/<path:name>/<key>", methods=["PATCH", "DELETE"])
-    def record(name: str, key: str) -> Response:
-        collection = machine.world.collections.get(name)
-        found = collection.find(key) if collection else None
-        if collection is None or found is None:
-            return _json(error_body("No such record"), 404)
-        with machine.world.lock:
+    def edit_record(name: str, key: str) -> Response:
+        collection = context.world.collections.get(name)
+        existing = collection.find(key) if collection else None
+        if collection is None or existing is None:
+            return _make_json_response(error_body("No such record"), 404)
+        with context.world.lock:
             if request.method == "DELETE":
-                collection.remove(found)
+                collection.remove(existing)
             else:
-                found.update(_body())
-        return _json({"data": found})
+                existing.update(_read_body())
+        return _make_json_response({"data": existing})
 
 
-def _add_views(app: Flask, machine: Machine) -> None:
+def _add_state_routes(app: Flask, context: SimulatorContext) -> None:
     @app.get("/_simulator/log")
-    def log() -> Response:
-        entries = list(machine.log)
-        return _json({"data": entries[request.args.get("after", 0, int) :], "total": len(entries)})
+    def read_log() -> Response:
+        entries = list(context.request_log)
+        return _make_json_response(
+            {"data": entries[request.args.get("after", 0, int) :], "total": len(entries)}
+        )
 
     @app.get("/_simulator/account")
-    def account() -> Response:
+    def describe_account() -> Response:
         people = [
             {
                 "id": person.id,
@@ -283,12 +296,12 @@ def _add_views(app: Flask, machine: Machine) -> None:
                 "password": person.password,
                 "api_key": person.api_key,
                 "is_root": person.is_root,
-                "two_factor": person.two_factor,
-                "code": machine.doorman.codes.get(person.email),
-                "online": person.online,
+                "two_factor": person.has_two_factor,
+                "code": context.login_service.codes.get(person.email),
+                "online": person.is_online,
                 "monitor": person.monitor,
             }
-            for person in machine.world.account.people
+            for person in context.world.account.people
         ]
         groups = [
             {
@@ -299,23 +312,23 @@ def _add_views(app: Flask, machine: Machine) -> None:
                 "ring_time": group.ring_time,
                 "users": [member.id for member in group.members],
             }
-            for group in machine.world.account.groups
+            for group in context.world.account.groups
         ]
-        lines = [{"e164": line.e164, "name": line.name} for line in machine.world.account.lines]
-        return _json({"people": people, "groups": groups, "lines": lines})
+        ddis = [{"e164": ddi.e164, "name": ddi.name} for ddi in context.world.account.ddis]
+        return _make_json_response({"people": people, "groups": groups, "lines": ddis})
 
     @app.get("/_simulator/state")
-    def state() -> Response:
-        world = machine.world
-        return _json(
+    def describe_state() -> Response:
+        world = context.world
+        return _make_json_response(
             {
-                "traffic": {"alive": machine.traffic.alive, "error": machine.traffic.error},
+                "traffic": {"alive": context.traffic.is_alive, "error": context.traffic.error},
                 "webhooks": {
-                    "alive": machine.sender.alive,
-                    "error": machine.sender.error,
-                    "url": machine.sender.url,
+                    "alive": context.webhook_sender.is_alive,
+                    "error": context.webhook_sender.error,
+                    "url": context.webhook_sender.url,
                 },
-                "live": len(world.live),
+                "live": len(world.live_legs),
                 "records": {
                     name: len(c.records) for name, c in world.collections.items() if c.derive is None
                 },

@@ -11,63 +11,64 @@ from pathlib import Path
 from integration.simulator.calls.history import seed_history
 from integration.simulator.calls.player import Player
 from integration.simulator.calls.traffic import Traffic
-from integration.simulator.calls.traffic_generator import Bustle
-from integration.simulator.calls.webhooks import GAPS, Sender
-from integration.simulator.context import Machine
-from integration.simulator.http.faults import Faults
-from integration.simulator.http.transport import Server
-from integration.simulator.records.authentication import TOKEN_IDLE, Doorman
+from integration.simulator.calls.traffic_generator import TrafficGenerator
+from integration.simulator.calls.webhooks import RETRY_GAPS, WebhookSender
+from integration.simulator.context import SimulatorContext
+from integration.simulator.http.faults import ActiveFaults
+from integration.simulator.http.transport import SimulatorServer
+from integration.simulator.records.authentication import TOKEN_IDLE_SECONDS, LoginService
 from integration.simulator.records.people import Person
-from integration.simulator.records.registrations import Desk
+from integration.simulator.records.registrations import Registrations
 from integration.simulator.server import create_app
 from integration.simulator.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class Simulator:
-    """A running simulator. `url` is what `platform.base_url` takes, `control` the root of `/_simulator`."""
+    """A running simulator. `url` is what `platform.base_url` takes, `control_url` the root of
+    `/_simulator`."""
 
-    machine: Machine
-    server: Server
+    context: SimulatorContext
+    server: SimulatorServer
 
     @property
     def url(self) -> str:
-        return f"{self.origin}/v1.2"
+        return f"{self.base_origin}/v1.2"
 
     @property
-    def origin(self) -> str:
+    def base_origin(self) -> str:
         scheme = "https" if self.server.tls else "http"
         host = self.server.host
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.server.port}"
 
     @property
-    def control(self) -> str:
-        return f"{self.origin}/_simulator"
+    def control_url(self) -> str:
+        return f"{self.base_origin}/_simulator"
 
     @property
     def admin(self) -> Person:
         """The administrator: `.id`, `.email`, `.password`, `.api_key`."""
-        return self.machine.world.account.admin
+        return self.context.world.account.admin
 
     @property
-    def ordinary(self) -> Person:
+    def ordinary_user(self) -> Person:
         """A user who sees only what is their own."""
-        return self.machine.world.account.ordinary
+        return self.context.world.account.ordinary_user
 
     @property
-    def two_factor(self) -> Person:
+    def two_factor_user(self) -> Person:
         """A user whose login needs a code."""
-        return next(person for person in self.machine.world.account.people if person.two_factor)
+        return next(person for person in self.context.world.account.people if person.has_two_factor)
 
     @property
     def world(self) -> World:
-        return self.machine.world
+        return self.context.world
 
     def stop(self) -> None:
         """End traffic, webhooks and all connections; returns within some two seconds."""
-        self.machine.traffic.stop()
+        self.context.traffic.stop()
         self.server.stop()
-        self.machine.sender.stop()
+        self.context.webhook_sender.stop()
 
 
 def start(
@@ -81,55 +82,55 @@ def start(
     speed: float = 1.0,
     webhook: str | None = None,
     webhook_ca: str | Path | None = None,
-    webhook_gaps: tuple[float, ...] = GAPS,
+    webhook_gaps: tuple[float, ...] = RETRY_GAPS,
     faults: str = "",
     tls_cert: str | Path | None = None,
     tls_key: str | Path | None = None,
-    token_idle: float = TOKEN_IDLE,
+    token_idle: float = TOKEN_IDLE_SECONDS,
 ) -> Simulator:
     """Start answering and return. `start_at` (Unix seconds, default now) is where history ends; `live`
-    lets calls happen by themselves. Raises faults.BadSpec, OSError (port in use), ssl.SSLError."""
-    known_faults = Faults(seed, faults)
+    lets calls happen by themselves. Raises faults.InvalidFaultSpec, OSError (port in use), ssl.SSLError."""
+    active_faults = ActiveFaults(seed, faults)
     world = World(seed, start_at)
-    _seed(world, cdrs)
-    sender = Sender(
-        known_faults,
+    _seed_without_gc(world, cdrs)
+    sender = WebhookSender(
+        active_faults,
         url=webhook,
-        ca=str(webhook_ca) if webhook_ca else None,
+        ca_file=str(webhook_ca) if webhook_ca else None,
         seed=seed,
-        gaps=webhook_gaps,
+        retry_gaps=webhook_gaps,
     )
     player = Player(world, lambda event, _: sender.send(event))
     traffic = Traffic(world, player, Player(world), speed)
-    machine = Machine(
+    context = SimulatorContext(
         world=world,
-        doorman=Doorman(world.account, seed, token_idle),
-        faults=known_faults,
-        sender=sender,
+        login_service=LoginService(world.account, seed, token_idle),
+        faults=active_faults,
+        webhook_sender=sender,
         player=player,
         traffic=traffic,
-        bustle=Bustle(traffic),
-        registrations=Desk(world.account, random.Random(f"registrations {seed}")),
+        traffic_generator=TrafficGenerator(traffic),
+        registrations=Registrations(world.account, random.Random(f"registrations {seed}")),
     )
     tls = None
     if tls_cert is not None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(tls_cert, tls_key)
-    server = Server(host, port, create_app(machine), tls)
+    server = SimulatorServer(host, port, create_app(context), tls)
     server.serve_in_thread()
     sender.start()
     if live:
-        machine.bustle.start()
+        context.traffic_generator.start()
     traffic.start()
-    return Simulator(machine, server)
+    return Simulator(context, server)
 
 
-def _seed(world: World, cdrs: int) -> None:
+def _seed_without_gc(world: World, cdrs: int) -> None:
     """Seeding makes much and drops little: looking for garbage meanwhile costs a third of its time."""
-    collecting = gc.isenabled()
+    was_gc_enabled = gc.isenabled()
     gc.disable()
     try:
         seed_history(world, cdrs)
     finally:
-        if collecting:
+        if was_gc_enabled:
             gc.enable()

@@ -11,16 +11,16 @@ from integration.simulator import embed
 
 def run(**options: Any) -> None:
     """Start with `options` of `embed.start`, print where it answers and whom it knows, wait for the end."""
-    over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
+    stop_requested = threading.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop_requested.set())
     simulator = embed.start(**options)
-    admin, ordinary = simulator.admin, simulator.ordinary
+    admin, ordinary = simulator.admin, simulator.ordinary_user
     print(f"Simulator: {simulator.url}")
     print(f"Administrator: {admin.email}")
     print(f"Password: {admin.password}")
     print(f"User id: {admin.id}")
     print(f"API key: {admin.api_key}")
     print(f"Ordinary user: {ordinary.email} {ordinary.password} {ordinary.id} {ordinary.api_key}", flush=True)
-    over.wait()
+    stop_requested.wait()
     simulator.stop()

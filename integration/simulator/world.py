@@ -12,17 +12,18 @@ from typing import Any
 
 from integration import catalogue
 from integration.core import clock
-from integration.simulator.calls import media_sessions as sessions
-from integration.simulator.calls.events import EventIds
+from integration.simulator.calls import media_sessions
+from integration.simulator.calls.events import EventIdGenerator
 from integration.simulator.calls.legs import Leg
-from integration.simulator.calls.participants import Casting
+from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import live_record
-from integration.simulator.calls.scripts import Scripts
+from integration.simulator.calls.scripts import CallScripts
 from integration.simulator.calls.webcalls import WebScripts
 from integration.simulator.records import (
     chats,
     conversations,
     directory,
+    faxes,
     notes,
     people,
     reports,
@@ -30,14 +31,11 @@ from integration.simulator.records import (
     tracking,
     widgets,
 )
-from integration.simulator.records import (
-    faxes as papers,
-)
 from integration.simulator.records.people import Account, Group, Person
-from integration.simulator.records.store import Collection, Record, owned_by
+from integration.simulator.records.store import Collection, Record, make_owner_test
 
 # Ids that the account begins with are below these.
-_FIRST_IDS = {
+_NEXT_IDS = {
     "calls": 4278000101,
     "cdrs": 700000001,
     "cdrs/notes": 9100001,
@@ -81,116 +79,138 @@ class World:
         self.lock = threading.RLock()
         self.rng = random.Random(f"switchroom {seed}")
         self.account: Account = people.make_account(random.Random(f"account {seed}"))
-        self.event_ids = EventIds(random.Random(f"events {seed}"))
-        self.live: dict[int, Leg] = {}
-        self._next = dict(_FIRST_IDS)
-        self.cast = Casting(self.account, self.rng, lambda: self.new_id("calls"))
-        self.scripts = Scripts(self.cast)
-        web_cast = Casting(self.account, random.Random(f"web {seed}"), lambda: self.new_id("calls"))
-        self.scripts.by_name |= WebScripts(web_cast).by_name
+        self.event_ids = EventIdGenerator(random.Random(f"events {seed}"))
+        self.live_legs: dict[int, Leg] = {}
+        self._next_ids = dict(_NEXT_IDS)
+        self.participants = Participants(self.account, self.rng, lambda: self.new_id("calls"))
+        self.scripts = CallScripts(self.participants)
+        web_participants = Participants(
+            self.account, random.Random(f"web {seed}"), lambda: self.new_id("calls")
+        )
+        self.scripts.by_name |= WebScripts(web_participants).by_name
         self.collections: dict[str, Collection] = {}
-        self._lay_out()
-        for noun in (settings, reports, tracking, widgets, chats, papers, sessions, notes, conversations):
-            noun.lay_out(self)
+        self._add_core_collections()
+        for module in (
+            settings,
+            reports,
+            tracking,
+            widgets,
+            chats,
+            faxes,
+            media_sessions,
+            notes,
+            conversations,
+        ):
+            module.add_collections(self)
 
     def new_id(self, collection: str) -> int:
         with self.lock:
-            number = self._next[collection]
-            self._next[collection] = number + 1
+            number = self._next_ids[collection]
+            self._next_ids[collection] = number + 1
             return number
 
-    def live_records(self, now: float) -> list[Record]:
+    def list_live_records(self, now: float) -> list[Record]:
         with self.lock:
-            return [live_record(leg, now) for leg in sorted(self.live.values(), key=lambda leg: leg.id)]
+            return [live_record(leg, now) for leg in sorted(self.live_legs.values(), key=lambda leg: leg.id)]
 
-    def name_of(self, number: str) -> str | None:
+    def find_contact_name(self, number: str) -> str | None:
         """The contact who has `number`."""
         for contact in self.collections["contacts"].records.values():
             if number and number in (contact["mobile"], contact["tel"]):
                 return f"{contact['first_name'] or ''} {contact['last_name'] or ''}".strip()
         return None
 
-    def _lay_out(self) -> None:
+    def _add_core_collections(self) -> None:
         account = self.account
-        self.collect("cdrs", mine=owned_by("user_id"))
-        self.collect("monitors", mine=owned_by("user_id"))
-        self.collect("sms", mine=owned_by("user_id"))
-        self.collect("voicemessages", mine=owned_by("extension_id"))
-        self.collect(
+        self.add_collection("cdrs", mine=make_owner_test("user_id"))
+        self.add_collection("monitors", mine=make_owner_test("user_id"))
+        self.add_collection("sms", mine=make_owner_test("user_id"))
+        self.add_collection("voicemessages", mine=make_owner_test("extension_id"))
+        self.add_collection(
             "contacts",
             mine=lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
-            own=owned_by("user_id"),
+            own=make_owner_test("user_id"),
             records=account.contacts,
         )
-        self.collect("calls", mine=is_party, derive=lambda: self.live_records(clock.unix()))
-        self.collect("webcalls")
-        self.collect(
+        self.add_collection("calls", mine=is_party, derive=lambda: self.list_live_records(clock.unix()))
+        self.add_collection("webcalls")
+        self.add_collection(
             "users",
-            mine=owned_by("id"),
+            mine=make_owner_test("id"),
             # Nobody changes a user but administrators.
             own=lambda *_: False,
-            item=self._user_item,
+            item=self._make_user_item,
             records=[directory.user_record(person) for person in account.people],
         )
-        self.collect("ddis", key="e164", records=[directory.line_record(line) for line in account.lines])
+        self.add_collection("ddis", key="e164", records=[directory.ddi_record(ddi) for ddi in account.ddis])
         for name, kind in (("queues", "queue"), ("ringgroups", "ringgroup")):
             groups = [directory.group_record(group) for group in account.groups if group.kind == kind]
-            self.collect(name, item=self._group_item, records=groups)
+            self.add_collection(name, item=self._make_group_item, records=groups)
 
-    def collect(
-        self, name: str, *, records: Iterable[Record] = (), fields: Sequence[str] = (), **more: Any
+    def add_collection(
+        self,
+        name: str,
+        *,
+        records: Iterable[Record] = (),
+        fields: Sequence[str] = (),
+        **collection_options: Any,
     ) -> None:
         """Add a collection. A query may use `fields`, else what the catalogue says its list shows."""
         if not fields:
-            fields = tuple(field.name for field in catalogue.resource(name).fields if not field.item_only)
-        collection = self.collections[name] = Collection(name, fields, **more)
+            fields = tuple(field.name for field in catalogue.get_resource(name).fields if not field.item_only)
+        collection = self.collections[name] = Collection(name, fields, **collection_options)
         for record in records:
             collection.add(record)
 
-    def _user_item(self, record: Record) -> Record:
-        person = self.account.person(record["id"])
+    def _make_user_item(self, record: Record) -> Record:
+        person = self.account.find_person(record["id"])
         assert person is not None
         messages = [
             message
             for message in self.collections["voicemessages"].records.values()
             if message["extension_id"] == person.id
         ]
-        new = sum(1 for message in messages if message["is_new"])
-        return {**directory.user_item(person, new, len(messages) - new), **_without(record, "customer")}
+        new_count = sum(1 for message in messages if message["is_new"])
+        return {
+            **directory.user_item(person, new_count, len(messages) - new_count),
+            **_copy_without(record, "customer"),
+        }
 
-    def _group_item(self, record: Record) -> Record:
-        group = self.group(record["id"])
-        lines = [line.e164 for line in self.account.lines if line.target is group]
-        return {**record, "users": [member.id for member in group.members], "ddis": lines}
+    def _make_group_item(self, record: Record) -> Record:
+        group = self.get_group(record["id"])
+        ddi_numbers = [ddi.e164 for ddi in self.account.ddis if ddi.target is group]
+        return {**record, "users": [member.id for member in group.members], "ddis": ddi_numbers}
 
-    def group(self, group_id: int) -> Group:
+    def get_group(self, group_id: int) -> Group:
         return next(group for group in self.account.groups if group.id == group_id)
 
-    def retarget(self, numbers: Iterable[str], target: Person | Group | people.Place) -> None:
+    def route_numbers_to(
+        self, numbers: Iterable[str], target: Person | Group | people.UnplayedDestination
+    ) -> None:
         """Let `numbers` of the account, and no others, go to `target`; those it had go to the administrator.
 
         Raises KeyError for a number that is not the account's, and changes nothing then.
         """
-        lines = {line.e164: line for line in self.account.lines}
-        wanted = [lines[number] for number in numbers]
-        for line in self.account.lines:
-            if line.target == target and line not in wanted:
-                line.target = self.account.admin
-        for line in wanted:
-            line.target = target
-        self.refresh_lines()
+        ddi_by_number = {ddi.e164: ddi for ddi in self.account.ddis}
+        selected_ddis = [ddi_by_number[number] for number in numbers]
+        for ddi in self.account.ddis:
+            if ddi.target == target and ddi not in selected_ddis:
+                ddi.target = self.account.admin
+        for ddi in selected_ddis:
+            ddi.target = target
+        self.refresh_ddi_records()
 
-    def refresh_lines(self) -> None:
+    def refresh_ddi_records(self) -> None:
         """Let the records of /ddis show where each number goes now."""
-        for line in self.account.lines:
-            shown = directory.line_record(line)
-            record = self.collections["ddis"].records[line.e164]
-            record.update(target_type=shown["target_type"], target_id=shown["target_id"])
+        for ddi in self.account.ddis:
+            current = directory.ddi_record(ddi)
+            record = self.collections["ddis"].records[ddi.e164]
+            record.update(target_type=current["target_type"], target_id=current["target_id"])
 
 
 def is_party(call: Record, person: Person) -> bool:
     return str(person.id) in (call["src_id"], call["dst_id"])
 
 
-def _without(record: Record, name: str) -> Record:
+def _copy_without(record: Record, name: str) -> Record:
     return {key: value for key, value in record.items() if key != name}

@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 
 from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageError, StorageFull
-from integration.sqlite.errors import translate
-from integration.sqlite.readers import Readers
+from integration.sqlite.errors import translate_error
+from integration.sqlite.readers import ReaderPool
 from integration.sqlite.transaction import Change, Gate, Hook, Transaction
 from integration.sqlite.wal import WriteAheadLog
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 BUSY_SECONDS = 3.0
 """How long a write waits for a lock that another program holds, before it is answered StorageBusy."""
 
-DEAF_SECONDS = 3600.0
+LISTENER_ERROR_SECONDS = 3600.0
 """How long a listener's failure shows."""
 
 
@@ -48,22 +48,22 @@ class _Job:
     future: Future[Any]
 
 
-_work_of = attrgetter("work")
+_get_work = attrgetter("work")
 
 
-def _one(tx: Transaction, works: list[Callable[[Transaction], Any]]) -> Sequence[Any]:
-    (work,) = works
+def _run_single(tx: Transaction, callables: list[Callable[[Transaction], Any]]) -> Sequence[Any]:
+    (work,) = callables
     return (work(tx),)
 
 
-def _aside(_: Transaction, works: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
+def _exclusive_marker(_: Transaction, callables: list[Callable[[sqlite3.Connection], Any]]) -> Sequence[Any]:
     """Names what runs outside a transaction (`Database.aside`)."""
-    raise RuntimeError(f"{works} in a transaction")
+    raise RuntimeError(f"{callables} in a transaction")
 
 
-def _runs(jobs: list[_Job]) -> list[list[_Job]]:
+def _group_runs(jobs: list[_Job]) -> list[list[_Job]]:
     """Jobs that share a transaction, and those between them that run outside any."""
-    return [list(some) for _, some in groupby(jobs, key=lambda job: job.work is _aside)]
+    return [list(group) for _, group in groupby(jobs, key=lambda job: job.work is _exclusive_marker)]
 
 
 class Database:
@@ -82,8 +82,8 @@ class Database:
         *,
         prepare: Callable[[sqlite3.Connection], None],
         synchronous: str = "NORMAL",
-        group: int = 64,
-        functions: Callable[[sqlite3.Connection], None] | None = None,
+        group_size: int = 64,
+        register_functions: Callable[[sqlite3.Connection], None] | None = None,
         on_commit: Callable[[list[Change]], None] | None = None,
         on_broken: Callable[[BaseException], None] | None = None,
     ) -> None:
@@ -95,15 +95,15 @@ class Database:
         self.on_broken = on_broken
         self.hooks: dict[str, list[Hook]] = {}
         self.gates: dict[str, Gate] = {}
-        self._functions = functions
-        self._group = group
+        self._register_functions = register_functions
+        self._group_size = group_size
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._readers = Readers(path, functions)
+        self._readers = ReaderPool(path, register_functions)
         self._closed = threading.Event()
         self._broken: BaseException | None = None
-        self._entering = threading.Lock()
+        self._queue_lock = threading.Lock()
         """Held while a job is queued and while the end is: nothing may come to stand behind the end."""
-        self._deaf: tuple[float, str] | None = None
+        self._listener_error: tuple[float, str] | None = None
         self._writer = self._open_writer(synchronous, prepare)
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
@@ -115,20 +115,20 @@ class Database:
 
         Raises: nothing; a closed or broken database fails the future with StorageError.
         """
-        return self._queue(_one, work)
+        return self._enqueue(_run_single, work)
 
-    def gather(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
+    def submit_grouped(self, work: Callable[[Transaction, list[S]], Sequence[T]], item: S) -> Future[T]:
         """Queue `item` for `work`, which is called once for all that queued up side by side for it.
 
         `work(transaction, items)` returns a result for each item, in order. Its statements should be few,
         not few per item: each gives up the interpreter and has to win it back from every waiting request.
         If it raises, each item is tried alone. The future is as that of `submit`.
         """
-        return self._queue(work, item)
+        return self._enqueue(work, item)
 
-    def _queue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Future[Any]:
+    def _enqueue(self, work: Callable[[Transaction, list[Any]], Sequence[Any]], item: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        with self._entering:
+        with self._queue_lock:
             if not self._closed.is_set() and self._broken is None:
                 self._jobs.put(_Job(work, item, future))
                 return future
@@ -145,27 +145,30 @@ class Database:
             raise RuntimeError("write() called from a write job: use the Transaction you were given")
         return self.submit(work).result(timeout)
 
-    def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def run_exclusive(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on the writer's connection, outside any transaction, after what was queued before: for
         what SQLite does to a file as a whole. Whoever writes waits meanwhile. Raises StorageError."""
-        result: T = self._queue(_aside, work).result()
+        result: T = self._enqueue(_exclusive_marker, work).result()
         return result
 
     @property
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         """False once the writer is gone: what was asked of it can't become durable."""
         return self._broken is None and self._thread.is_alive()
 
     @property
-    def deaf(self) -> str | None:
+    def listener_error(self) -> str | None:
         """What went wrong of late when listeners were told of a commit; nobody tells them again."""
-        if self._deaf is None or clock.monotonic() - self._deaf[0] > DEAF_SECONDS:
+        if (
+            self._listener_error is None
+            or clock.monotonic() - self._listener_error[0] > LISTENER_ERROR_SECONDS
+        ):
             return None
-        return self._deaf[1]
+        return self._listener_error[1]
 
     def close(self) -> None:
         """Finish what is queued, then close every connection. Safe to call twice."""
-        with self._entering:
+        with self._queue_lock:
             if self._closed.is_set():
                 return
             self._closed.set()
@@ -178,15 +181,15 @@ class Database:
     # --- reading -----------------------------------------------------------------------------------
 
     def read(
-        self, seconds: float | None = None, *, whole: bool = False
+        self, seconds: float | None = None, *, full_scan: bool = False
     ) -> AbstractContextManager[sqlite3.Connection]:
         """A read-only connection with one consistent view of the database while the block runs.
 
         Rows are `sqlite3.Row`. A statement running longer than `seconds` (since the block began) is cut
-        with sqlite3.OperationalError 'interrupted'. `whole`: a whole table will be read, whose pages need not
-        stay in our memory.
+        with sqlite3.OperationalError 'interrupted'. `full_scan`: a whole table will be read, whose pages need
+        not stay in our memory.
         """
-        return self._readers.read(seconds, whole)
+        return self._readers.read(seconds, full_scan)
 
     # --- inside ------------------------------------------------------------------------------------
 
@@ -201,12 +204,12 @@ class Database:
             connection.execute(f"PRAGMA synchronous={synchronous}")
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA trusted_schema=OFF")
-            if self._functions:
-                self._functions(connection)
+            if self._register_functions:
+                self._register_functions(connection)
             prepare(connection)
-            self._log = WriteAheadLog(connection, self.path)
+            self._wal = WriteAheadLog(connection, self.path)
         except sqlite3.Error as error:
-            raise translate(error, self.path) from error
+            raise translate_error(error, self.path) from error
         return connection
 
     def _broken_error(self) -> StorageError:
@@ -215,28 +218,30 @@ class Database:
         return StorageError(f"{self.name} is closed")
 
     def _run(self) -> None:
-        while (jobs := self._take()) is not None:
+        while (jobs := self._take_group()) is not None:
             try:
-                for some in _runs(jobs):
+                for group in _group_runs(jobs):
                     if self._broken is None:
-                        self._do_aside(some) if some[0].work is _aside else self._commit(some)
+                        self._run_exclusive_jobs(group) if group[
+                            0
+                        ].work is _exclusive_marker else self._commit(group)
                 if self._broken is None:
-                    self._log.copy_if_grown()
+                    self._wal.checkpoint_if_due()
             except BaseException as error:
                 # Nobody knows what of the transaction stands; without this all who wait would for ever.
                 log.exception("%s: the writer failed", self.name)
-                self._break(error)
+                self._mark_broken(error)
             if self._broken is not None:
-                self._refuse(jobs)
+                self._fail_jobs(jobs)
                 return
 
-    def _take(self) -> list[_Job] | None:
+    def _take_group(self) -> list[_Job] | None:
         """The next group of jobs, oldest first; None when closed and nothing is left."""
         first = self._jobs.get()
         if first is None:
             return None
         jobs = [first]
-        while len(jobs) < self._group:
+        while len(jobs) < self._group_size:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
@@ -247,14 +252,14 @@ class Database:
             jobs.append(job)
         return jobs
 
-    def _do_aside(self, jobs: list[_Job]) -> None:
+    def _run_exclusive_jobs(self, jobs: list[_Job]) -> None:
         for job in jobs:
             try:
                 result = job.item(self._writer)
             except sqlite3.Error as error:
-                failure = translate(error, self.path)
+                failure = translate_error(error, self.path)
                 if isinstance(failure, StorageBroken):
-                    self._break(error)
+                    self._mark_broken(error)
                 job.future.set_exception(failure)
             except BaseException as problem:  # noqa: BLE001 – its own, and no reason to end the writer
                 job.future.set_exception(problem)
@@ -268,104 +273,110 @@ class Database:
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             if len(jobs) == 1:
-                outcomes = self._try_alone(jobs[0], transaction)
+                outcomes = self._run_alone(jobs[0], transaction)
             else:
-                for work, alike in groupby(jobs, key=_work_of):
-                    outcomes += self._try(work, [job.item for job in alike], transaction)
+                for work, same_work in groupby(jobs, key=_get_work):
+                    outcomes += self._run_in_savepoint(work, [job.item for job in same_work], transaction)
             self._writer.execute("COMMIT")
         except sqlite3.Error as error:
-            self._undo()
-            failure = translate(error, self.path)
+            self._rollback()
+            failure = translate_error(error, self.path)
             if isinstance(failure, StorageBroken):
-                self._break(error)
+                self._mark_broken(error)
             for job in jobs:
                 job.future.set_exception(failure)
             return
-        for action in transaction._after:
-            self._tell(action)
+        for action in transaction._after_commit_actions:
+            self._notify(action)
         if transaction.changes and self.on_commit is not None:
             listener, changes = self.on_commit, transaction.changes
-            self._tell(lambda: listener(changes))
+            self._notify(lambda: listener(changes))
         for job, (result, problem) in zip(jobs, outcomes, strict=True):
             if problem is None:
                 job.future.set_result(result)
             else:
                 job.future.set_exception(problem)
 
-    def _try_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
+    def _run_alone(self, job: _Job, transaction: Transaction) -> list[tuple[Any, BaseException | None]]:
         """The only job of its transaction, without a savepoint: for that SQLite keeps the former form of each
         page, which a load of records pays for."""
         try:
             (result,) = job.work(transaction, [job.item])
         except BaseException as problem:
-            if self._is_everyones(problem):
+            if self._affects_whole_group(problem):
                 raise
             self._writer.execute("ROLLBACK")
             self._writer.execute("BEGIN IMMEDIATE")
             transaction.changes.clear()
-            transaction._after.clear()
+            transaction._after_commit_actions.clear()
             return [(None, problem)]
         return [(result, None)]
 
-    def _is_everyones(self, problem: BaseException) -> bool:
+    def _affects_whole_group(self, problem: BaseException) -> bool:
         """Errors of the work are its own; errors of the disk are everyone's."""
         if not isinstance(problem, sqlite3.Error):
             return False
-        return isinstance(translate(problem, self.path), StorageFull | StorageBroken | StorageBusy)
+        return isinstance(translate_error(problem, self.path), StorageFull | StorageBroken | StorageBusy)
 
-    def _try(
+    def _run_in_savepoint(
         self,
         work: Callable[[Transaction, list[Any]], Sequence[Any]],
         items: list[Any],
         transaction: Transaction,
     ) -> list[tuple[Any, BaseException | None]]:
         """The items inside a savepoint; if that fails, each in one of its own."""
-        if work is _one and len(items) > 1:
-            return [outcome for item in items for outcome in self._try(work, [item], transaction)]
+        if work is _run_single and len(items) > 1:
+            return [
+                outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
+            ]
         self._writer.execute("SAVEPOINT job")
-        changes, after = len(transaction.changes), dict(transaction._after)
+        change_count, earlier_actions = len(transaction.changes), dict(transaction._after_commit_actions)
         try:
             results = work(transaction, items)
             outcomes: list[tuple[Any, BaseException | None]] = [
                 (result, None) for _, result in zip(items, results, strict=True)
             ]
         except BaseException as problem:
-            if self._is_everyones(problem):
+            if self._affects_whole_group(problem):
                 raise
             self._writer.execute("ROLLBACK TO job")
             self._writer.execute("RELEASE job")
-            del transaction.changes[changes:]
-            transaction._after = after
+            del transaction.changes[change_count:]
+            transaction._after_commit_actions = earlier_actions
             if len(items) == 1:
                 return [(None, problem)]
-            return [outcome for item in items for outcome in self._try(work, [item], transaction)]
+            return [
+                outcome for item in items for outcome in self._run_in_savepoint(work, [item], transaction)
+            ]
         self._writer.execute("RELEASE job")
         return outcomes
 
-    def _tell(self, action: Callable[[], None]) -> None:
+    def _notify(self, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:
             # The work is durable already; a listener's mistake must not unmake the answer.
             log.exception("%s: a listener failed after commit", self.name)
-            about = f"at {clock.stamp()} UTC what was committed was not told: {type(error).__name__}: {error}"
-            self._deaf = clock.monotonic(), about
+            description = (
+                f"at {clock.utc_text()} UTC what was committed was not told: {type(error).__name__}: {error}"
+            )
+            self._listener_error = clock.monotonic(), description
 
-    def _undo(self) -> None:
+    def _rollback(self) -> None:
         try:
             if self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
         except sqlite3.Error as error:
-            self._break(error)
+            self._mark_broken(error)
 
-    def _break(self, error: BaseException) -> None:
-        with self._entering:
+    def _mark_broken(self, error: BaseException) -> None:
+        with self._queue_lock:
             self._broken = error
         log.critical("%s: writing failed: %s", self.name, error)
         if self.on_broken is not None:
             self.on_broken(error)
 
-    def _refuse(self, jobs: list[_Job]) -> None:
+    def _fail_jobs(self, jobs: list[_Job]) -> None:
         """Answer `jobs` and whatever is queued: nothing more becomes durable here."""
         while True:
             for job in jobs:

@@ -14,24 +14,24 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from integration.core.errors import StorageError
-from integration.sqlite.errors import translate
+from integration.sqlite.errors import translate_error
 
-SAFE_SQLITE = (3, 51, 3)
+MIN_SAFE_SQLITE_VERSION = (3, 51, 3)
 """The first version whose commits can't lose pages to a checkpoint from another connection."""
 
 COPY_PAGES = 4096
 """Pages (of 4 KiB, usually) between two reports of progress."""
 
-READ = 1 << 22
-OVERLAP = 256
+CHUNK_BYTES = 1 << 22
+OVERLAP_BYTES = 256
 """Bytes read at a time, and read twice where two readings meet."""
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with what is done and the total."""
 
 
 @contextmanager
-def look_at(path: Path) -> Iterator[sqlite3.Connection]:
+def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
     """A read-only connection of one's own. Raises StorageError, also for SQLite's errors in the block."""
     if not path.is_file():
         raise StorageError(f"{path}: there is no such database")
@@ -45,10 +45,12 @@ def look_at(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA busy_timeout=5000")
             yield connection
     except sqlite3.Error as error:
-        raise translate(error, path) from error
+        raise translate_error(error, path) from error
 
 
-def copy(source: Path, target: Path, told: Told = lambda _done, _total: None) -> None:
+def copy_database(
+    source: Path, target: Path, on_progress: ProgressCallback = lambda _done, _total: None
+) -> None:
     """One consistent state of `source`, as it was when this began, in the new file `target`.
 
     `target` needs no -wal beside it. It is not synced to disk yet. Raises StorageError.
@@ -56,48 +58,50 @@ def copy(source: Path, target: Path, told: Told = lambda _done, _total: None) ->
     The pages are copied as they are. `VACUUM INTO` is rejected: it may give rows of tables without an
     INTEGER PRIMARY KEY other numbers, which a search index refers to.
     """
-    with look_at(source) as origin:
+    with open_readonly(source) as source_connection:
         # The open read transaction holds the state still; without it, every commit of the writer would
         # make the copy begin again, for ever under load.
-        origin.execute("BEGIN")
-        origin.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+        source_connection.execute("BEGIN")
+        source_connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
         try:
-            with closing(sqlite3.connect(target, isolation_level=None)) as copied:
-                copied.execute("PRAGMA synchronous=OFF")
-                origin.backup(
-                    copied, pages=COPY_PAGES, progress=lambda _, left, total: told(total - left, total)
+            with closing(sqlite3.connect(target, isolation_level=None)) as target_connection:
+                target_connection.execute("PRAGMA synchronous=OFF")
+                source_connection.backup(
+                    target_connection,
+                    pages=COPY_PAGES,
+                    progress=lambda _, left, total: on_progress(total - left, total),
                 )
-                copied.execute("PRAGMA journal_mode=DELETE")
+                target_connection.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.Error as error:
-            raise translate(error, target) from error
+            raise translate_error(error, target) from error
 
 
-def count(path: Path, pattern: re.Pattern[bytes]) -> int:
+def count_matches(path: Path, pattern: re.Pattern[bytes]) -> int:
     """How often the pattern stands in the bytes of a file, read as they are on disk; 0 where there is none.
     Raises OSError."""
-    found, kept = 0, b""
+    total, overlap = 0, b""
     if not path.exists():
         return 0
     with open(path, "rb") as file:
-        while chunk := file.read(READ):
+        while chunk := file.read(CHUNK_BYTES):
             # The end of one piece again before the next: what stands across the two is found once.
-            piece = kept + chunk
-            found += sum(1 for match in pattern.finditer(piece) if match.end() > len(kept))
-            kept = piece[-OVERLAP:]
-    return found
+            piece = overlap + chunk
+            total += sum(1 for match in pattern.finditer(piece) if match.end() > len(overlap))
+            overlap = piece[-OVERLAP_BYTES:]
+    return total
 
 
-def faults(path: Path) -> list[str]:
+def find_faults(path: Path) -> list[str]:
     """What is wrong inside the database, a line each; empty if nothing is."""
     if not path.is_file():
         return ["is missing"]
     try:
-        with look_at(path) as connection:
-            found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+        with open_readonly(path) as connection:
+            messages = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
             orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
     except StorageError as error:
         return [str(error).removeprefix(f"{path.name}: ")]
-    lines = [line.replace("\n", " ") for line in found if line != "ok"]
+    lines = [line.replace("\n", " ") for line in messages if line != "ok"]
     return lines + [
         f"table {row[0]}: row {row[1]} refers to a missing row of {row[2]}" for row in orphans[:20]
     ]

@@ -1,4 +1,4 @@
-"""SQLite's errors in our words."""
+"""SQLite's errors as StorageError."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 from integration.core.errors import StorageBroken, StorageBusy, StorageError, StorageFull
 
+STORAGE_FAILURES = (StorageError, sqlite3.Error)
+"""What `Database.write` raises when it cannot store. Errors of one statement arrive as SQLite raised them."""
 
-def translate(error: sqlite3.Error, path: Path) -> StorageError:
+
+def translate_error(error: sqlite3.Error, path: Path) -> StorageError:
     """SQLite's error as one of ours, with what to do about it."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None

@@ -18,35 +18,35 @@ Step = Callable[[sqlite3.Connection], object]
 """Runs in one transaction with its record; must not commit. It may meet a file that lacks tables which came
 later than it."""
 
-_RECORD = "CREATE TABLE IF NOT EXISTS _migrations (name TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT"
+_CREATE_TABLE = "CREATE TABLE IF NOT EXISTS _migrations (name TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT"
 
 
-def prepare(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
+def migrate(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
     """Apply the steps that are not recorded yet, in order, then `create` what is missing.
 
     Each is one transaction: a kill leaves the old form or the new one. A new file is created in its last
     form and counts as migrated. Raises NewerDatabase, naming the file by `name`.
     """
-    fresh = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
-    if not fresh:
-        connection.execute(_RECORD)
-        done = {row[0] for row in connection.execute("SELECT name FROM _migrations")}
-        unknown = done - steps.keys()
+    is_new = connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
+    if not is_new:
+        connection.execute(_CREATE_TABLE)
+        applied = {row[0] for row in connection.execute("SELECT name FROM _migrations")}
+        unknown = applied - steps.keys()
         if unknown:
             raise NewerDatabase(
                 f"{name} was written by a newer version of Switchroom (it knows {min(unknown)!r});"
                 " start that one"
             )
-        for step_name in [step_name for step_name in steps if step_name not in done]:
-            with _one_transaction(connection):
+        for step_name in [step_name for step_name in steps if step_name not in applied]:
+            with _immediate_transaction(connection):
                 steps[step_name](connection)
-                _record(connection, step_name)
-    with _one_transaction(connection):
+                _record_step(connection, step_name)
+    with _immediate_transaction(connection):
         create(connection)
-        if fresh:
-            connection.execute(_RECORD)
+        if is_new:
+            connection.execute(_CREATE_TABLE)
             for step_name in steps:
-                _record(connection, step_name)
+                _record_step(connection, step_name)
 
 
 def run_script(connection: sqlite3.Connection, script: str) -> None:
@@ -64,13 +64,13 @@ def run_script(connection: sqlite3.Connection, script: str) -> None:
         raise ValueError(f"unfinished SQL statement: {statement.strip()[:60]!r}")
 
 
-def _record(connection: sqlite3.Connection, step_name: str) -> None:
+def _record_step(connection: sqlite3.Connection, step_name: str) -> None:
     # By position: the second column of older files is called `applied_at`.
-    connection.execute("INSERT INTO _migrations VALUES (?, ?)", (step_name, clock.stamp()))
+    connection.execute("INSERT INTO _migrations VALUES (?, ?)", (step_name, clock.utc_text()))
 
 
 @contextmanager
-def _one_transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def _immediate_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -43,7 +43,7 @@ class Transaction:
         self.hooks = hooks
         self.gates = gates
         self.changes: list[Change] = []
-        self._after: dict[Callable[[], None], None] = {}
+        self._after_commit_actions: dict[Callable[[], None], None] = {}
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         return self.connection.execute(sql, parameters)
@@ -54,12 +54,12 @@ class Transaction:
     def announce(self, topic: str, key: object, data: dict[str, Any] | None = None) -> int:
         """Note a change in `_changes`, to be told to listeners after COMMIT. Returns its number.
 
-        Only for a database that was opened with `keeps_changes`.
+        Only for a database that has this table.
         """
         body = data or {}
         cursor = self.connection.execute(
             "INSERT INTO _changes (at, topic, key, data) VALUES (?, ?, ?, ?)",
-            (clock.stamp(), topic, str(key), json.dumps(body, separators=(",", ":"))),
+            (clock.utc_text(), topic, str(key), json.dumps(body, separators=(",", ":"))),
         )
         number = int(cursor.lastrowid or 0)
         self.changes.append(Change(number, topic, str(key), body))
@@ -72,7 +72,7 @@ class Transaction:
         last = (row[0] if row is not None else 0) + count
         self.connection.execute(
             "INSERT INTO _changes (id, at, topic, key, data) VALUES (?, ?, ?, ?, '{}')",
-            (last, clock.stamp(), topic, str(count)),
+            (last, clock.utc_text(), topic, str(count)),
         )
         self.changes.append(Change(last, topic, str(count), {}))
         return range(last - count + 1, last + 1)
@@ -82,4 +82,4 @@ class Transaction:
 
         It must be quick and must not write.
         """
-        self._after[action] = None
+        self._after_commit_actions[action] = None

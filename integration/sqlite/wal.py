@@ -10,15 +10,15 @@ import sqlite3
 from pathlib import Path
 
 from integration.core.errors import StorageBroken
-from integration.sqlite.errors import translate
+from integration.sqlite.errors import translate_error
 
 log = logging.getLogger(__name__)
 
-LIMIT = 64 * 1024 * 1024
+SIZE_LIMIT_BYTES = 64 * 1024 * 1024
 """Bytes of log that are kept on disk once it was copied."""
 
-COMMITS = 32
-CHANGES = 1000
+CHECKPOINT_COMMITS = 32
+CHECKPOINT_ROWS = 1000
 """Commits that changed something, or changed rows, after which the log is copied into the database."""
 
 
@@ -33,30 +33,33 @@ class WriteAheadLog:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        connection.execute(f"PRAGMA journal_size_limit={LIMIT}")
+        connection.execute(f"PRAGMA journal_size_limit={SIZE_LIMIT_BYTES}")
         connection.execute("PRAGMA wal_autocheckpoint=0")
-        self._uncopied = 0
-        self._copied_at = self._changed_at = connection.total_changes
-        self.copy()
+        self._commits_since_checkpoint = 0
+        self._checkpointed_changes = self._last_changes = connection.total_changes
+        self.checkpoint()
 
-    def copy_if_grown(self) -> None:
+    def checkpoint_if_due(self) -> None:
         """Once everybody has their answers. Raises sqlite3.Error for a disk that fails."""
-        changed = self._connection.total_changes
-        if changed == self._changed_at:
+        total_changes = self._connection.total_changes
+        if total_changes == self._last_changes:
             return
-        self._changed_at = changed
-        self._uncopied += 1
-        if self._uncopied < COMMITS and changed - self._copied_at < CHANGES:
+        self._last_changes = total_changes
+        self._commits_since_checkpoint += 1
+        if (
+            self._commits_since_checkpoint < CHECKPOINT_COMMITS
+            and total_changes - self._checkpointed_changes < CHECKPOINT_ROWS
+        ):
             return
-        self._uncopied, self._copied_at = 0, changed
-        self.copy()
+        self._commits_since_checkpoint, self._checkpointed_changes = 0, total_changes
+        self.checkpoint()
 
-    def copy(self) -> None:
+    def checkpoint(self) -> None:
         """Copy as much of the log as no reader needs where it is. Raises sqlite3.Error for a disk that fails;
         a full one, or somebody else's lock, only puts it off."""
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
-            if isinstance(translate(error, self._path), StorageBroken):
+            if isinstance(translate_error(error, self._path), StorageBroken):
                 raise
             log.warning("%s: the log could not be copied into the database: %s", self._path.name, error)

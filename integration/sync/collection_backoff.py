@@ -9,78 +9,80 @@ from dataclasses import dataclass
 from integration.core import clock
 from integration.core.errors import PlatformError
 
-LEAST = 60.0
-MOST = 300.0
+MIN_PAUSE_SECONDS = 60.0
+MAX_PAUSE_SECONDS = 300.0
 """Seconds between requests for a collection that fails: at most one a minute, and no more than five minutes
 until the platform's return is noticed."""
 
-AWAY = 90.0
+OUTAGE_SECONDS = 90.0
 """Seconds without any success after which one success means that the platform is back for all."""
 
 
 @dataclass(slots=True)
-class _Rest:
+class _Pause:
     failures: int
-    until: float
+    ends_at: float
 
 
-OFF = 3600.0
+UNAVAILABLE_PAUSE_SECONDS = 3600.0
 """Seconds until a collection that the platform refuses us (403, 404) is asked for again."""
 
 
-class Backoff:
+class CollectionBackoff:
     """Thread-safe. Collections by path; a failing one holds up no other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rests: dict[str, _Rest] = {}
-        self._off: set[str] = set()
-        self._succeeded_at = clock.monotonic()
+        self._pauses: dict[str, _Pause] = {}
+        self._unavailable: set[str] = set()
+        self._last_success_at = clock.monotonic()
 
-    def resting(self, collection: str) -> bool:
+    def is_paused(self, collection: str) -> bool:
         """Whether the collection may not be asked for yet."""
         return self.seconds_left(collection) > 0
 
     def seconds_left(self, collection: str) -> float:
         """How long it still rests; 0 if it does not."""
         with self._lock:
-            rest = self._rests.get(collection)
-            return max(0.0, rest.until - clock.monotonic()) if rest is not None else 0.0
+            pause = self._pauses.get(collection)
+            return max(0.0, pause.ends_at - clock.monotonic()) if pause is not None else 0.0
 
     def failed(self, collection: str, error: PlatformError) -> float:
         """Returns the seconds it rests: doubling, never shorter than the platform asked for."""
         with self._lock:
-            rest = self._rests.setdefault(collection, _Rest(0, 0.0))
-            rest.failures += 1
-            seconds = min(MOST, LEAST * 2.0 ** (rest.failures - 1)) * random.uniform(1.0, 1.3)
+            pause = self._pauses.setdefault(collection, _Pause(0, 0.0))
+            pause.failures += 1
+            seconds = min(
+                MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS * 2.0 ** (pause.failures - 1)
+            ) * random.uniform(1.0, 1.3)
             seconds = max(seconds, error.retry_after or 0.0)
-            rest.until = clock.monotonic() + seconds
+            pause.ends_at = clock.monotonic() + seconds
             return seconds
 
-    def off(self, collection: str) -> None:
+    def mark_unavailable(self, collection: str) -> None:
         """The platform refuses it: nothing is wrong with the platform, and others go on."""
         with self._lock:
-            self._off.add(collection)
-            self._rests[collection] = _Rest(0, clock.monotonic() + OFF)
+            self._unavailable.add(collection)
+            self._pauses[collection] = _Pause(0, clock.monotonic() + UNAVAILABLE_PAUSE_SECONDS)
 
-    def on(self, collection: str) -> None:
+    def mark_available(self, collection: str) -> None:
         """It answered again."""
         with self._lock:
-            self._off.discard(collection)
+            self._unavailable.discard(collection)
 
-    def are_off(self) -> list[str]:
+    def list_unavailable(self) -> list[str]:
         with self._lock:
-            return sorted(self._off)
+            return sorted(self._unavailable)
 
     def succeeded(self, collection: str) -> bool:
         """Returns whether this was the first success after the platform had been away: then all may ask."""
         with self._lock:
             now = clock.monotonic()
-            back = now - self._succeeded_at > AWAY and bool(self._rests)
-            self._succeeded_at = now
-            self._rests.pop(collection, None)
-            if back:
-                for name, rest in self._rests.items():
-                    if name not in self._off:
-                        rest.until = 0.0
-            return back
+            has_recovered = now - self._last_success_at > OUTAGE_SECONDS and bool(self._pauses)
+            self._last_success_at = now
+            self._pauses.pop(collection, None)
+            if has_recovered:
+                for name, pause in self._pauses.items():
+                    if name not in self._unavailable:
+                        pause.ends_at = 0.0
+            return has_recovered

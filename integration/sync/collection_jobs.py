@@ -9,46 +9,41 @@ from functools import partial
 
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformUnreachable
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.sync import progress
-from integration.sync.backoff_runner import Attempts
-from integration.sync.context import Parts
-from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy, growing
-from integration.sync.reading import (
-    day_counts as coverage,
-)
-from integration.sync.reading import (
-    incremental_sync as reconcile,
-)
-from integration.sync.reading import (
-    items,
-)
-from integration.sync.reading import (
-    live_poll as live,
-)
-from integration.sync.reading.full_sync import walk
+from integration.sync.backoff_runner import BackoffRunner
+from integration.sync.context import SyncContext
+from integration.sync.plan import FILES_OF, PLAN, SUBRESOURCES, Policy, list_history_policies
+from integration.sync.reading import day_counts, incremental_sync, items, live_poll
+from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import Tally
 
 
-class Rounds:
+class CollectionJobs:
     """`on_files()` is called when records that have files may have come."""
 
     def __init__(
-        self, parts: Parts, attempts: Attempts, stopping: threading.Event, on_files: Callable[[], None]
+        self,
+        context: SyncContext,
+        runner: BackoffRunner,
+        stopping: threading.Event,
+        on_files: Callable[[], None],
     ) -> None:
-        self._parts = parts
-        self._attempts = attempts
+        self._context = context
+        self._runner = runner
         self._stopping = stopping
         self._on_files = on_files
 
     def poll(self) -> None:
-        if live.needed(self._parts):
-            self._attempt(PLAN["calls"], partial(live.poll, self._parts))
+        if live_poll.needed(self._context):
+            self._run_collection(PLAN["calls"], partial(live_poll.poll, self._context))
 
-    def look_back(self, policy: Policy) -> None:
-        self._attempt(policy, lambda: reconcile.look_back(self._parts, policy, self._tally()))
+    def run_incremental_sync(self, policy: Policy) -> None:
+        self._run_collection(
+            policy, lambda: incremental_sync.run_incremental_sync(self._context, policy, self._make_tally())
+        )
 
-    def walk_due(self, policies: Sequence[Policy]) -> None:
+    def run_due_full_syncs(self, policies: Sequence[Policy]) -> None:
         """Read completely what was never, or not for too long. A collection that fails does not stop the
         next; the last error is this round's."""
         failure: PlatformError | None = None
@@ -56,8 +51,8 @@ class Rounds:
             if self._stopping.is_set():
                 return
             try:
-                if self._walk_is_due(policy):
-                    self._attempt(policy, partial(self._walk, policy))
+                if self._is_full_sync_due(policy):
+                    self._run_collection(policy, partial(self._run_full_sync, policy))
             except PlatformUnreachable:
                 # Whoever asks next will wait in vain, too, and the others must not wait behind it.
                 raise
@@ -66,50 +61,63 @@ class Rounds:
         if failure is not None:
             raise failure
 
-    def reread_due(self) -> None:
+    def refresh_due_records(self) -> None:
         """What changes without telling, and what lies below records."""
-        for policy in growing():
-            if policy.reread is not None and not self._stopping.is_set():
-                seconds, days = policy.reread
-                with self._parts.mirror.read() as connection:
-                    last = walks.state_of(connection, policy.collection).reread_at
-                if last is None or not clock.stamp(clock.unix() - seconds) < last <= clock.stamp():
-                    self._attempt(policy, partial(reconcile.reread, self._parts, policy, days, self._tally()))
-        for below in BELOW.values():
-            if below.seconds is not None and not self._stopping.is_set():
-                self._attempt(
-                    PLAN[below.collection], partial(items.read_due_below, self._parts, below, self._tally())
+        for policy in list_history_policies():
+            if policy.refresh is not None and not self._stopping.is_set():
+                seconds, days = policy.refresh
+                with self._context.mirror_db.read() as connection:
+                    last_refresh_at = collection_state.get_state(connection, policy.collection).reread_at
+                if (
+                    last_refresh_at is None
+                    or not clock.utc_text(clock.unix() - seconds) < last_refresh_at <= clock.utc_text()
+                ):
+                    self._run_collection(
+                        policy,
+                        partial(
+                            incremental_sync.refresh_recent, self._context, policy, days, self._make_tally()
+                        ),
+                    )
+        for subresource in SUBRESOURCES.values():
+            if subresource.interval_seconds is not None and not self._stopping.is_set():
+                self._run_collection(
+                    PLAN[subresource.collection],
+                    partial(items.read_due_subresources, self._context, subresource, self._make_tally()),
                 )
 
-    def prove(self) -> None:
+    def verify_completeness(self) -> None:
         """The platform's count of each day against ours."""
-        for policy in growing():
+        for policy in list_history_policies():
             if not self._stopping.is_set():
-                self._attempt(policy, partial(coverage.prove, self._parts, policy, self._tally()))
-        coverage.tell(self._parts)
+                self._run_collection(
+                    policy, partial(day_counts.verify_due_days, self._context, policy, self._make_tally())
+                )
+        day_counts.report_completeness(self._context)
 
-    def _attempt(self, policy: Policy, work: Callable[[], object]) -> None:
-        if self._attempts.collection(policy, work) and policy.collection in FILES_OF:
+    def _run_collection(self, policy: Policy, work: Callable[[], object]) -> None:
+        if self._runner.run_collection(policy, work) and policy.collection in FILES_OF:
             self._on_files()
 
-    def _walk_is_due(self, policy: Policy) -> bool:
-        with self._parts.mirror.read() as connection:
-            state = walks.state_of(connection, policy.collection)
+    def _is_full_sync_due(self, policy: Policy) -> bool:
+        with self._context.mirror_db.read() as connection:
+            state = collection_state.get_state(connection, policy.collection)
         if state.complete_at is None or state.begun_at is not None:
             return True
-        oldest = clock.stamp(clock.unix() - policy.walk_seconds(self._parts.settings, state.rows))
+        synced_before = clock.utc_text(
+            clock.unix() - policy.full_sync_seconds(self._context.settings, state.rows)
+        )
         # A time in the future was written by a clock that has been set right since.
-        return not oldest < state.complete_at <= clock.stamp()
+        return not synced_before < state.complete_at <= clock.utc_text()
 
-    def _walk(self, policy: Policy) -> None:
-        with self._showing(policy) as show:
-            tally = self._tally(show)
-            walk(self._parts, policy, tally)
-        if policy.items:
-            items.read_due_items(self._parts, policy, tally)
+    def _run_full_sync(self, policy: Policy) -> None:
+        with self._track_progress(policy) as show:
+            tally = self._make_tally(show)
+            run_full_sync(self._context, policy, tally)
+        if policy.reads_items:
+            items.read_due_items(self._context, policy, tally)
 
-    def _showing(self, policy: Policy) -> AbstractContextManager[progress.Show]:
-        return progress.reading(self._parts.health, policy.collection)
+    def _track_progress(self, policy: Policy) -> AbstractContextManager[progress.ShowProgress]:
+        return progress.track_reading(self._context.health, policy.collection)
 
-    def _tally(self, show: progress.Show = lambda _done, _total: None) -> Tally:
-        return Tally(show=show, wanted=lambda: not self._stopping.is_set())
+    def _make_tally(self, show: progress.ShowProgress = lambda _done, _total: None) -> Tally:
+        return Tally(show_progress=show, should_continue=lambda: not self._stopping.is_set())

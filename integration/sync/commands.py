@@ -8,52 +8,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from integration.catalogue import UnknownResource, resource
+from integration.catalogue import UnknownResource, get_resource
 from integration.core import clock
+from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
 from integration.core.errors import ConfigurationError, PlatformError, StorageFull
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import media_files as media
-from integration.mirror.sync_state.media_files import Kind
-from integration.server.control_channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync.context import Parts
-from integration.sync.files import download as recordings
-from integration.sync.files import scrub as inspection
-from integration.sync.plan import BELOW, FILES_OF, PLAN, Policy
-from integration.sync.progress import reading
-from integration.sync.reading import (
-    call_assembly as backlog,
-)
-from integration.sync.reading import (
-    deletions,
-    items,
-)
-from integration.sync.reading import (
-    live_poll as live,
-)
-from integration.sync.reading import (
-    verify as proof,
-)
-from integration.sync.reading.full_sync import walk
-from integration.sync.reading.incremental_sync import look_back
-from integration.sync.reading.page_store import Interrupted, Tally, note_failure
+from integration.mirror.sync_state import collection_state, media_files
+from integration.mirror.sync_state.media_files import MediaKind
+from integration.sync.context import SyncContext
+from integration.sync.files import download, scrub
+from integration.sync.plan import FILES_OF, PLAN, SUBRESOURCES, Policy
+from integration.sync.progress import track_reading
+from integration.sync.reading import call_assembly, deletions, items, live_poll, verify
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.incremental_sync import run_incremental_sync
+from integration.sync.reading.page_store import Interrupted, Tally, store_failure
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 15.0
+MAX_RETRY_WAIT_SECONDS = 15.0
 """How long one pass waits for a file's next try; what takes longer is left to the scheduler."""
 
 
-class Showing(Protocol):
-    """Told how far the work is; `wanted` turns False when it should end at its next commit."""
+class SyncProgress(Protocol):
+    """Told how far the work is; `can_continue` turns False when it should end at its next commit."""
 
     def __call__(self, **facts: Any) -> None: ...
 
     @property
-    def wanted(self) -> bool: ...
+    def can_continue(self) -> bool: ...
 
 
 @dataclass(slots=True)
-class Row:
+class CollectionResult:
     """What became of one collection. `complete`: every record of it has been read at least once. `gone`:
     records that are no longer on the platform; `held`: so many that a person is asked first."""
 
@@ -70,7 +56,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Files:
+class FilesResult:
     """`fetched` by this pass, `have` in the archive, `waiting` for another try, `error` the last of them."""
 
     fetched: int = 0
@@ -80,215 +66,227 @@ class Files:
 
 
 @dataclass(slots=True)
-class Summary:
-    rows: list[Row] = field(default_factory=list)
-    files: Files | None = None
+class SyncSummary:
+    rows: list[CollectionResult] = field(default_factory=list)
+    files: FilesResult | None = None
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that was asked for is complete."""
-        done = all(row.complete and row.error is None for row in self.rows)
-        return done and (self.files is None or not self.files.waiting)
+        collections_complete = all(row.complete and row.error is None for row in self.rows)
+        return collections_complete and (self.files is None or not self.files.waiting)
 
 
-class Stopped(Exception):
-    """Ended early: `left` are the collections that are not done, the first of them begun. `read`: all records
-    are, and only what follows from them is left."""
+class SyncInterrupted(Exception):
+    """Ended early: `remaining` are the collections that are not done, the first of them begun.
+    `records_complete`: all records are, and only what follows from them is left."""
 
-    def __init__(self, left: Sequence[str], summary: Summary, *, read: bool = False) -> None:
+    def __init__(
+        self, remaining: Sequence[str], summary: SyncSummary, *, records_complete: bool = False
+    ) -> None:
         super().__init__("ended early")
-        self.left = list(left)
+        self.remaining = list(remaining)
         self.summary = summary
-        self.read = read
+        self.records_complete = records_complete
 
 
-def handlers(parts: Parts) -> Mapping[str, Handler]:
+def make_handlers(context: SyncContext) -> Mapping[str, Handler]:
     """What the private channel may ask for: `sync` {resources, full, files, accept, resumed},
-    `undo-deletions` {resources}, and what proof.py and inspection.py have."""
+    `undo-deletions` {resources}, and what verify.py and scrub.py have."""
 
-    def sync(arguments: Arguments, progress: Progress) -> Result:
-        done = [Row(**row) for row in arguments.get("done", ())]
+    def handle_sync(arguments: Arguments, progress: Progress) -> Result:
+        finished_rows = [CollectionResult(**row) for row in arguments.get("done", ())]
         if arguments.get("accept") and not arguments.get("resumed"):
             for name in arguments["resources"]:
-                deletions.accepted(parts, PLAN[name])
+                deletions.accept_deletions(context, PLAN[name])
         try:
             summary = run_sync(
-                parts,
-                names(arguments.get("resources", ())),
+                context,
+                resolve_collections(arguments.get("resources", ())),
                 full=bool(arguments.get("full")),
                 files=bool(arguments.get("files", True)),
                 progress=progress,
                 resumed=bool(arguments.get("resumed")),
             )
-        except Stopped as stopped:
-            rows = [asdict(row) for row in (*done, *stopped.summary.rows)]
-            full = bool(arguments.get("full")) and not stopped.read
+        except SyncInterrupted as interrupted:
+            rows = [asdict(row) for row in (*finished_rows, *interrupted.summary.rows)]
+            full = bool(arguments.get("full")) and not interrupted.records_complete
             raise Unfinished(
-                {**arguments, "resources": stopped.left, "full": full, "resumed": True, "done": rows}
-            ) from stopped
-        summary.rows[:0] = done
-        return {**asdict(summary), "complete": summary.complete}
+                {**arguments, "resources": interrupted.remaining, "full": full, "resumed": True, "done": rows}
+            ) from interrupted
+        summary.rows[:0] = finished_rows
+        return {**asdict(summary), "complete": summary.is_complete}
 
-    def undo(arguments: Arguments, _progress: Progress) -> Result:
-        counts = {name: deletions.undo(parts, PLAN[name]) for name in arguments["resources"]}
+    def handle_undo_deletions(arguments: Arguments, _progress: Progress) -> Result:
+        counts = {name: deletions.restore_deleted(context, PLAN[name]) for name in arguments["resources"]}
         return {"complete": True, "back": counts}
 
     return {
-        "sync": sync,
-        "undo-deletions": undo,
-        proof.PROVE: proof.handler(parts),
-        inspection.VERIFY_MEDIA: inspection.handler(parts),
+        "sync": handle_sync,
+        "undo-deletions": handle_undo_deletions,
+        verify.VERIFY_COMPLETENESS: verify.make_handler(context),
+        scrub.VERIFY_MEDIA: scrub.make_handler(context),
     }
 
 
-def names(asked: Sequence[str]) -> list[str]:
+def resolve_collections(requested_names: Sequence[str]) -> list[str]:
     """Collections by name, path or table name, as paths; all of the plan where none is asked for.
 
     Raises ConfigurationError for what is unknown or not mirrored, all at once.
     """
-    found, mistakes = list[str](), list[str]()
-    for name in asked:
+    collections, errors = list[str](), list[str]()
+    for name in requested_names:
         try:
-            collection = resource(name.strip("/")).collection
+            collection = get_resource(name.strip("/")).collection
         except UnknownResource as error:
-            mistakes.append(str(error))
+            errors.append(str(error))
             continue
         if collection in PLAN:
-            found.append(collection)
+            collections.append(collection)
         else:
-            mistakes.append(f"{name} is not mirrored; these are: {', '.join(PLAN)}")
-    if mistakes:
-        raise ConfigurationError(mistakes)
-    return list(dict.fromkeys(found)) or list(PLAN)
+            errors.append(f"{name} is not mirrored; these are: {', '.join(PLAN)}")
+    if errors:
+        raise ConfigurationError(errors)
+    return list(dict.fromkeys(collections)) or list(PLAN)
 
 
 def run_sync(
-    parts: Parts,
+    context: SyncContext,
     collections: Sequence[str],
     *,
     full: bool,
     files: bool,
-    progress: Showing,
+    progress: SyncProgress,
     resumed: bool = False,
-) -> Summary:
+) -> SyncSummary:
     """One pass over `collections` (paths of the plan), then over their files.
 
     What was never read completely is walked, what was is looked back on; `full` walks all. `resumed`: the
-    first of them goes on where it was. Failures stand in the summary. Raises Stopped, StorageError.
+    first of them goes on where it was. Failures stand in the summary. Raises SyncInterrupted, StorageError.
     """
-    summary = Summary()
-    for number, collection in enumerate(collections):
+    summary = SyncSummary()
+    for index, collection in enumerate(collections):
         try:
-            afresh = full and not (resumed and number == 0)
-            summary.rows.append(_one(parts, PLAN[collection], full, afresh, progress))
-        except Interrupted as early:
-            raise Stopped(collections[number:], summary) from early
-    of_calls = [name for name in collections if name in backlog.COLLECTIONS]
-    if of_calls and _put_together(parts, progress):
+            restart = full and not (resumed and index == 0)
+            summary.rows.append(_sync_collection(context, PLAN[collection], full, restart, progress))
+        except Interrupted as interrupted:
+            raise SyncInterrupted(collections[index:], summary) from interrupted
+    call_collections = [name for name in collections if name in call_assembly.CALL_COLLECTIONS]
+    if call_collections and _assemble_calls(context, progress):
         # Their records are read; a look-back on these few alone brings the rest of the calls.
-        raise Stopped(of_calls, summary, read=True)
+        raise SyncInterrupted(call_collections, summary, records_complete=True)
     kinds = [kind for collection, kind in FILES_OF.items() if collection in collections]
     if files and kinds:
-        summary.files = _files(parts, kinds, progress)
-        if not progress.wanted:
+        summary.files = _fetch_files(context, kinds, progress)
+        if not progress.can_continue:
             # Their records are read; a look-back on these two alone brings the rest of the files.
-            raise Stopped([name for name in collections if name in FILES_OF], summary, read=True)
+            raise SyncInterrupted(
+                [name for name in collections if name in FILES_OF], summary, records_complete=True
+            )
     return summary
 
 
-def _one(parts: Parts, policy: Policy, full: bool, afresh: bool, progress: Showing) -> Row:
-    collection, row, begun = policy.collection, Row(policy.collection), clock.monotonic()
+def _sync_collection(
+    context: SyncContext, policy: Policy, full: bool, restart: bool, progress: SyncProgress
+) -> CollectionResult:
+    collection, row, started_at = policy.collection, CollectionResult(policy.collection), clock.monotonic()
 
-    def show(done: int, total: int | None) -> None:
+    def send_progress(done: int, total: int | None) -> None:
         progress(collection=collection, done=done, total=total)
 
-    with reading(parts.health, collection, show) as shown:
-        tally = Tally(show=shown, wanted=lambda: progress.wanted)
-        tally.check()
-        show(0, None)
+    with track_reading(context.health, collection, send_progress) as show_progress:
+        tally = Tally(show_progress=show_progress, should_continue=lambda: progress.can_continue)
+        tally.raise_if_cancelled()
+        send_progress(0, None)
         try:
-            _work(parts, policy, tally, full, afresh)
+            _read_collection(context, policy, tally, full, restart)
         except PlatformError as error:
             # A request that we cut, since we end, is no failure.
-            tally.check()
+            tally.raise_if_cancelled()
             row.error = str(error)
-            note_failure(parts, policy, error)
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, collection)
+            store_failure(context, policy, error)
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, collection)
     row.rows, row.read = state.rows, tally.read
     row.new, row.changed, row.gone = tally.inserted, tally.updated, tally.missing
     row.held = state.held or 0
     row.complete = row.error is None and (policy.kind == "live" or state.complete_at is not None)
-    row.seconds = round(clock.monotonic() - begun, 3)
+    row.seconds = round(clock.monotonic() - started_at, 3)
     progress(collection=collection, done=state.rows, total=state.rows, finished=True)
     return row
 
 
-def _work(parts: Parts, policy: Policy, tally: Tally, full: bool, afresh: bool) -> None:
+def _read_collection(context: SyncContext, policy: Policy, tally: Tally, full: bool, restart: bool) -> None:
     if policy.kind == "live":
-        tally.read = live.poll(parts)
+        tally.read = live_poll.poll(context)
         return
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, policy.collection)
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, policy.collection)
     if policy.kind == "grows" and not full and state.complete_at is not None:
-        look_back(parts, policy, tally)
+        run_incremental_sync(context, policy, tally)
         return
-    walk(parts, policy, tally, afresh=afresh)
+    run_full_sync(context, policy, tally, restart=restart)
     if policy.kind == "grows":
         # What came while the walk was on its way down from what was newest then.
-        later = look_back(parts, policy, Tally(wanted=tally.wanted))
-        tally.inserted += later.inserted
-        tally.updated += later.updated
-    if policy.items:
-        items.read_due_items(parts, policy, tally)
-    for path in BELOW.values():
-        if path.collection == policy.collection:
-            items.read_due_below(parts, path, tally)
+        incremental_tally = run_incremental_sync(
+            context, policy, Tally(should_continue=tally.should_continue)
+        )
+        tally.inserted += incremental_tally.inserted
+        tally.updated += incremental_tally.updated
+    if policy.reads_items:
+        items.read_due_items(context, policy, tally)
+    for subresource in SUBRESOURCES.values():
+        if subresource.collection == policy.collection:
+            items.read_due_subresources(context, subresource, tally)
 
 
-def _put_together(parts: Parts, progress: Showing) -> int:
+def _assemble_calls(context: SyncContext, progress: SyncProgress) -> int:
     """Returns how many legs are left, because the work is no longer wanted here."""
 
-    def show(done: int, total: int | None) -> None:
-        progress(collection=backlog.NAME, done=done, total=total)
+    def send_progress(done: int, total: int | None) -> None:
+        progress(collection=call_assembly.JOB_NAME, done=done, total=total)
 
-    return backlog.work_off(parts, lambda: progress.wanted, show)
+    return call_assembly.assemble_pending(context, lambda: progress.can_continue, send_progress)
 
 
-def _files(parts: Parts, kinds: Sequence[Kind], progress: Showing) -> Files:
-    files, errors = Files(), list[str]()
-    enabled = [kind for kind in kinds if kind in recordings.enabled(parts.settings)]
-    for kind in enabled:
-        parts.mirror.write(_wanting(kind))
-    total = _count(parts, enabled)["waiting"]
+def _fetch_files(context: SyncContext, kinds: Sequence[MediaKind], progress: SyncProgress) -> FilesResult:
+    files, errors = FilesResult(), list[str]()
+    enabled_kinds = [kind for kind in kinds if kind in download.list_enabled_kinds(context.settings)]
+    for kind in enabled_kinds:
+        context.mirror_db.write(_make_enqueue_job(kind))
+    total = _count_files(context, enabled_kinds)["waiting"]
 
-    def told(_file: object) -> None:
-        progress(collection="files", done=total - _count(parts, enabled)["waiting"], total=total)
+    def send_progress(_file: object) -> None:
+        progress(
+            collection="files", done=total - _count_files(context, enabled_kinds)["waiting"], total=total
+        )
 
-    told(None)
+    send_progress(None)
     try:
-        while progress.wanted:
-            files.fetched += recordings.download_due(parts, lambda: progress.wanted, told)
-            with parts.mirror.read() as connection:
-                at = media.next_at(connection, enabled)
-            if at is None or at - clock.unix() > PATIENCE_SECONDS:
+        while progress.can_continue:
+            files.fetched += download.download_due_files(
+                context, lambda: progress.can_continue, send_progress
+            )
+            with context.mirror_db.read() as connection:
+                next_try_at = media_files.next_at(connection, enabled_kinds)
+            if next_try_at is None or next_try_at - clock.unix() > MAX_RETRY_WAIT_SECONDS:
                 break
-            threading.Event().wait(max(0.05, min(1.0, at - clock.unix())))
+            threading.Event().wait(max(0.05, min(1.0, next_try_at - clock.unix())))
     except StorageFull as error:
         errors.append(str(error))
-    counted = _count(parts, enabled)
-    files.have, files.waiting = counted["have"], counted["waiting"]
-    files.error = errors[0] if errors else _last_error(parts, enabled)
+    counts = _count_files(context, enabled_kinds)
+    files.have, files.waiting = counts["have"], counts["waiting"]
+    files.error = errors[0] if errors else _last_error(context, enabled_kinds)
     return files
 
 
-def _wanting(kind: Kind) -> Callable[[Any], int]:
-    return lambda tx: media.want_missing(tx, kind)
+def _make_enqueue_job(kind: MediaKind) -> Callable[[Any], int]:
+    return lambda tx: media_files.enqueue_missing(tx, kind)
 
 
-def _count(parts: Parts, kinds: Sequence[Kind]) -> dict[str, int]:
-    with parts.mirror.read() as connection:
-        counts = media.counts(connection)
+def _count_files(context: SyncContext, kinds: Sequence[MediaKind]) -> dict[str, int]:
+    with context.mirror_db.read() as connection:
+        counts = media_files.count_by_state(connection)
     return {
         "have": sum(number for (kind, state), number in counts.items() if kind in kinds and state == "have"),
         "waiting": sum(
@@ -299,6 +297,6 @@ def _count(parts: Parts, kinds: Sequence[Kind]) -> dict[str, int]:
     }
 
 
-def _last_error(parts: Parts, kinds: Sequence[Kind]) -> str | None:
-    with parts.mirror.read() as connection:
-        return media.last_error(connection, kinds)
+def _last_error(context: SyncContext, kinds: Sequence[MediaKind]) -> str | None:
+    with context.mirror_db.read() as connection:
+        return media_files.find_last_error(connection, kinds)

@@ -1,4 +1,5 @@
-"""What the clockwork's jobs work with. `House` has all of it; so has `Gear`, for a clockwork on its own."""
+"""What the clockwork's jobs work with. `AppContext` has all of it; so has `StandaloneSyncContext`, for a
+clockwork on its own."""
 
 from __future__ import annotations
 
@@ -7,44 +8,44 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from integration.core.health import Health
-from integration.core.json_records import Document
+from integration.core.json_records import JsonRecord
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 
-class Calls(Protocol):
+class CallUpdater(Protocol):
     """What reading tells about calls, beside the records themselves (mirror/calls/store.py)."""
 
-    def poll(self, tx: Transaction, live_documents: Sequence[Document], asked_at: str) -> object: ...
+    def apply_poll(self, tx: Transaction, live_calls: Sequence[JsonRecord], requested_at: str) -> object: ...
 
-    def gone(self, tx: Transaction, leg_ids: Sequence[int], asked_at: str) -> object: ...
+    def end_missing_legs(self, tx: Transaction, leg_ids: Sequence[int], requested_at: str) -> object: ...
 
     def refresh(self, tx: Transaction, leg_ids: Sequence[int]) -> object: ...
 
-    def catch_up(self, tx: Transaction, limit: int) -> int: ...
+    def assemble_backlog(self, tx: Transaction, limit: int) -> int: ...
 
-    def contacts_changed(self, tx: Transaction, contact_ids: Sequence[int]) -> object: ...
+    def refresh_contacts(self, tx: Transaction, contact_ids: Sequence[int]) -> object: ...
 
 
-class Parts(Protocol):
+class SyncContext(Protocol):
     @property
     def settings(self) -> Settings: ...
     @property
-    def mirror(self) -> Database: ...
+    def mirror_db(self) -> Database: ...
     @property
     def platform(self) -> Platform: ...
     @property
     def health(self) -> Health: ...
     @property
-    def calls(self) -> Calls: ...
+    def call_store(self) -> CallUpdater: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Gear:
+class StandaloneSyncContext:
     settings: Settings
-    mirror: Database
+    mirror_db: Database
     platform: Platform
     health: Health
-    calls: Calls
+    call_store: CallUpdater

@@ -1,273 +1,172 @@
-"""The clockwork: which job runs when. APScheduler appears only here."""
+"""Sync jobs: their intervals and executors."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
-
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED
-from apscheduler.jobstores.base import JobLookupError
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from integration.core import clock
-from integration.core.errors import PlatformError, StorageError
 from integration.core.health import Health
-from integration.mirror.sync_state import lookup_queue as wishes
-from integration.mirror.sync_state import media_files as media
-from integration.platform_api.circuit import Resting
+from integration.core.scheduler import Scheduler
+from integration.mirror.sync_state import lookup_queue, media_files
+from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
-from integration.sync.backoff_runner import Attempts
-from integration.sync.collection_jobs import Rounds
-from integration.sync.context import Calls, Gear
-from integration.sync.files import download as recordings
-from integration.sync.files import scrub as inspection
-from integration.sync.plan import growing, walked
-from integration.sync.reading import call_assembly as backlog
-from integration.sync.reading import deletions, lookups
+from integration.sync.backoff_runner import BackoffRunner
+from integration.sync.collection_jobs import CollectionJobs
+from integration.sync.context import CallUpdater, StandaloneSyncContext
+from integration.sync.files import download, scrub
+from integration.sync.plan import list_full_sync_policies, list_history_policies
+from integration.sync.reading import call_assembly, deletions, lookups
 from integration.sync.reading.page_store import Interrupted
 
 log = logging.getLogger(__name__)
 
-WATCH_SECONDS = 1.0
-JUMP_SECONDS = 10.0
-"""The wall clock against the monotonic one between two looks: more is a jump, and every job is due anew."""
-
-WALK_CHECK_SECONDS = 15.0
-REREAD_CHECK_SECONDS = 60.0
-PROOF_SECONDS = 300.0
+FULL_SYNC_CHECK_SECONDS = 15.0
+REFRESH_CHECK_SECONDS = 60.0
+VERIFY_INTERVAL_SECONDS = 300.0
 KEEP_ALIVE_CHECK_SECONDS = 30.0
-BACKLOG_CHECK_SECONDS = 5.0
+ASSEMBLY_CHECK_SECONDS = 5.0
 IDLE_SECONDS = 60.0
 """How long look-ups and downloads sleep when nothing is arranged; a nudge wakes them sooner."""
 
-LOOK_UPS = "look-ups"
-DOWNLOADS = "downloads"
-WATCHDOG = "clockwork"
+LOOKUPS_JOB = "look-ups"
+DOWNLOADS_JOB = "downloads"
+EXECUTORS = {"default": 4, "walks": 1, "calls": 1, "downloads": 1}
+"""Threads of each executor; work that lasts has one of its own."""
 
 
-class Clockwork:
-    """Runs the jobs that keep the mirror true. `start()` once; `stop()` is safe to call twice."""
+class SyncJobs:
+    """The jobs that keep the mirror true. `start()` once; `stop()` is safe to call twice."""
 
     def __init__(
-        self, settings: Settings, mirror: Database, platform: Platform, calls: Calls, health: Health
+        self,
+        settings: Settings,
+        mirror_db: Database,
+        platform: Platform,
+        call_store: CallUpdater,
+        health: Health,
     ) -> None:
-        self.parts = Gear(settings, mirror, platform, health, calls)
-        self._stopping = threading.Event()
-        self._nudged = {LOOK_UPS: threading.Event(), DOWNLOADS: threading.Event()}
-        self._attempts = Attempts(self.parts, self._stopping, self._back)
-        self._rounds = Rounds(self.parts, self._attempts, self._stopping, partial(self._nudge, DOWNLOADS))
-        self._prepared = False
-        self._said: dict[str, str] = {}
-        self._scheduler = _make_scheduler()
-        self._scheduler.add_listener(self._ended, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
-        self._watchdog = threading.Thread(target=self._watch, name="clockwork watchdog", daemon=True)
+        self.context = StandaloneSyncContext(settings, mirror_db, platform, health, call_store)
+        self.scheduler = Scheduler(
+            health, EXECUTORS, ignored_errors=(Interrupted, CircuitOpen), on_tick=self._report_budget
+        )
+        stopping = self.scheduler.stopping
+        self._runner = BackoffRunner(self.context, stopping, self._on_recovery)
+        self._collection_jobs = CollectionJobs(
+            self.context, self._runner, stopping, partial(self.scheduler.nudge, DOWNLOADS_JOB)
+        )
+        self._downloads_prepared = False
 
     def start(self) -> None:
-        sync, rounds = self.parts.settings.sync, self._rounds
-        self.every("live calls", sync.live_interval, rounds.poll)
-        for policy in growing():
-            seconds = policy.look_back_seconds(self.parts.settings)
-            self.every(f"look-back {policy.collection}", seconds, rounds.look_back, policy)
-        check = min(WALK_CHECK_SECONDS, sync.full_interval)
-        self.every("lists", check, rounds.walk_due, [policy for policy in walked() if policy.kind != "grows"])
+        sync, collection_jobs = self.context.settings.sync, self._collection_jobs
+        every = self.scheduler.every
+        every("live calls", sync.live_interval, collection_jobs.poll)
+        for policy in list_history_policies():
+            seconds = policy.incremental_sync_seconds(self.context.settings)
+            every(f"look-back {policy.collection}", seconds, collection_jobs.run_incremental_sync, policy)
+        check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
+        every(
+            "lists",
+            check_seconds,
+            collection_jobs.run_due_full_syncs,
+            [policy for policy in list_full_sync_policies() if policy.kind != "grows"],
+        )
         # Apart: the first walk of a big history takes minutes, and lists must not wait for it.
-        self.every("walks", check, rounds.walk_due, growing(), executor="walks")
-        self.every("re-reads", REREAD_CHECK_SECONDS, rounds.reread_due, executor="walks")
-        self.every("proofs", PROOF_SECONDS, rounds.prove, executor="walks")
-        self.every(backlog.NAME, BACKLOG_CHECK_SECONDS, self._put_together, executor="calls")
-        self.every(LOOK_UPS, IDLE_SECONDS, self._look_up)
-        self.every(DOWNLOADS, IDLE_SECONDS, self._download, executor="downloads")
-        self.every("archive checks", inspection.RUN_SECONDS, self._inspect, executor="downloads")
-        self.every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
-        deletions.raise_alarms(self.parts)
-        self.parts.health.watch(WATCHDOG, 30.0)
-        self.parts.health.probe("platform credentials", lambda: self.parts.platform.trouble)
-        self.parts.health.probe("platform", self._unanswered)
-        self._scheduler.start()
-        self._watchdog.start()
+        every(
+            "walks",
+            check_seconds,
+            collection_jobs.run_due_full_syncs,
+            list_history_policies(),
+            executor="walks",
+        )
+        every("re-reads", REFRESH_CHECK_SECONDS, collection_jobs.refresh_due_records, executor="walks")
+        every("proofs", VERIFY_INTERVAL_SECONDS, collection_jobs.verify_completeness, executor="walks")
+        every(call_assembly.JOB_NAME, ASSEMBLY_CHECK_SECONDS, self._assemble_calls, executor="calls")
+        every(LOOKUPS_JOB, IDLE_SECONDS, self._run_lookups)
+        every(DOWNLOADS_JOB, IDLE_SECONDS, self._run_downloads, executor="downloads")
+        every("archive checks", scrub.RUN_INTERVAL_SECONDS, self._scrub_archive, executor="downloads")
+        every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
+        deletions.restore_health_failures(self.context)
+        self.context.health.probe("platform credentials", lambda: self.context.platform.problem)
+        self.context.health.probe("platform", self._describe_outage)
+        self.scheduler.start()
 
     def stop(self, timeout: float = 3.0) -> None:
         """End what is under way at its next commit, and wait for it at most `timeout` seconds.
 
         The platform's connections are cut: a request that hangs must not delay the end.
         """
-        if self._stopping.is_set():
+        if self.scheduler.stopping.is_set():
             return
-        self._stopping.set()
-        self.parts.platform.close()
-        if not self._scheduler.running:
-            return
-        # Waiting is done here: the scheduler's own wait has no end.
-        ending = threading.Thread(target=self._scheduler.shutdown, name="clockwork ends", daemon=True)
-        ending.start()
-        ending.join(timeout)
-        self._watchdog.join(max(0.0, timeout))
-        if ending.is_alive():
-            log.warning("jobs are still under way after %s s", timeout)
+        self.scheduler.stopping.set()
+        self.context.platform.close()
+        self.scheduler.stop(timeout)
 
     def nudge(self) -> None:
         """Something new is wished for: look-ups and downloads run at once. Quick; any thread."""
-        for name in (LOOK_UPS, DOWNLOADS):
-            self._nudge(name)
-
-    def every(
-        self,
-        name: str,
-        seconds: float,
-        job: Callable[..., None],
-        *arguments: object,
-        at_once: bool = True,
-        executor: str = "default",
-    ) -> None:
-        """Run `job(*arguments)` every `seconds`, never twice at a time. Its failure shows in Health."""
-        self._scheduler.add_job(
-            self._run,
-            "interval",
-            seconds=seconds,
-            args=(name, job, arguments),
-            id=name,
-            name=name,
-            executor=executor,
-            replace_existing=True,
-            next_run_time=_moment() if at_once else _moment(seconds),
-        )
+        for name in (LOOKUPS_JOB, DOWNLOADS_JOB):
+            self.scheduler.nudge(name)
 
     # --- jobs --------------------------------------------------------------------------------------
 
-    def _run(self, name: str, job: Callable[..., None], arguments: tuple[object, ...]) -> None:
-        """Around every job: its health, and no exception that ends nowhere."""
-        if self._stopping.is_set():
-            return
-        try:
-            job(*arguments)
-        except (Interrupted, Resting):
-            return
-        except (PlatformError, StorageError) as error:
-            if not self._stopping.is_set():
-                # Downloads are nudged by every webhook: on a full disk each would leave a line.
-                if self._said.get(name) != str(error):
-                    log.warning("%s: %s", name, error)
-                self._said[name] = str(error)
-                self.parts.health.fail(name, error)
-        except Exception as error:
-            log.exception("%s failed", name)
-            self.parts.health.fail(name, f"{type(error).__name__}: {error}")
-        else:
-            self._said.pop(name, None)
-            self.parts.health.ok(name)
-
-    def _look_up(self) -> None:
-        self._nudged[LOOK_UPS].clear()
-        self._attempts.named(LOOK_UPS, lambda: lookups.look_up(self.parts))
+    def _run_lookups(self) -> float:
+        self._runner.run_named(LOOKUPS_JOB, lambda: lookups.run_due_lookups(self.context))
         # What was found may have files.
-        self._nudge(DOWNLOADS)
-        with self.parts.mirror.read() as connection:
-            self._arrange(LOOK_UPS, wishes.next_at(connection))
+        self.scheduler.nudge(DOWNLOADS_JOB)
+        with self.context.mirror_db.read() as connection:
+            return self._next_run_at(LOOKUPS_JOB, lookup_queue.next_at(connection))
 
-    def _download(self) -> None:
-        self._nudged[DOWNLOADS].clear()
-        if not self._prepared:
-            recordings.prepare(self.parts)
-            self._prepared = True
-        # A full disk raises, and nothing is arranged: the next look is IDLE_SECONDS away.
-        self._attempts.named(DOWNLOADS, lambda: recordings.download_due(self.parts, self._wanted))
-        with self.parts.mirror.read() as connection:
-            self._arrange(DOWNLOADS, media.next_at(connection, recordings.enabled(self.parts.settings)))
+    def _run_downloads(self) -> float:
+        if not self._downloads_prepared:
+            download.prepare_downloads(self.context)
+            self._downloads_prepared = True
+        # A full disk raises, and no time is returned: the next run is IDLE_SECONDS away.
+        self._runner.run_named(
+            DOWNLOADS_JOB, lambda: download.download_due_files(self.context, self._should_continue)
+        )
+        kinds = download.list_enabled_kinds(self.context.settings)
+        with self.context.mirror_db.read() as connection:
+            return self._next_run_at(DOWNLOADS_JOB, media_files.next_at(connection, kinds))
 
-    def _put_together(self) -> None:
-        backlog.work_off(self.parts, self._wanted)
-
-    def _inspect(self) -> None:
-        """What was damaged on our disk is fetched again."""
-        if inspection.inspect_due(self.parts, self._wanted):
-            self._nudge(DOWNLOADS)
-
-    def _keep_alive(self) -> None:
-        self.parts.platform.keep_alive()
-
-    def _wanted(self) -> bool:
-        return not self._stopping.is_set()
-
-    def _back(self) -> None:
-        log.info("the platform is back")
-        self._make_all_due()
-
-    def _unanswered(self) -> str | None:
-        """For the health report: what is wrong while nothing works."""
-        standing = self.parts.platform.budget.standing()
-        if standing.open_since is None:
-            return None
-        return (
-            f"nothing has worked since {clock.stamp(standing.open_since)} UTC; "
-            f"asked again in {standing.again:.0f} s"
+    def _next_run_at(self, name: str, due_at: float | None) -> float:
+        """The sooner of `due_at` and IDLE_SECONDS from now, but not before the back-off of `name` ends."""
+        now = clock.unix()
+        idle_until = now + IDLE_SECONDS
+        return max(
+            idle_until if due_at is None else min(due_at, idle_until),
+            now + self._runner.backoff.seconds_left(name),
         )
 
-    # --- time --------------------------------------------------------------------------------------
+    def _assemble_calls(self) -> None:
+        call_assembly.assemble_pending(self.context, self._should_continue)
 
-    def _arrange(self, name: str, at: float | None) -> None:
-        """Run job `name` at `at` (Unix seconds) or after IDLE_SECONDS, whichever is sooner, but not while it
-        has to rest."""
-        seconds = IDLE_SECONDS if at is None else min(IDLE_SECONDS, max(0.5, at - clock.unix()))
-        self._next_run(name, max(seconds, self._attempts.backoff.seconds_left(name)))
+    def _scrub_archive(self) -> None:
+        """What was damaged on our disk is fetched again."""
+        if scrub.scrub_due_files(self.context, self._should_continue):
+            self.scheduler.nudge(DOWNLOADS_JOB)
 
-    def _nudge(self, name: str) -> None:
-        self._nudged[name].set()
-        self._next_run(name, 0.0)
+    def _keep_alive(self) -> None:
+        self.context.platform.keep_alive()
 
-    def _ended(self, event: Any) -> None:
-        """A job that was nudged while it ran could not start then; now it can."""
-        nudged = self._nudged.get(event.job_id)
-        if nudged is not None and nudged.is_set():
-            self._next_run(event.job_id, 0.0)
+    def _should_continue(self) -> bool:
+        return not self.scheduler.stopping.is_set()
 
-    def _next_run(self, name: str, seconds: float) -> None:
-        if self._stopping.is_set():
-            return
-        try:
-            self._scheduler.modify_job(name, next_run_time=_moment(seconds))
-        except JobLookupError:
-            log.debug("%s is not running yet", name)
+    def _on_recovery(self) -> None:
+        log.info("the platform is back")
+        self.scheduler.run_all_now()
 
-    def _make_all_due(self) -> None:
-        for job in self._scheduler.get_jobs():
-            self._next_run(job.id, 0.0)
+    def _describe_outage(self) -> str | None:
+        """For the health report: what is wrong while nothing works."""
+        budget_state = self.context.platform.budget.state()
+        if budget_state.open_since is None:
+            return None
+        return (
+            f"nothing has worked since {clock.utc_text(budget_state.open_since)} UTC; "
+            f"asked again in {budget_state.again:.0f} s"
+        )
 
-    def _watch(self) -> None:
-        """APScheduler reckons by the wall clock: when that is set back, every job would wait that long."""
-        offset = clock.unix() - clock.monotonic()
-        while not self._stopping.wait(WATCH_SECONDS):
-            moved = clock.unix() - clock.monotonic() - offset
-            if abs(moved) > JUMP_SECONDS:
-                log.warning("the clock jumped by %.0f s; every job is due anew", moved)
-                offset += moved
-                self._make_all_due()
-            if self._scheduler.running:
-                self.parts.health.beat(WATCHDOG)
-            self.parts.health.fact("platform_requests", asdict(self.parts.platform.budget.standing()))
-
-
-def _make_scheduler() -> Any:
-    """APScheduler's (it has no types), with a worker each for what lasts beside the others."""
-    # It warns whenever a job is due while it still runs, which is how a long walk looks.
-    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
-    return BackgroundScheduler(  # type: ignore[no-untyped-call]
-        timezone=UTC,
-        executors={
-            name: {"type": "threadpool", "max_workers": workers}
-            for name, workers in (("default", 4), ("walks", 1), ("calls", 1), ("downloads", 1))
-        },
-        # Its own default drops a job that is a second late, silently.
-        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
-    )
-
-
-def _moment(seconds: float = 0.0) -> datetime:
-    """By the clock that APScheduler reads, which is not ours to move."""
-    return datetime.now(UTC) + timedelta(seconds=seconds)
+    def _report_budget(self) -> None:
+        self.context.health.set_fact("platform_requests", asdict(self.context.platform.budget.state()))

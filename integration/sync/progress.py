@@ -15,17 +15,17 @@ from typing import Any
 from integration.core import clock
 from integration.core.health import Health
 
-Show = Callable[[int, int | None], None]
+ShowProgress = Callable[[int, int | None], None]
 
-SHORT_SECONDS = 2.0
-REMEMBERED = 30
+PUBLISH_AFTER_SECONDS = 2.0
+RATE_STEPS = 30
 """Steps that the present rate is taken from."""
 
-PREFIX = "reading "
+FACT_PREFIX = "reading "
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadProgress:
     """`done` of `total` records (None: not known yet), so many `per_second` of late, `seconds_left` at that
     rate."""
 
@@ -35,45 +35,49 @@ class Reading:
     seconds_left: float | None
 
 
-def reading(health: Health, collection: str, also: Show | None = None) -> AbstractContextManager[Show]:
-    """A function to be told how far the reading of a collection is; `also` is told the same."""
-    return following(health, f"{PREFIX}{collection}", also)
+def track_reading(
+    health: Health, collection: str, on_progress: ShowProgress | None = None
+) -> AbstractContextManager[ShowProgress]:
+    """A function to be told how far the reading of a collection is; `on_progress` is told the same."""
+    return track_progress(health, f"{FACT_PREFIX}{collection}", on_progress)
 
 
 @contextmanager
-def following(health: Health, fact: str, also: Show | None = None) -> Iterator[Show]:
-    """The same for other long work: it stands under `fact`."""
-    begun, told = clock.monotonic(), False
-    steps: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)
+def track_progress(
+    health: Health, fact_name: str, on_progress: ShowProgress | None = None
+) -> Iterator[ShowProgress]:
+    """The same for other long work: it stands under `fact_name`."""
+    started_at, is_published = clock.monotonic(), False
+    steps: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
 
     def show(done: int, total: int | None) -> None:
-        nonlocal told
+        nonlocal is_published
         steps.append((clock.monotonic(), done))
-        if also is not None:
-            also(done, total)
-        if clock.monotonic() - begun >= SHORT_SECONDS:
-            told = True
-            health.fact(fact, asdict(measured(steps, total)))
+        if on_progress is not None:
+            on_progress(done, total)
+        if clock.monotonic() - started_at >= PUBLISH_AFTER_SECONDS:
+            is_published = True
+            health.set_fact(fact_name, asdict(measure_progress(steps, total)))
 
     try:
         yield show
     finally:
-        if told:
-            health.fact(fact, None)
+        if is_published:
+            health.set_fact(fact_name, None)
 
 
-def measured(steps: deque[tuple[float, int]], total: int | None) -> Reading:
+def measure_progress(steps: deque[tuple[float, int]], total: int | None) -> ReadProgress:
     """Where steps of (seconds, done) lead."""
-    (first, before), (last, done) = steps[0], steps[-1]
-    rate = (done - before) / (last - first) if last > first else 0.0
-    left = (total - done) / rate if total is not None and rate > 0 else None
-    return Reading(done, total, round(rate, 1), None if left is None else round(left, 1))
+    (first_at, done_before), (last_at, done) = steps[0], steps[-1]
+    rate = (done - done_before) / (last_at - first_at) if last_at > first_at else 0.0
+    seconds_left = (total - done) / rate if total is not None and rate > 0 else None
+    return ReadProgress(done, total, round(rate, 1), None if seconds_left is None else round(seconds_left, 1))
 
 
-def under_way(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def list_active_reads(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Collection → Reading, of the facts of a health report."""
     return {
-        name.removeprefix(PREFIX): value
+        name.removeprefix(FACT_PREFIX): value
         for name, value in facts.items()
-        if name.startswith(PREFIX) and value is not None
+        if name.startswith(FACT_PREFIX) and value is not None
     }

@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, request
 
-from integration.access import keys
-from integration.access import login_throttle as attempts
-from integration.access.browser import from_here
+from integration.access import keys, login_throttle
+from integration.access.browser import is_local_request
 from integration.access.login_throttle import TooManyAttempts
-from integration.context import House
+from integration.context import AppContext
 from integration.mirror.calls import backlog
 from integration.web.metrics import CONTENT_TYPE, Metrics
 
 
-def make_blueprint(parts: House) -> Blueprint:
+def make_blueprint(context: AppContext) -> Blueprint:
     """The three routes. They ask for no login: `/metrics` asks for loopback or a key."""
     blueprint = Blueprint("health", __name__)
-    metrics = Metrics(parts.health)
-    metrics.gauge("live_streams", "Open live streams.", lambda: parts.hub.watchers)
-    metrics.gauge(
+    metrics = Metrics(context.health)
+    metrics.add_gauge("live_streams", "Open live streams.", lambda: context.live_hub.subscriber_count)
+    metrics.add_gauge(
         "legs_waiting",
         "Legs of old calls, stored by a first load, whose calls are not put together yet.",
-        lambda: _waiting(parts),
+        lambda: _count_unassembled_legs(context),
     )
-    metrics.counts(
-        "webhooks", "Webhooks by what their senders were told.", "outcome", lambda: parts.inbox.counts()
+    metrics.add_counter(
+        "webhooks",
+        "Webhooks by what their senders were told.",
+        "outcome",
+        lambda: context.inbox.count_acknowledgements(),
     )
 
     @blueprint.get("/healthz")
     def healthz() -> Response:
-        return _text("ok\n")
+        return _text_response("ok\n")
 
     @blueprint.get("/readyz")
     def readyz() -> tuple[Response, int]:
-        report = parts.health.report()
+        report = context.health.report()
         status = 503 if report["status"] == "unready" else 200
-        if not from_here(request):
+        if not is_local_request(request):
             # Whoever can reach us may know that something fails; what it says may name hosts and paths.
             report = {
                 "status": report["status"],
@@ -45,38 +47,38 @@ def make_blueprint(parts: House) -> Blueprint:
 
     @blueprint.get("/metrics")
     def show_metrics() -> Response:
-        if not from_here(request):
-            refusal = _refusal(parts)
-            if refusal is not None:
-                return refusal
-        return Response(metrics.text(), content_type=CONTENT_TYPE)
+        if not is_local_request(request):
+            error_response = _check_credentials(context)
+            if error_response is not None:
+                return error_response
+        return Response(metrics.render(), content_type=CONTENT_TYPE)
 
     return blueprint
 
 
-def _waiting(parts: House) -> int:
-    with parts.mirror.read() as connection:
-        return backlog.left(connection)
+def _count_unassembled_legs(context: AppContext) -> int:
+    with context.mirror_db.read() as connection:
+        return backlog.count(connection)
 
 
-def _refusal(parts: House) -> Response | None:
+def _check_credentials(context: AppContext) -> Response | None:
     """None for a request with a key of ours."""
-    given = request.authorization
-    if given is not None and given.type == "basic":
-        user, secret = given.username or "", given.password or ""
+    authorization = request.authorization
+    if authorization is not None and authorization.type == "basic":
+        user_part, secret = authorization.username or "", authorization.password or ""
     else:
-        user, secret = None, request.headers.get("X-Auth-Token", "").strip()
+        user_part, secret = None, request.headers.get("X-Auth-Token", "").strip()
     address = request.remote_addr or ""
     try:
-        attempts.check(parts.house, "key", user, address)
-        if secret and keys.check(parts.house, user, secret) is not None:
+        login_throttle.check_limit(context.app_db, "key", user_part, address)
+        if secret and keys.authenticate(context.app_db, user_part, secret) is not None:
             return None
         if secret:
-            attempts.failed(parts.house, "key", user, address)
+            login_throttle.record_failure(context.app_db, "key", user_part, address)
     except TooManyAttempts as error:
-        return _text(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
-    return _text("a key is needed\n", 401, {"WWW-Authenticate": 'Basic realm="Switchroom"'})
+        return _text_response(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
+    return _text_response("a key is needed\n", 401, {"WWW-Authenticate": 'Basic realm="Switchroom"'})
 
 
-def _text(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _text_response(text: str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(text, status, headers, content_type="text/plain; charset=utf-8")

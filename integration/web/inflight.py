@@ -13,66 +13,68 @@ from typing import Any
 from integration.core import clock
 
 
-class Drain:
-    """The WSGI application `inner`, with its requests counted from their call until their body has ended."""
+class InflightRequests:
+    """The WSGI application `application`, with its requests counted from their call until their body has
+    ended."""
 
-    def __init__(self, inner: Callable[..., Iterable[bytes]]) -> None:
-        self._inner = inner
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
+        self._application = application
         self._changed = threading.Condition()
-        self._under_way = 0
+        self._count = 0
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         with self._changed:
-            self._under_way += 1
+            self._count += 1
         try:
-            body = self._inner(environ, start_response)
+            body = self._application(environ, start_response)
         except BaseException:
-            self.leave()
+            self.finish_request()
             raise
         if isinstance(body, list):
             # Granian writes a list at once: wrapping would turn it into a stream.
-            self.leave()
+            self.finish_request()
             return body
-        return _Body(body, self)
+        return _CountedBody(body, self)
 
-    def leave(self) -> None:
+    def finish_request(self) -> None:
         with self._changed:
-            self._under_way -= 1
+            self._count -= 1
             self._changed.notify_all()
 
-    def quiet(self, seconds: float, within: float) -> bool:
-        """Wait for `seconds` on end with nothing under way; False if there are none `within` that time."""
-        deadline = clock.monotonic() + within
+    def wait_until_idle(self, idle_seconds: float, timeout: float) -> bool:
+        """Wait for `idle_seconds` on end with nothing under way; False if there are none `timeout` that
+        time."""
+        deadline = clock.monotonic() + timeout
         with self._changed:
             while True:
-                left = deadline - clock.monotonic()
-                if left <= 0 or not self._changed.wait_for(lambda: self._under_way == 0, left):
+                remaining = deadline - clock.monotonic()
+                if remaining <= 0 or not self._changed.wait_for(lambda: self._count == 0, remaining):
                     return False
-                if not self._changed.wait_for(lambda: self._under_way != 0, seconds):
+                if not self._changed.wait_for(lambda: self._count != 0, idle_seconds):
                     return True
 
 
-class _Body:
-    def __init__(self, body: Iterable[bytes], drain: Drain) -> None:
+class _CountedBody:
+    def __init__(self, body: Iterable[bytes], inflight: InflightRequests) -> None:
         self._body = body
-        self._parts = iter(body)
-        self._drain = drain
-        self._ended = False
+        self._chunks = iter(body)
+        self._inflight = inflight
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        return next(self._parts)
+        return next(self._chunks)
 
     def close(self) -> None:
         """Called by the server at the end of the body, and when its reader went away (PEP 3333)."""
-        if self._ended:
+        if self._is_closed:
             return
-        self._ended = True
+        self._is_closed = True
         try:
             close = getattr(self._body, "close", None)
             if close is not None:
                 close()
         finally:
-            self._drain.leave()
+            self._inflight.finish_request()

@@ -24,23 +24,23 @@ class Metrics:
         self.registry.register(_HealthCollector(health))
         ProcessCollector(registry=self.registry)
 
-    def counts(
+    def add_counter(
         self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
         """What only rises, by `label`, asked for when the page is read; `name` without `switchroom_` and
         `_total`."""
-        self.registry.register(_AskedCounts(f"switchroom_{name}", help_text, label, values))
+        self.registry.register(_CallbackCounter(f"switchroom_{name}", help_text, label, values))
 
-    def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
+    def add_gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
         """A value that is asked for when the page is read."""
-        self.registry.register(_AskedGauge(f"switchroom_{name}", help_text, value))
+        self.registry.register(_CallbackGauge(f"switchroom_{name}", help_text, value))
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """The page."""
         return generate_latest(self.registry)
 
 
-class _AskedGauge(Collector):
+class _CallbackGauge(Collector):
     def __init__(self, name: str, help_text: str, value: Callable[[], float]) -> None:
         self.name, self.help_text, self.value = name, help_text, value
 
@@ -51,7 +51,7 @@ class _AskedGauge(Collector):
         yield GaugeMetricFamily(self.name, self.help_text, value=self.value())
 
 
-class _AskedCounts(Collector):
+class _CallbackCounter(Collector):
     def __init__(
         self, name: str, help_text: str, label: str, values: Callable[[], Mapping[str, float]]
     ) -> None:
@@ -78,7 +78,7 @@ class _HealthCollector(Collector):
         report = self.health.report()
         ready = GaugeMetricFamily("switchroom_ready", "1 while events can be stored and pages served.")
         ready.add_metric([], float(report["status"] != "unready"))
-        well = GaugeMetricFamily(
+        healthy = GaugeMetricFamily(
             "switchroom_check_ok", "1 while a part does what it should.", labels=["check"]
         )
         failures = GaugeMetricFamily(
@@ -88,8 +88,8 @@ class _HealthCollector(Collector):
             "switchroom_check_last_beat_seconds", "Seconds since a part was last heard of.", labels=["check"]
         )
         for name, check in report["checks"].items():
-            well.add_metric([name], float(check["state"] in ("ok", "waiting")))
+            healthy.add_metric([name], float(check["state"] in ("ok", "waiting")))
             failures.add_metric([name], check["failures"])
             if check["seconds_since_beat"] is not None:
                 beat.add_metric([name], check["seconds_since_beat"])
-        yield from (ready, well, failures, beat)
+        yield from (ready, healthy, failures, beat)

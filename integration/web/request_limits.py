@@ -17,141 +17,143 @@ import orjson
 from werkzeug.exceptions import ServiceUnavailable
 
 from integration.core.errors import error_body
-from integration.server import BLOCKING_THREADS
 
-MOST = BLOCKING_THREADS // 5
-"""Bodies that are waited for at once, and answers; with the live streams' half that leaves a few."""
-
-MOST_OF_ONE = MOST // 2
-"""Of these, of one address: one slow client keeps no other out."""
-
-WHOLE = 256 * 1024
+BUFFERED_BYTES = 256 * 1024
 """Bytes up to which an answer is handed to the server at once, which keeps it for a slow reader."""
 
 RETRY_SECONDS = 5
-_LATER = "Too many are being waited for; ask again in a moment."
+_BUSY_MESSAGE = "Too many are being waited for; ask again in a moment."
 
 
-class Places:
-    """What threads may wait for at once. Raises ServiceUnavailable (503) for one too many."""
+class WaitingSlots:
+    """At most `limit` waits at once, half of them for one address: one slow client keeps no other out.
 
-    def __init__(self) -> None:
+    Raises ServiceUnavailable (503) for one too many.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._limit_per_address = (limit + 1) // 2
         self._lock = threading.Lock()
-        self._taken: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
 
-    def enter(self, address: str) -> None:
+    def acquire(self, address: str) -> None:
         with self._lock:
-            if self._taken[address] >= MOST_OF_ONE or self._taken.total() >= MOST:
-                raise ServiceUnavailable(_LATER, retry_after=RETRY_SECONDS)
-            self._taken[address] += 1
+            if self._used[address] >= self._limit_per_address or self._used.total() >= self._limit:
+                raise ServiceUnavailable(_BUSY_MESSAGE, retry_after=RETRY_SECONDS)
+            self._used[address] += 1
 
-    def leave(self, address: str) -> None:
+    def release(self, address: str) -> None:
         with self._lock:
-            self._taken[address] -= 1
-            if not self._taken[address]:
-                del self._taken[address]
+            self._used[address] -= 1
+            if not self._used[address]:
+                del self._used[address]
 
     @contextmanager
-    def place(self, address: str) -> Iterator[None]:
-        self.enter(address)
+    def slot(self, address: str) -> Iterator[None]:
+        self.acquire(address)
         try:
             yield
         finally:
-            self.leave(address)
+            self.release(address)
 
 
-class Bodies:
-    """The WSGI application `inner`. Reading one body too many raises ServiceUnavailable in it; one big answer
-    too many is replaced by a 503."""
+class RequestLimits:
+    """The WSGI application `application` with at most `max_waiting` slow request bodies and slow responses.
 
-    def __init__(self, inner: Callable[..., Iterable[bytes]]) -> None:
-        self._inner = inner
-        self._coming, self._going = Places(), Places()
+    Reading one body too many raises ServiceUnavailable; one large response too many is replaced by a 503.
+    """
+
+    def __init__(self, application: Callable[..., Iterable[bytes]], max_waiting: int) -> None:
+        self._application = application
+        self._request_slots, self._response_slots = WaitingSlots(max_waiting), WaitingSlots(max_waiting)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ["wsgi.input"] = _Coming(environ["wsgi.input"], environ, self._coming)
-        told: list[Any] = []
+        environ["wsgi.input"] = _LimitedInput(environ["wsgi.input"], environ, self._request_slots)
+        start_arguments: list[Any] = []
 
-        def heard(status: str, headers: list[tuple[str, str]], _error: Any = None) -> Callable[..., None]:
-            told[:] = [status, headers]
-            return _unwritten
+        def capture_start(
+            status: str, headers: list[tuple[str, str]], _error: Any = None
+        ) -> Callable[..., None]:
+            start_arguments[:] = [status, headers]
+            return _reject_write
 
-        body = self._inner(environ, heard)
-        headers = {name.lower(): value for name, value in told[1]}
+        body = self._application(environ, capture_start)
+        headers = {name.lower(): value for name, value in start_arguments[1]}
         if isinstance(body, list | tuple) or headers.get("content-type", "").startswith("text/event-stream"):
             # Live streams have a bound of their own.
-            start_response(*told)
+            start_response(*start_arguments)
             return body
-        if (length := headers.get("content-length", "")).isdecimal() and int(length) <= WHOLE:
+        if (length := headers.get("content-length", "")).isdecimal() and int(length) <= BUFFERED_BYTES:
             try:
-                whole = b"".join(body)
+                content = b"".join(body)
             finally:
-                _close(body)
-            start_response(*told)
+                _close_body(body)
+            start_response(*start_arguments)
             # One that ended early is sent bit by bit: then the server cuts the connection, so that it shows.
-            return [whole] if len(whole) == int(length) else iter([whole])
+            return [content] if len(content) == int(length) else iter([content])
         address = environ.get("REMOTE_ADDR", "")
         try:
-            self._going.enter(address)
+            self._response_slots.acquire(address)
         except ServiceUnavailable:
-            _close(body)
+            _close_body(body)
             start_response(
                 "503 Service Unavailable",
                 [("Content-Type", "application/json"), ("Retry-After", str(RETRY_SECONDS))],
             )
-            return [orjson.dumps(error_body(_LATER))]
-        start_response(*told)
-        return _Going(body, lambda: self._going.leave(address))
+            return [orjson.dumps(error_body(_BUSY_MESSAGE))]
+        start_response(*start_arguments)
+        return _LimitedBody(body, lambda: self._response_slots.release(address))
 
 
-class _Coming:
+class _LimitedInput:
     """`wsgi.input`. The address is asked when it is read: a trusted proxy's word may have changed it."""
 
-    def __init__(self, body: Any, environ: dict[str, Any], places: Places) -> None:
+    def __init__(self, body: Any, environ: dict[str, Any], slots: WaitingSlots) -> None:
         self._body = body
         self._environ = environ
-        self._places = places
+        self._slots = slots
 
     def read(self, size: int = -1) -> bytes:
-        with self._places.place(self._environ.get("REMOTE_ADDR", "")):
+        with self._slots.slot(self._environ.get("REMOTE_ADDR", "")):
             return bytes(self._body.read(size))
 
     def readline(self, size: int = -1) -> bytes:
-        with self._places.place(self._environ.get("REMOTE_ADDR", "")):
+        with self._slots.slot(self._environ.get("REMOTE_ADDR", "")):
             return bytes(self._body.readline(size))
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.readline, b"")
 
 
-class _Going:
+class _LimitedBody:
     """An answer bit by bit; its place is free once the server closes it (PEP 3333)."""
 
-    def __init__(self, body: Iterable[bytes], leave: Callable[[], None]) -> None:
+    def __init__(self, body: Iterable[bytes], release: Callable[[], None]) -> None:
         self._body = body
-        self._parts = iter(body)
-        self._leave: Callable[[], None] | None = leave
+        self._chunks = iter(body)
+        self._release: Callable[[], None] | None = release
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        return next(self._parts)
+        return next(self._chunks)
 
     def close(self) -> None:
-        leave, self._leave = self._leave, None
-        if leave is not None:
+        release, self._release = self._release, None
+        if release is not None:
             try:
-                _close(self._body)
+                _close_body(self._body)
             finally:
-                leave()
+                release()
 
 
-def _close(body: Iterable[bytes]) -> None:
+def _close_body(body: Iterable[bytes]) -> None:
     close = getattr(body, "close", None)
     if close is not None:
         close()
 
 
-def _unwritten(_data: bytes) -> None:
+def _reject_write(_data: bytes) -> None:
     raise NotImplementedError("answers are returned, not written (PEP 3333)")

@@ -9,14 +9,14 @@ from typing import Any
 
 from integration.sqlite.transaction import Transaction
 
-MISSED = ("missed", "voicemail")
+MISSED_KINDS = ("missed", "voicemail")
 REACHED = "reached"
-WITHHELD = "withheld:"
+WITHHELD_PREFIX = "withheld:"
 AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class CallbackItem:
     """A row of `callbacks`. `party` is E.164, else as received, else 'withheld:<call id>'; times are UTC
     text; `reason` 'missed' or 'voicemail', of the last attempt; `closed_by` 'auto' or a person."""
 
@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallbackCall:
     """What counts of a call: `kind` 'missed', 'voicemail' or 'reached'; `at` when it began, UTC text."""
 
     call_id: int
@@ -50,22 +50,22 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class CallbackAction:
     """Something done by hand at `at` to the item that `calls` made up then."""
 
     id: int
     at: str
     who: str
-    deed: str
+    action: str
     text: str | None
     calls: frozenset[int]
 
 
 @dataclass(slots=True)
-class Episode:
+class CallbackEpisode:
     """An item in the making."""
 
-    misses: list[Call]
+    missed_calls: list[CallbackCall]
     closed_at: str | None = None
     closed_by: str | None = None
     closed_call_id: int | None = None
@@ -76,22 +76,22 @@ class Episode:
     def is_open(self) -> bool:
         return self.closed_at is None
 
-    def close(self, at: str, by: str, call_id: int | None = None) -> None:
-        self.closed_at, self.closed_by, self.closed_call_id = at, by, call_id
+    def close(self, closed_at: str, closed_by: str, call_id: int | None = None) -> None:
+        self.closed_at, self.closed_by, self.closed_call_id = closed_at, closed_by, call_id
 
-    def row(self, id_: int) -> Item:
-        last = self.misses[-1]
-        name = next((call.party_name for call in reversed(self.misses) if call.party_name), "")
-        return Item(
-            id_,
-            last.party,
+    def to_item(self, item_id: int) -> CallbackItem:
+        last_call = self.missed_calls[-1]
+        name = next((call.party_name for call in reversed(self.missed_calls) if call.party_name), "")
+        return CallbackItem(
+            item_id,
+            last_call.party,
             name,
-            self.misses[0].at,
-            last.at,
-            len(self.misses),
-            last.call_id,
-            last.our_number,
-            last.kind,
+            self.missed_calls[0].at,
+            last_call.at,
+            len(self.missed_calls),
+            last_call.call_id,
+            last_call.our_number,
+            last_call.kind,
             "open" if self.is_open else "closed",
             self.closed_at,
             self.closed_by,
@@ -101,50 +101,57 @@ class Episode:
         )
 
 
-def episodes(calls: Iterable[Call], deeds: Iterable[Deed]) -> list[Episode]:
+def build_episodes(calls: Iterable[CallbackCall], actions: Iterable[CallbackAction]) -> list[CallbackEpisode]:
     """One caller's items, oldest first, from their calls and what was done by hand, in any order."""
-    began = {call.call_id: call.at for call in calls}
-    steps: list[tuple[str, int, int, Call | Deed]] = [
+    started_at = {call.call_id: call.at for call in calls}
+    steps: list[tuple[str, int, int, CallbackCall | CallbackAction]] = [
         (call.at, 1 if call.kind == REACHED else 0, call.call_id, call) for call in calls
     ]
-    for deed in deeds:
+    for action in actions:
         # A person can only act on what has happened, whatever the platform's clock says of it.
-        at = max([deed.at, *(began[id_] for id_ in deed.calls if id_ in began)])
-        steps.append((at, 2, deed.id, deed))
-    found: list[Episode] = []
-    for _, _, _, step in sorted(steps, key=lambda one: one[:3]):
-        if isinstance(step, Deed):
-            _apply(step, found)
+        effective_at = max(
+            [action.at, *(started_at[call_id] for call_id in action.calls if call_id in started_at)]
+        )
+        steps.append((effective_at, 2, action.id, action))
+    episodes: list[CallbackEpisode] = []
+    for _, _, _, step in sorted(steps, key=lambda entry: entry[:3]):
+        if isinstance(step, CallbackAction):
+            _apply_action(step, episodes)
         elif step.kind == REACHED:
-            if found and found[-1].is_open and not step.party.startswith(WITHHELD):
-                found[-1].close(step.at, AUTO, step.call_id)
-        elif found and found[-1].is_open:
-            found[-1].misses.append(step)
+            if episodes and episodes[-1].is_open and not step.party.startswith(WITHHELD_PREFIX):
+                episodes[-1].close(step.at, AUTO, step.call_id)
+        elif episodes and episodes[-1].is_open:
+            episodes[-1].missed_calls.append(step)
         else:
-            found.append(Episode([step]))
-    return found
+            episodes.append(CallbackEpisode([step]))
+    return episodes
 
 
-def _apply(deed: Deed, found: list[Episode]) -> None:
+def _apply_action(action: CallbackAction, episodes: list[CallbackEpisode]) -> None:
     episode = next(
-        (one for one in reversed(found) if any(call.call_id in deed.calls for call in one.misses)), None
+        (
+            candidate
+            for candidate in reversed(episodes)
+            if any(call.call_id in action.calls for call in candidate.missed_calls)
+        ),
+        None,
     )
     if episode is None:
         return
-    if deed.deed == "close":
+    if action.action == "close":
         if episode.is_open:
-            episode.close(deed.at, deed.who)
-        episode.note = deed.text or episode.note
-    elif deed.deed == "reopen":
-        if episode is found[-1]:
+            episode.close(action.at, action.who)
+        episode.note = action.text or episode.note
+    elif action.action == "reopen":
+        if episode is episodes[-1]:
             episode.closed_at = episode.closed_by = episode.closed_call_id = None
-    elif deed.deed == "assign":
-        episode.owner = deed.text
-    elif deed.deed == "note":
-        episode.note = deed.text
+    elif action.action == "assign":
+        episode.owner = action.text
+    elif action.action == "note":
+        episode.note = action.text
 
 
-def recompute(tx: Transaction, party: str) -> None:
+def recompute_items(tx: Transaction, party: str) -> None:
     """Make the items of a caller anew; rows that stay the same are not touched, ids stay with their calls."""
     rows = tx.execute(
         "SELECT call_id, party, at, kind, our_number, party_name, item_id FROM callback_calls"
@@ -152,45 +159,47 @@ def recompute(tx: Transaction, party: str) -> None:
         (party,),
     ).fetchall()
     items_of = {row[0]: row[6] for row in rows}
-    made = episodes([Call(*row[:6]) for row in rows], _deeds(tx, items_of))
-    before = {row[0]: Item(*row) for row in tx.execute("SELECT * FROM callbacks WHERE party = ?", (party,))}
-    free = set(before)
-    for episode in made:
-        kept = sorted({items_of[call.call_id] for call in episode.misses} & free)
-        if kept:
-            free.discard(kept[0])
-            number = kept[0]
+    new_episodes = build_episodes([CallbackCall(*row[:6]) for row in rows], _load_actions(tx, items_of))
+    old_items = {
+        row[0]: CallbackItem(*row) for row in tx.execute("SELECT * FROM callbacks WHERE party = ?", (party,))
+    }
+    unused_ids = set(old_items)
+    for episode in new_episodes:
+        reusable_ids = sorted({items_of[call.call_id] for call in episode.missed_calls} & unused_ids)
+        if reusable_ids:
+            unused_ids.discard(reusable_ids[0])
+            item_id = reusable_ids[0]
         else:
-            number = _new_id(tx, episode)
-        row = episode.row(number)
-        if before.get(number) != row:
-            marks = ", ".join("?" * len(Item.__dataclass_fields__))
-            tx.execute(f"INSERT OR REPLACE INTO callbacks VALUES ({marks})", astuple(row))
+            item_id = _insert_item(tx, episode)
+        row = episode.to_item(item_id)
+        if old_items.get(item_id) != row:
+            placeholders = ", ".join("?" * len(CallbackItem.__dataclass_fields__))
+            tx.execute(f"INSERT OR REPLACE INTO callbacks VALUES ({placeholders})", astuple(row))
         tx.executemany(
             "UPDATE callback_calls SET item_id = ? WHERE call_id = ?",
-            [(number, call.call_id) for call in episode.misses if items_of[call.call_id] != number],
+            [(item_id, call.call_id) for call in episode.missed_calls if items_of[call.call_id] != item_id],
         )
-    tx.executemany("DELETE FROM callbacks WHERE id = ?", [(number,) for number in free])
+    tx.executemany("DELETE FROM callbacks WHERE id = ?", [(item_id,) for item_id in unused_ids])
 
 
-def _new_id(tx: Transaction, episode: Episode) -> int:
-    columns = [name for name in Item.__dataclass_fields__ if name != "id"]
+def _insert_item(tx: Transaction, episode: CallbackEpisode) -> int:
+    columns = [name for name in CallbackItem.__dataclass_fields__ if name != "id"]
     cursor = tx.execute(
         f"INSERT INTO callbacks ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",
-        astuple(episode.row(0))[1:],
+        astuple(episode.to_item(0))[1:],
     )
     return int(cursor.lastrowid or 0)
 
 
-def _deeds(tx: Transaction, call_ids: Iterable[int]) -> list[Deed]:
-    deeds: dict[int, tuple[Any, set[int]]] = {}
+def _load_actions(tx: Transaction, call_ids: Iterable[int]) -> list[CallbackAction]:
+    actions: dict[int, tuple[Any, set[int]]] = {}
     for row in tx.execute(
         "SELECT d.id, d.at, d.who, d.deed, d.text, c.call_id FROM callback_deed_calls AS c"
         " JOIN callback_deeds AS d ON d.id = c.deed_id WHERE c.call_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(call_ids)),),
     ):
-        deeds.setdefault(row[0], (tuple(row[:5]), set()))[1].add(row[5])
+        actions.setdefault(row[0], (tuple(row[:5]), set()))[1].add(row[5])
     return [
-        Deed(id_, at, who, deed, text, frozenset(calls))
-        for (id_, at, who, deed, text), calls in deeds.values()
+        CallbackAction(action_id, acted_at, who, action, text, frozenset(calls))
+        for (action_id, acted_at, who, action, text), calls in actions.values()
     ]

@@ -13,12 +13,23 @@ import sqlite3
 from integration.core import clock
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from integration.workspace.callback_following import follow
-from integration.workspace.callback_items import Item, recompute
+from integration.workspace.callback_following import update_from_mirror
+from integration.workspace.callback_items import CallbackItem, recompute_items
 
 __all__ = [
-    "TABLES", "Item", "assign", "close", "count_open", "follow", "item", "items", "look", "note",
-    "open_calls", "open_for", "reopen",
+    "TABLES",
+    "CallbackItem",
+    "assign_owner",
+    "close_item",
+    "compute_fingerprint",
+    "count_open",
+    "find_item",
+    "find_open_item",
+    "list_items",
+    "list_open_call_ids",
+    "reopen_item",
+    "set_note",
+    "update_from_mirror",
 ]  # fmt: skip
 
 TABLES = """
@@ -57,38 +68,40 @@ CREATE TABLE IF NOT EXISTS callback_position (
 # --- what pages read -----------------------------------------------------------------------------------
 
 
-def items(connection: sqlite3.Connection, state: str = "open", limit: int | None = None) -> list[Item]:
+def list_items(
+    connection: sqlite3.Connection, state: str = "open", limit: int | None = None
+) -> list[CallbackItem]:
     """Items that are 'open' or 'closed', the last attempt first."""
     rows = connection.execute(
         "SELECT * FROM callbacks WHERE state = ? ORDER BY last_at DESC, id DESC LIMIT ?",
         (state, -1 if limit is None else limit),
     )
-    return [Item(*row) for row in rows]
+    return [CallbackItem(*row) for row in rows]
 
 
-def item(connection: sqlite3.Connection, number: int) -> Item | None:
-    row = connection.execute("SELECT * FROM callbacks WHERE id = ?", (number,)).fetchone()
-    return None if row is None else Item(*row)
+def find_item(connection: sqlite3.Connection, item_id: int) -> CallbackItem | None:
+    row = connection.execute("SELECT * FROM callbacks WHERE id = ?", (item_id,)).fetchone()
+    return None if row is None else CallbackItem(*row)
 
 
-def open_for(connection: sqlite3.Connection, party: str | None) -> Item | None:
+def find_open_item(connection: sqlite3.Connection, party: str | None) -> CallbackItem | None:
     """The open item of a caller, by E.164 or the number as received."""
     row = connection.execute(
         "SELECT * FROM callbacks WHERE party = ? AND state = 'open' ORDER BY id DESC", (party,)
     ).fetchone()
-    return None if row is None else Item(*row)
+    return None if row is None else CallbackItem(*row)
 
 
 def count_open(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM callbacks WHERE state = 'open'").fetchone()[0])
 
 
-def open_calls(connection: sqlite3.Connection) -> list[int]:
+def list_open_call_ids(connection: sqlite3.Connection) -> list[int]:
     """The last call of every open item."""
     return [row[0] for row in connection.execute("SELECT last_call_id FROM callbacks WHERE state = 'open'")]
 
 
-def look(connection: sqlite3.Connection) -> tuple[int, ...]:
+def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
     """What changes whenever the open list does by itself: its length, its newest item, all its tries."""
     row = connection.execute(
         "SELECT count(*), coalesce(max(id), 0), coalesce(sum(attempts), 0) FROM callbacks"
@@ -100,40 +113,40 @@ def look(connection: sqlite3.Connection) -> tuple[int, ...]:
 # --- what people do ------------------------------------------------------------------------------------
 
 
-def close(house: Database, number: int, who: str, note: str | None = None) -> bool:
+def close_item(app_db: Database, item_id: int, who: str, note: str | None = None) -> bool:
     """Close an item by hand. False where there is none, as for the other deeds."""
-    return _do(house, number, who, "close", note)
+    return _record_action(app_db, item_id, who, "close", note)
 
 
-def reopen(house: Database, number: int, who: str) -> bool:
+def reopen_item(app_db: Database, item_id: int, who: str) -> bool:
     """Open a closed item again. Without effect while the caller has a newer one that is open."""
-    return _do(house, number, who, "reopen", None)
+    return _record_action(app_db, item_id, who, "reopen", None)
 
 
-def assign(house: Database, number: int, owner: str | None, who: str) -> bool:
+def assign_owner(app_db: Database, item_id: int, owner: str | None, who: str) -> bool:
     """Give an item to somebody, or to nobody."""
-    return _do(house, number, who, "assign", owner)
+    return _record_action(app_db, item_id, who, "assign", owner)
 
 
-def note(house: Database, number: int, text: str, who: str) -> bool:
+def set_note(app_db: Database, item_id: int, text: str, who: str) -> bool:
     """Write the item's note; an empty one takes it away."""
-    return _do(house, number, who, "note", text.strip() or None)
+    return _record_action(app_db, item_id, who, "note", text.strip() or None)
 
 
-def _do(house: Database, number: int, who: str, deed: str, text: str | None) -> bool:
-    def job(tx: Transaction) -> bool:
-        found = item(tx.connection, number)
-        if found is None:
+def _record_action(app_db: Database, item_id: int, who: str, action: str, text: str | None) -> bool:
+    def work(tx: Transaction) -> bool:
+        stored = find_item(tx.connection, item_id)
+        if stored is None:
             return False
-        deed_id = tx.execute(
+        action_id = tx.execute(
             "INSERT INTO callback_deeds (at, who, deed, text) VALUES (?, ?, ?, ?)",
-            (clock.stamp(), who, deed, text),
+            (clock.utc_text(), who, action, text),
         ).lastrowid
         tx.execute(
             "INSERT INTO callback_deed_calls SELECT call_id, ? FROM callback_calls WHERE item_id = ?",
-            (deed_id, number),
+            (action_id, item_id),
         )
-        recompute(tx, found.party)
+        recompute_items(tx, stored.party)
         return True
 
-    return house.write(job)
+    return app_db.write(work)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -30,8 +30,8 @@ CREATE TRIGGER IF NOT EXISTS column_sets_of_the_gone BEFORE DELETE ON people BEG
 END;
 """
 
-LONGEST_NAME = 60
-MOST = 50
+MAX_NAME_LENGTH = 60
+MAX_SETS = 50
 """Sets of one person for one export."""
 
 
@@ -48,16 +48,16 @@ class ColumnSet:
     shared: bool
 
 
-_READ = "SELECT id, person_id, export, name, columns, shared FROM column_sets"
+_SELECT = "SELECT id, person_id, export, name, columns, shared FROM column_sets"
 
 
-def known(connection: sqlite3.Connection, export: str, person_id: int | None) -> list[ColumnSet]:
+def list_visible(connection: sqlite3.Connection, export: str, person_id: int | None) -> list[ColumnSet]:
     """A person's own sets of an export and those others share, by name."""
     rows = connection.execute(
-        f"{_READ} WHERE export = ? AND (person_id = ? OR shared) ORDER BY name COLLATE NOCASE, id",
+        f"{_SELECT} WHERE export = ? AND (person_id = ? OR shared) ORDER BY name COLLATE NOCASE, id",
         (export, person_id),
     )
-    return [_of(row) for row in rows]
+    return [_from_row(row) for row in rows]
 
 
 def find(
@@ -65,62 +65,62 @@ def find(
 ) -> ColumnSet | None:
     """The set of this name: the person's own, else the shared one. Without a person only a shared one."""
     row = connection.execute(
-        f"{_READ} WHERE export = ? AND name = ? AND (person_id = ? OR shared)"
+        f"{_SELECT} WHERE export = ? AND name = ? AND (person_id = ? OR shared)"
         " ORDER BY person_id IS ? DESC LIMIT 1",
-        (export, normal(name), person_id, person_id),
+        (export, normalize_name(name), person_id, person_id),
     ).fetchone()
-    return None if row is None else _of(row)
+    return None if row is None else _from_row(row)
 
 
 def save(
-    house: Database, person_id: int, export: str, name: str, columns: Sequence[str], *, shared: bool
+    app_db: Database, person_id: int, export: str, name: str, columns: Sequence[str], *, shared: bool
 ) -> None:
-    """Keep a set; one's own of the same name is replaced. Raises Refused for no name, no columns, too many,
-    and a shared name that is somebody else's."""
-    name = normal(name)
+    """Keep a set; one's own of the same name is replaced. Raises DomainError for no name, no columns, too
+    many, and a shared name that is somebody else's."""
+    name = normalize_name(name)
     if not name:
-        raise Refused("A column set needs a name.")
+        raise DomainError("A column set needs a name.")
     if not columns:
-        raise Refused("A column set needs at least one column.")
+        raise DomainError("A column set needs at least one column.")
 
     def work(tx: Transaction) -> None:
-        taken = tx.execute(
+        conflict = tx.execute(
             "SELECT 1 FROM column_sets WHERE export = ? AND name = ? AND shared AND person_id IS NOT ?",
             (export, name, person_id),
         ).fetchone()
-        if shared and taken:
-            raise Refused(f"Somebody else shares a set called “{name}”. Choose another name.")
+        if shared and conflict:
+            raise DomainError(f"Somebody else shares a set called “{name}”. Choose another name.")
         tx.execute(
             "INSERT INTO column_sets (person_id, export, name, columns, shared, at) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (person_id, export, name) DO UPDATE SET columns = excluded.columns,"
             " shared = excluded.shared, at = excluded.at",
-            (person_id, export, name, ",".join(columns), int(shared), clock.stamp()),
+            (person_id, export, name, ",".join(columns), int(shared), clock.utc_text()),
         )
         count = tx.execute(
             "SELECT count(*) FROM column_sets WHERE person_id = ? AND export = ?", (person_id, export)
         ).fetchone()[0]
-        if count > MOST:
-            raise Refused(f"There are {MOST} sets already. Remove one first.")
+        if count > MAX_SETS:
+            raise DomainError(f"There are {MAX_SETS} sets already. Remove one first.")
 
-    house.write(work)
+    app_db.write(work)
 
 
-def remove(house: Database, number: int, person_id: int, *, anybodys: bool = False) -> bool:
-    """Take away a set of one's own, or (`anybodys`) a shared one; False where there is none."""
-    return house.write(
+def remove(app_db: Database, set_id: int, person_id: int, *, include_shared: bool = False) -> bool:
+    """Take away a set of one's own, or (`include_shared`) a shared one; False where there is none."""
+    return app_db.write(
         lambda tx: (
             tx.execute(
                 "DELETE FROM column_sets WHERE id = ? AND (person_id = ? OR shared AND ?)",
-                (number, person_id, int(anybodys)),
+                (set_id, person_id, int(include_shared)),
             ).rowcount
             > 0
         )
     )
 
 
-def normal(name: str) -> str:
-    return " ".join(name.split())[:LONGEST_NAME]
+def normalize_name(name: str) -> str:
+    return " ".join(name.split())[:MAX_NAME_LENGTH]
 
 
-def _of(row: sqlite3.Row) -> ColumnSet:
+def _from_row(row: sqlite3.Row) -> ColumnSet:
     return ColumnSet(row[0], row[1], row[2], row[3], tuple(row[4].split(",")), bool(row[5]))

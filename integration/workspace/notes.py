@@ -30,27 +30,28 @@ CREATE TABLE IF NOT EXISTS labels (
 CREATE INDEX IF NOT EXISTS labels_by_label ON labels (label, leg_id);
 """
 
-LONGEST = 2000
+MAX_NOTE_LENGTH = 2000
 
 
 def add_note(tx: Transaction, leg_id: int, person: str, text: str) -> int:
-    """Write a note; returns its id. Raises ValueError for an empty one or one over LONGEST characters."""
+    """Write a note; returns its id. Raises ValueError for an empty one or one over MAX_NOTE_LENGTH
+    characters."""
     text = text.strip()
     if not text:
         raise ValueError("A note needs some text.")
-    if len(text) > LONGEST:
-        raise ValueError(f"A note holds at most {LONGEST} characters.")
+    if len(text) > MAX_NOTE_LENGTH:
+        raise ValueError(f"A note holds at most {MAX_NOTE_LENGTH} characters.")
     cursor = tx.execute(
         "INSERT INTO notes (leg_id, at, person, text) VALUES (?, ?, ?, ?)",
-        (leg_id, clock.stamp(), person, text),
+        (leg_id, clock.utc_text(), person, text),
     )
     return int(cursor.lastrowid or 0)
 
 
 def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: str) -> bool:
     """Take back a note of one's own on one of these legs; False where there is none."""
-    marks = ", ".join("?" * len(leg_ids))
-    sql = f"DELETE FROM notes WHERE leg_id IN ({marks}) AND id = ? AND person = ?"
+    placeholders = ", ".join("?" * len(leg_ids))
+    sql = f"DELETE FROM notes WHERE leg_id IN ({placeholders}) AND id = ? AND person = ?"
     return tx.execute(sql, [*leg_ids, note_id, person]).rowcount > 0
 
 
@@ -58,11 +59,11 @@ def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
     """Put a label on a call; doing it twice is once. Raises ValueError for an empty or long one."""
     tx.execute(
         "INSERT OR IGNORE INTO labels (leg_id, label, at, person) VALUES (?, ?, ?, ?)",
-        (leg_id, clean_label(label), clock.stamp(), person),
+        (leg_id, normalize_label(label), clock.utc_text(), person),
     )
 
 
-def clean_label(label: str) -> str:
+def normalize_label(label: str) -> str:
     """A label with single spaces. Raises ValueError for an empty or long one."""
     label = " ".join(label.split())
     if not 0 < len(label) <= 40:
@@ -71,38 +72,38 @@ def clean_label(label: str) -> str:
 
 
 def remove_label(tx: Transaction, leg_ids: Sequence[int], label: str) -> bool:
-    marks = ", ".join("?" * len(leg_ids))
-    sql = f"DELETE FROM labels WHERE leg_id IN ({marks}) AND label = ?"
+    placeholders = ", ".join("?" * len(leg_ids))
+    sql = f"DELETE FROM labels WHERE leg_id IN ({placeholders}) AND label = ?"
     return tx.execute(sql, [*leg_ids, label]).rowcount > 0
 
 
-def notes_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
+def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
     """Notes on any of these legs, oldest first: id, leg_id, at, person, text."""
-    marks = ", ".join("?" * len(leg_ids))
-    sql = f"SELECT * FROM notes WHERE leg_id IN ({marks}) ORDER BY at, id"
+    placeholders = ", ".join("?" * len(leg_ids))
+    sql = f"SELECT * FROM notes WHERE leg_id IN ({placeholders}) ORDER BY at, id"
     return connection.execute(sql, list(leg_ids)).fetchall()
 
 
-def labels_of(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[str]:
+def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[str]:
     """Labels on any of these legs, in alphabetical order."""
-    marks = ", ".join("?" * len(leg_ids))
-    sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({marks}) ORDER BY label"
+    placeholders = ", ".join("?" * len(leg_ids))
+    sql = f"SELECT DISTINCT label FROM labels WHERE leg_id IN ({placeholders}) ORDER BY label"
     return [row["label"] for row in connection.execute(sql, list(leg_ids))]
 
 
-def labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
+def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, list[str]]:
     """The labels of those legs that have any, in alphabetical order."""
     rows = connection.execute(
         "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
         (json.dumps(list(leg_ids)),),
     )
-    found: dict[int, list[str]] = {}
+    labels: dict[int, list[str]] = {}
     for row in rows:
-        found.setdefault(row["leg_id"], []).append(row["label"])
-    return found
+        labels.setdefault(row["leg_id"], []).append(row["label"])
+    return labels
 
 
-def label_uses(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+def list_label_usage(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Every label in use, in alphabetical order: label, calls, last_at (UTC text)."""
     return connection.execute(
         "SELECT label, count(*) AS calls, max(at) AS last_at FROM labels GROUP BY label"
@@ -110,51 +111,51 @@ def label_uses(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def rename_label(tx: Transaction, label: str, to: str) -> None:
+def rename_label(tx: Transaction, label: str, new_label: str) -> None:
     """Call a label something else on every call. One that exists already takes the calls of both. Raises
     ValueError for an empty or long name."""
-    to = clean_label(to)
-    if to == label:
+    new_label = normalize_label(new_label)
+    if new_label == label:
         return
     tx.execute(
         "INSERT OR IGNORE INTO labels (leg_id, label, at, person)"
         " SELECT leg_id, ?, at, person FROM labels WHERE label = ?",
-        (to, label),
+        (new_label, label),
     )
-    drop_label(tx, label)
+    delete_label(tx, label)
 
 
-def drop_label(tx: Transaction, label: str) -> None:
+def delete_label(tx: Transaction, label: str) -> None:
     """Take a label off every call."""
     tx.execute("DELETE FROM labels WHERE label = ?", (label,))
 
 
-def known_labels(connection: sqlite3.Connection) -> list[str]:
+def list_all_labels(connection: sqlite3.Connection) -> list[str]:
     """Every label in use, in alphabetical order."""
     return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]
 
 
-MOST_LEGS = 5000
+MAX_LEGS = 5000
 """Notes that a search looks through at most, the newest first."""
 
 
-def legs_with_label(connection: sqlite3.Connection, label: str) -> list[int]:
+def find_legs_with_label(connection: sqlite3.Connection, label: str) -> list[int]:
     """Legs that carry this label."""
     return [row[0] for row in connection.execute("SELECT leg_id FROM labels WHERE label = ?", (label,))]
 
 
-def legs_noted(connection: sqlite3.Connection, query: str) -> list[int]:
+def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
     """Legs with a note or a label that has every word of `query`."""
-    words = [
+    patterns = [
         "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         for word in query.split()[:10]
     ]
-    if not words:
+    if not patterns:
         return []
-    text = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in words)
+    condition = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in patterns)
     rows = connection.execute(
         "SELECT leg_id FROM (SELECT leg_id, text, at FROM notes"
-        f" UNION ALL SELECT leg_id, label, at FROM labels) WHERE {text} ORDER BY at DESC LIMIT ?",
-        (*words, MOST_LEGS),
+        f" UNION ALL SELECT leg_id, label, at FROM labels) WHERE {condition} ORDER BY at DESC LIMIT ?",
+        (*patterns, MAX_LEGS),
     )
     return sorted({row[0] for row in rows})

@@ -14,8 +14,8 @@ CREATE TABLE IF NOT EXISTS phones (
 """
 
 
-def choose(house: Database, person_id: int, platform_user_id: int) -> None:
-    house.write(
+def save_preferred(app_db: Database, person_id: int, platform_user_id: int) -> None:
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO phones VALUES (?, ?)"
             " ON CONFLICT DO UPDATE SET platform_user_id = excluded.platform_user_id",
@@ -24,7 +24,7 @@ def choose(house: Database, person_id: int, platform_user_id: int) -> None:
     )
 
 
-def chosen(connection: sqlite3.Connection, person_id: int) -> int | None:
+def find_preferred(connection: sqlite3.Connection, person_id: int) -> int | None:
     """The platform user whose phone was chosen last."""
     row = connection.execute(
         "SELECT platform_user_id FROM phones WHERE person_id = ?", (person_id,)

@@ -8,18 +8,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from integration.catalogue import UnknownResource, resource
+from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
-from integration.mirror.records import promoted_fields as promoted
+from integration.mirror.records import promoted_fields
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 if TYPE_CHECKING:
-    from integration.server.control_channel import Arguments, Handler, Progress, Result
+    from integration.core.commands import Arguments, Handler, Progress, Result
 
-WHO = "command line"
+ACTOR = "command line"
 PROMOTE, DEMOTE = "promote", "demote"
 
 TABLES = """
@@ -33,83 +33,86 @@ CREATE TABLE IF NOT EXISTS promoted_fields (
 """
 
 
-def wanted(connection: sqlite3.Connection) -> dict[str, set[str]]:
+def list_requested(connection: sqlite3.Connection) -> dict[str, set[str]]:
     """Collection → fields."""
-    found: dict[str, set[str]] = defaultdict(set)
+    fields: dict[str, set[str]] = defaultdict(set)
     for collection, name in connection.execute("SELECT collection, field FROM promoted_fields"):
-        found[collection].add(name)
-    return dict(found)
+        fields[collection].add(name)
+    return dict(fields)
 
 
 def promote(
-    house: Database,
-    mirror: Database,
-    of: Resource,
+    app_db: Database,
+    mirror_db: Database,
+    target: Resource,
     name: str,
     who: str,
-    told: Callable[[int, int], None] = lambda _done, _total: None,
+    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> None:
-    """Make a field a column, for good; `told(done, total)` records. Raises QueryError where it can't be."""
-    with mirror.read() as connection:
-        why = promoted.refusal(connection, of, name)
-    if why is not None:
-        raise QueryError(why)
+    """Make a field a column, for good; `on_progress(done, total)` records. Raises QueryError where it can't
+    be."""
+    with mirror_db.read() as connection:
+        refusal = promoted_fields.find_refusal_reason(connection, target, name)
+    if refusal is not None:
+        raise QueryError(refusal)
     # First: what is interrupted here is finished at the next start.
-    house.write(lambda tx: _note(tx, of, name, who))
-    promoted.promote(mirror, of, name, told)
+    app_db.write(lambda tx: _record_request(tx, target, name, who))
+    promoted_fields.promote(mirror_db, target, name, on_progress)
 
 
-def demote(house: Database, mirror: Database, of: Resource, name: str) -> None:
+def demote(app_db: Database, mirror_db: Database, target: Resource, name: str) -> None:
     """Take a column away, for good. What is interrupted is as it was at the next start."""
-    promoted.demote(mirror, of, name)
-    house.write(
+    promoted_fields.demote(mirror_db, target, name)
+    app_db.write(
         lambda tx: (
             tx.execute(
-                "DELETE FROM promoted_fields WHERE collection = ? AND field = ?", (of.collection, name)
+                "DELETE FROM promoted_fields WHERE collection = ? AND field = ?", (target.collection, name)
             )
             and None
         )
     )
 
 
-def handlers(house: Database, mirror: Database) -> Mapping[str, Handler]:
+def handlers(app_db: Database, mirror_db: Database) -> Mapping[str, Handler]:
     """`promote` and `demote` {collection, field}, for the channel."""
 
-    def make(arguments: Arguments, progress: Progress) -> Result:
-        of, name = resource(arguments["collection"]), arguments["field"]
+    def handle_promote(arguments: Arguments, progress: Progress) -> Result:
+        target, name = get_resource(arguments["collection"]), arguments["field"]
 
-        def told(done: int, total: int) -> None:
-            progress(collection=f"{of.collection}.{name}", done=done, total=total)
+        def report_progress(done: int, total: int) -> None:
+            progress(collection=f"{target.collection}.{name}", done=done, total=total)
 
-        promote(house, mirror, of, name, WHO, told)
-        return {"table": of.table}
+        promote(app_db, mirror_db, target, name, ACTOR, report_progress)
+        return {"table": target.table}
 
-    def take_back(arguments: Arguments, _progress: Progress) -> Result:
-        of, name = resource(arguments["collection"]), arguments["field"]
-        with house.read() as connection:
-            if name not in wanted(connection).get(of.collection, ()):
-                raise QueryError(f"/{of.collection}: {name!r} was not made a column")
-        demote(house, mirror, of, name)
-        return {"table": of.table}
+    def handle_demote(arguments: Arguments, _progress: Progress) -> Result:
+        target, name = get_resource(arguments["collection"]), arguments["field"]
+        with app_db.read() as connection:
+            if name not in list_requested(connection).get(target.collection, ()):
+                raise QueryError(f"/{target.collection}: {name!r} was not made a column")
+        demote(app_db, mirror_db, target, name)
+        return {"table": target.table}
 
-    return {PROMOTE: make, DEMOTE: take_back}
+    return {PROMOTE: handle_promote, DEMOTE: handle_demote}
 
 
-def settle(house: Database, mirror: Database, stopping: Callable[[], bool] = lambda: False) -> None:
-    """A mirror that is new, or of another time, gets the columns that are wanted, unless `stopping`; filling
-    those of a big one takes a minute or so."""
-    with house.read() as connection:
-        fields = wanted(connection)
+def restore_columns(
+    app_db: Database, mirror_db: Database, is_stopping: Callable[[], bool] = lambda: False
+) -> None:
+    """A mirror that is new, or of another time, gets the columns that are wanted, unless `is_stopping`;
+    filling those of a big one takes a minute or so."""
+    with app_db.read() as connection:
+        fields = list_requested(connection)
     for collection, names in fields.items():
         try:
-            of = resource(collection)
+            target = get_resource(collection)
         except UnknownResource:
             continue
-        promoted.settle(mirror, of, names, stopping)
+        promoted_fields.apply_requested_columns(mirror_db, target, names, is_stopping)
 
 
-def _note(tx: Transaction, of: Resource, name: str, who: str) -> None:
+def _record_request(tx: Transaction, target: Resource, name: str, who: str) -> None:
     tx.execute(
         "INSERT OR REPLACE INTO promoted_fields VALUES (?, ?, ?, ?)",
-        (of.collection, name, who, clock.stamp()),
+        (target.collection, name, who, clock.utc_text()),
     )

@@ -1,11 +1,15 @@
-"""How far each person has read each thread of messages. What came before somebody's account was made counts
-as read."""
+"""Played voicemail, the same for everyone, and read message threads of each person.
+
+Messages from before the account of a person was created count as read.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 
+from integration.core import clock
 from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS seen_threads (
@@ -14,20 +18,34 @@ CREATE TABLE IF NOT EXISTS seen_threads (
     at TEXT NOT NULL,
     PRIMARY KEY (person_id, contact)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS heard (
+    voicemail_id INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    person TEXT NOT NULL
+) STRICT;
 """
 
 
-def mark(house: Database, person_id: int, contact: str, at: str) -> None:
-    """The person has read the thread with `contact` (digits) up to `at` (UTC text); never back."""
-    house.write(
+def mark_played(tx: Transaction, voicemail_id: int, person: str) -> None:
+    """The first to hear it is kept."""
+    tx.execute("INSERT OR IGNORE INTO heard VALUES (?, ?, ?)", (voicemail_id, clock.utc_text(), person))
+
+
+def list_played_ids(connection: sqlite3.Connection) -> list[int]:
+    return [row[0] for row in connection.execute("SELECT voicemail_id FROM heard ORDER BY voicemail_id")]
+
+
+def mark_thread_read(app_db: Database, person_id: int, contact: str, read_until: str) -> None:
+    """The person has read the thread with `contact` (digits) up to `read_until` (UTC text); never back."""
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO seen_threads VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
-            (person_id, contact, at),
+            (person_id, contact, read_until),
         )
     )
 
 
-def marks(connection: sqlite3.Connection, person_id: int) -> dict[str, str]:
+def load_read_threads(connection: sqlite3.Connection, person_id: int) -> dict[str, str]:
     """Contact → read up to, UTC text."""
     return dict(
         tuple(row)

@@ -30,8 +30,8 @@ CREATE TABLE IF NOT EXISTS hidden_columns (
 ) STRICT, WITHOUT ROWID;
 """
 
-LONGEST_NAME = 60
-MOST = 50
+MAX_NAME_LENGTH = 60
+MAX_VIEWS = 50
 """Views of one person on one page."""
 
 
@@ -47,7 +47,7 @@ class SavedView:
     pinned: bool
 
 
-def saved(connection: sqlite3.Connection, person_id: int, page: str) -> list[SavedView]:
+def list_visible(connection: sqlite3.Connection, person_id: int, page: str) -> list[SavedView]:
     """A person's own views of a page and those others share, pinned first."""
     rows = connection.execute(
         "SELECT id, person_id, name, query, shared, pinned FROM views"
@@ -58,10 +58,10 @@ def saved(connection: sqlite3.Connection, person_id: int, page: str) -> list[Sav
 
 
 def save(
-    house: Database, person_id: int, page: str, name: str, query: str, *, shared: bool, pinned: bool
+    app_db: Database, person_id: int, page: str, name: str, query: str, *, shared: bool, pinned: bool
 ) -> None:
     """Keep a view; one of the same name is replaced. Raises ValueError for no name, or too many."""
-    name = " ".join(name.split())[:LONGEST_NAME]
+    name = " ".join(name.split())[:MAX_NAME_LENGTH]
     if not name:
         raise ValueError("A view needs a name.")
 
@@ -71,27 +71,27 @@ def save(
             " VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (person_id, page, name) DO UPDATE SET query = excluded.query,"
             " shared = excluded.shared, pinned = excluded.pinned, at = excluded.at",
-            (person_id, page, name, query, int(shared), int(pinned), clock.stamp()),
+            (person_id, page, name, query, int(shared), int(pinned), clock.utc_text()),
         )
         count = tx.execute(
             "SELECT count(*) FROM views WHERE person_id = ? AND page = ?", (person_id, page)
         ).fetchone()[0]
-        if count > MOST:
-            raise ValueError(f"There are {MOST} views already. Remove one first.")
+        if count > MAX_VIEWS:
+            raise ValueError(f"There are {MAX_VIEWS} views already. Remove one first.")
 
-    house.write(work)
+    app_db.write(work)
 
 
-def remove(house: Database, person_id: int, number: int) -> bool:
+def remove(app_db: Database, person_id: int, view_id: int) -> bool:
     """Take away a view of one's own; False where there is none."""
-    return house.write(
+    return app_db.write(
         lambda tx: (
-            tx.execute("DELETE FROM views WHERE id = ? AND person_id = ?", (number, person_id)).rowcount > 0
+            tx.execute("DELETE FROM views WHERE id = ? AND person_id = ?", (view_id, person_id)).rowcount > 0
         )
     )
 
 
-def hidden(connection: sqlite3.Connection, person_id: int, page: str) -> frozenset[str]:
+def load_hidden_columns(connection: sqlite3.Connection, person_id: int, page: str) -> frozenset[str]:
     """Columns of a page that a person hides."""
     row = connection.execute(
         "SELECT columns FROM hidden_columns WHERE person_id = ? AND page = ?", (person_id, page)
@@ -99,8 +99,8 @@ def hidden(connection: sqlite3.Connection, person_id: int, page: str) -> frozens
     return frozenset(row["columns"].split()) if row else frozenset()
 
 
-def hide(house: Database, person_id: int, page: str, columns: frozenset[str]) -> None:
-    house.write(
+def save_hidden_columns(app_db: Database, person_id: int, page: str, columns: frozenset[str]) -> None:
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO hidden_columns VALUES (?, ?, ?)"
             " ON CONFLICT DO UPDATE SET columns = excluded.columns",

@@ -10,7 +10,7 @@ import secrets
 from dataclasses import dataclass
 
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS wallboards (
 ) STRICT;
 """
 
-SEEN_EVERY = 60.0
+SEEN_INTERVAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,57 +47,61 @@ class Wallboard:
 _COLUMNS = "id, name, level_target, wait_target, missed_target, created_at, seen_at"
 
 
-def add(house: Database, name: str, *, level: int = 80, wait: int = 60, missed: int = 0) -> str:
-    """Make one; returns its token, which can't be had again. Raises Refused."""
+def add(
+    app_db: Database, name: str, *, level_target: int = 80, wait_target: int = 60, missed_target: int = 0
+) -> str:
+    """Make one; returns its token, which can't be had again. Raises DomainError."""
     name = name.strip()
     if not name or len(name) > 60 or not name.isprintable():
-        raise Refused("a wallboard needs a name of 1 to 60 printable characters")
-    if not (0 <= level <= 100 and 0 <= wait <= 86400 and 0 <= missed <= 9999):
-        raise Refused("the targets are a percentage, seconds and a number of callers")
+        raise DomainError("a wallboard needs a name of 1 to 60 printable characters")
+    if not (0 <= level_target <= 100 and 0 <= wait_target <= 86400 and 0 <= missed_target <= 9999):
+        raise DomainError("the targets are a percentage, seconds and a number of callers")
     token = secrets.token_urlsafe(24)
-    house.write(
+    app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO wallboards (name, token_hash, level_target, wait_target, missed_target, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (name, _hash(token), level, wait, missed, clock.stamp()),
+            (name, _hash_token(token), level_target, wait_target, missed_target, clock.utc_text()),
         )
     )
     return token
 
 
-def find(house: Database, token: str) -> Wallboard | None:
+def find(app_db: Database, token: str) -> Wallboard | None:
     """The wallboard whose token this is; notes that it was read."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         row = connection.execute(
-            f"SELECT {_COLUMNS} FROM wallboards WHERE token_hash = ?", (_hash(token),)
+            f"SELECT {_COLUMNS} FROM wallboards WHERE token_hash = ?", (_hash_token(token),)
         ).fetchone()
     if row is None:
         return None
     board, now = Wallboard(*row), clock.unix()
-    if board.seen_at is None or abs(now - board.seen_at) >= SEEN_EVERY:
-        house.submit(lambda tx: tx.execute("UPDATE wallboards SET seen_at = ? WHERE id = ?", (now, board.id)))
+    if board.seen_at is None or abs(now - board.seen_at) >= SEEN_INTERVAL_SECONDS:
+        app_db.submit(
+            lambda tx: tx.execute("UPDATE wallboards SET seen_at = ? WHERE id = ?", (now, board.id))
+        )
     return board
 
 
-def everything(house: Database) -> list[Wallboard]:
-    with house.read() as connection:
+def list_all(app_db: Database) -> list[Wallboard]:
+    with app_db.read() as connection:
         return [
             Wallboard(*row) for row in connection.execute(f"SELECT {_COLUMNS} FROM wallboards ORDER BY name")
         ]
 
 
-def revoke(house: Database, number: int) -> str:
-    """Its address leads nowhere from now on. Returns its name; raises Refused for an unknown one."""
+def revoke(app_db: Database, wallboard_id: int) -> str:
+    """Its address leads nowhere from now on. Returns its name; raises DomainError for an unknown one."""
 
     def work(tx: Transaction) -> str:
-        row = tx.execute("SELECT name FROM wallboards WHERE id = ?", (number,)).fetchone()
+        row = tx.execute("SELECT name FROM wallboards WHERE id = ?", (wallboard_id,)).fetchone()
         if row is None:
-            raise Refused("this wallboard is gone already")
-        tx.execute("DELETE FROM wallboards WHERE id = ?", (number,))
+            raise DomainError("this wallboard is gone already")
+        tx.execute("DELETE FROM wallboards WHERE id = ?", (wallboard_id,))
         return str(row["name"])
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def _hash(token: str) -> bytes:
+def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()

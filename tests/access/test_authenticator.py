@@ -1,4 +1,4 @@
-"""Who may call, as what, and how long that is believed."""
+"""Authentication of clients by local keys and platform credentials."""
 
 from __future__ import annotations
 
@@ -7,28 +7,22 @@ from typing import Any
 
 import pytest
 
-from integration.access import authenticator as auth
-from integration.access import keys
-from integration.core import clock
-from tests.facade.conftest import ADMIN, OTHER, UNTOLD, USER, Room, sample, says
+from integration.access import authenticator, keys
+from tests.support.applications.facade_app import (
+    ADMIN,
+    OTHER,
+    UNTOLD,
+    USER,
+    Room,
+    basic,
+    later,
+    sample,
+    says,
+)
+
+__all__ = ["later"]
 
 CDR = sample("response-cdrs-list-200")["data"][0]
-
-
-def basic(user: object, secret: str) -> dict[str, str]:
-    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()}
-
-
-@pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`later(seconds)` moves the clock on."""
-    real, moved = clock.unix, [0.0]
-    monkeypatch.setattr(clock, "unix", lambda: real() + moved[0])
-
-    def later(seconds: float) -> None:
-        moved[0] += seconds
-
-    return later
 
 
 def test_a_local_key_is_good_as_basic_and_as_token(room: Room) -> None:
@@ -156,7 +150,7 @@ def test_who_is_no_administrator_any_more_reads_the_mirror_for_a_quarter_of_an_h
     room.server.routes[f"{room.base}/cdrs"] = says({"data": [], "total": 0})
     totals = []
     for _ in range(3):
-        later(auth.RECHECK_SECONDS + 1)
+        later(authenticator.RECHECK_SECONDS + 1)
         totals.append(room.get("/cdrs", headers).json["total"])
     assert totals == [1, 1, 0]
     assert room.asked("/ping") == 2
@@ -190,111 +184,15 @@ def test_guesses_are_counted_and_stopped(room: Room) -> None:
     assert int(stopped.headers["Retry-After"]) >= 1
 
 
-def test_a_login_passes_through_and_its_token_is_known(room: Room, later: Any) -> None:
-    room.put("cdrs", CDR)
-    room.server.routes[f"{room.base}/login"] = says(
-        {"message": "ok", "user_token": ADMIN, "user_id": 1000009}
-    )
-    body = {"email": "root@example.com", "password": "invented"}
-    answer = room.client.post(f"{room.base}/login", json=body)
-    assert answer.json["user_token"] == ADMIN
-    sent = room.server.asked[-1]
-    assert sent.body == b'{"email": "root@example.com", "password": "invented"}'
-    assert "X-Auth-Token" not in sent.headers
-    assert "Authorization" not in sent.headers
-    headers = {"X-Auth-Token": ADMIN}
-    assert room.get("/cdrs", headers).json["total"] == 1
-    later(850)
-    assert room.get("/cdrs", headers).status_code == 200
-    later(850)
-    assert room.get("/cdrs", headers).status_code == 200
-    later(901)
-    assert room.get("/cdrs", headers).status_code == 401
-    assert room.get("/cdrs", headers).status_code == 401
-
-
-def test_a_refused_login_is_passed_on_and_counted(room: Room) -> None:
-    room.server.routes[f"{room.base}/login"] = says(sample("response-login-400"), 400)
-    body = {"email": "ann@example.com", "password": "wrong"}
-    answers = [room.client.post(f"{room.base}/login", json=body) for _ in range(11)]
-    assert answers[0].json == sample("response-login-400")
-    assert [answer.status_code for answer in answers] == [400] * 10 + [429]
-    assert room.asked("/login") == 10
-
-
-@pytest.mark.parametrize(("status", "left"), [(400, 1), (200, 0), (503, 0)])
-def test_a_login_is_counted_before_the_platform_is_asked(room: Room, status: int, left: int) -> None:
-    """Counted afterwards, as many guesses as there are threads would slip through side by side. What was no
-    wrong guess is taken off the count again."""
-    counted = []
-
-    def count() -> int:
-        with room.people.read() as connection:
-            return int(connection.execute("SELECT count(*) FROM attempts").fetchone()[0])
-
-    def answer(asked: Any, reply: Any) -> None:
-        counted.append(count())
-        reply.json({"message": "said"}, status)
-
-    room.server.routes[f"{room.base}/login"] = answer
-    room.client.post(f"{room.base}/login", json={"email": "ann@example.com", "password": "a guess"})
-    assert counted == [1]
-    assert count() == left
-
-
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/registrations/abc"), ("POST", "/password"), ("POST", "/registrations")]
-)
-def test_strangers_have_little_passed_on(room: Room, method: str, path: str) -> None:
-    room.server.routes[room.base + path] = says({"message": "done"})
-    answers = [
-        room.client.open(room.base + path, method=method, json={} if method == "POST" else None).status_code
-        for _ in range(12)
-    ]
-    assert answers == [200] * 10 + [429] * 2
-    assert room.asked(path) == 10
-    room.server.routes[f"{room.base}/login"] = says({"user_token": ADMIN, "user_id": 1000009})
-    assert room.client.post(f"{room.base}/login", json={"email": "root@example.com"}).status_code == 200
-
-
-def test_a_second_factor_is_asked_for_as_the_platform_does(room: Room) -> None:
-    room.server.routes[f"{room.base}/login"] = says(sample("response-login-202-2fa"), 202)
-    answer = room.client.post(f"{room.base}/login", json={"email": "a@example.com", "password": "x"})
-    assert answer.status_code == 202
-    assert answer.json == sample("response-login-202-2fa")
-
-
-def test_logout_ends_the_token_at_once_even_if_the_platform_is_away(room: Room) -> None:
-    headers = {"X-Auth-Token": ADMIN}
-    assert room.get("/ping", headers).status_code == 200
-    room.server.routes[f"{room.base}/logout"] = says({"message": "Bye"})
-    assert room.client.post(f"{room.base}/logout", headers=headers).json == {"message": "Bye"}
-    assert room.get("/ping", headers).status_code == 401
-
-
-def test_a_deleted_api_token_ends_at_once(room: Room) -> None:
-    other = {"X-Auth-Token": USER}
-    assert room.get("/ping", other).status_code == 200
-    room.server.routes[f"{room.base}/apitokens/{USER}"] = lambda asked, reply: reply.content(
-        b"", "text/plain", 204
-    )
-    done = room.client.delete(f"{room.base}/apitokens/{USER}", headers={"X-Auth-Token": ADMIN})
-    assert done.status_code == 204
-    assert room.get("/ping", other).status_code == 401
-    with room.people.read() as connection:
-        for row in connection.execute("SELECT * FROM journal"):
-            assert USER not in str(tuple(row))
-
-
 def test_what_is_remembered_of_uses_does_not_grow_for_ever(
     room: Room, later: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auth, "USED_KEPT", 3)
-    gatekeeper = auth.Gatekeeper(room.house)
+    monkeypatch.setattr(authenticator, "MAX_CACHED_USES", 3)
+    shared = room.app_db.authenticator
     for number in range(9):
-        gatekeeper._note_use(f"{number:040x}")
-        later(auth.USED_EVERY)
-    assert len(gatekeeper._used) <= 3
+        shared._record_use(f"{number:040x}")
+        later(authenticator.USE_WRITE_SECONDS)
+    assert len(shared._used_at) <= 3
 
 
 def test_secrets_are_stored_hashed(room: Room) -> None:
@@ -341,123 +239,6 @@ class TestShorterTimes:
         assert room.get("/cdrs", headers).status_code == 200
         later(61)
         assert room.get("/cdrs", headers).status_code == 401
-
-
-# --- rights of local keys ----------------------------------------------------------------------------
-
-
-def test_a_read_key_reads_and_a_limited_one_only_its_collections(room: Room) -> None:
-    room.put("cdrs", CDR)
-    room.put("sms")
-    limited = room.key("limited", collections=["cdrs"])
-    assert room.get("/cdrs", limited).status_code == 200
-    assert room.get(f"/cdrs/{CDR['id']}", limited).status_code == 200
-    for path in ("/sms", "/me", "/users/1/cdrs", "/cdrs/calltracking", "/faxes/1", "/queues?include=users"):
-        assert room.get(path, limited).status_code == 403, path
-    assert room.client.post(f"{room.base}/sms", json={}, headers=room.headers).status_code == 403
-    assert room.client.delete(f"{room.base}/nothing/1", headers=room.headers).status_code == 403
-
-
-@pytest.mark.parametrize("path", ["/ringgroups", "/ringgroups/1", "/users/1/contacts", "/nothing"])
-def test_a_limited_key_gets_no_other_collection_by_include(room: Room, path: str) -> None:
-    """Neither from the mirror nor, where that can't tell, from the platform."""
-    limited = room.key("limited", collections=["ringgroups", "users", "contacts", "nothing"])
-    room.server.routes["*"] = says({"data": {"id": 1, "ddis": [{"id": 5}]}, "links": {}})
-    answer = room.get(f"{path}?include=users,ddis&include=queues", limited | {"Cache-Control": "no-cache"})
-    assert answer.status_code == 403
-    assert room.server.asked == []
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        'filter=[{"property":"vm_pin","operator":"like","value":"1%"}]',
-        'filter=[]&filter=[{"property":"sip_password","operator":"eq","value":"x"}]',
-        "sort=-vm_pin",
-        "group_by=pin",
-    ],
-)
-@pytest.mark.parametrize("path", ["/users", "/users/1/contacts"])
-def test_a_local_key_has_the_platform_spell_no_secret_out(room: Room, path: str, query: str) -> None:
-    answer = room.get(f"{path}?{query}", room.headers | {"Cache-Control": "no-cache"})
-    assert answer.status_code == 400
-    assert room.server.asked == []
-
-
-def test_api_tokens_are_closed_to_local_keys(room: Room) -> None:
-    writer = room.key("writer", "write")
-    for path in ("/apitokens", "/APITokens/x", "/apitokens/x"):
-        assert room.get(path, writer).status_code == 403
-        assert room.client.delete(room.base + path, headers=writer).status_code == 403
-    assert room.server.asked == []
-
-
-def test_a_key_for_one_user_sees_that_users_records_only(room: Room) -> None:
-    room.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
-    room.put("users", {"id": 7, "ext": "1007"}, {"id": 8, "ext": "1008"})
-    room.put("voicemessages", {"id": 1, "extension_id": 1007}, {"id": 2, "extension_id": 1008})
-    room.put(
-        "contacts",
-        {"id": 1, "user_id": 7, "global": False},
-        {"id": 2, "user_id": 8, "global": False},
-        {"id": 3, "user_id": 8, "global": True},
-    )
-    room.put("ddis", {"id": 1})
-    mine = room.key("mine", user=7)
-
-    def ids(path: str) -> list[int]:
-        return [record["id"] for record in room.get(path, mine).json["data"]]
-
-    assert ids("/cdrs") == [1]
-    assert room.get("/cdrs", mine).json["total"] == 1
-    assert (
-        ids("/cdrs?filter=%5B%7B%22property%22:%22user_id%22,%22operator%22:%22eq%22,%22value%22:8%7D%5D")
-        == []
-    )
-    assert ids("/voicemessages") == [1]
-    assert ids("/contacts") == [1, 3]
-    assert ids("/users") == [7]
-    assert room.get("/cdrs/1", mine).status_code == 200
-    assert room.get("/cdrs/2", mine).status_code == 403
-    for path in (
-        "/ddis",
-        "/me",
-        "/users/8",
-        "/users/7/cdrs",
-        "/cdrs/1.trace",
-        "/faxes/1",
-        "/users/8/cdrs.csv",
-    ):
-        assert room.get(path, mine).status_code == 403, path
-    room.server.routes[f"{room.base}/cdrs"] = says({"data": [CDR], "total": 1})
-    assert ids("/cdrs") == [1]
-    assert room.get("/cdrs", {**mine, "Cache-Control": "no-cache"}).json["total"] == 1
-    assert room.asked("/cdrs") == 0
-
-
-def test_a_key_for_one_user_is_not_told_empty_where_nothing_was_read(room: Room) -> None:
-    mine = room.key("mine", user=7)
-    unread = room.get("/cdrs", mine)
-    assert (unread.status_code, unread.json["errors"]) == (503, [])
-    assert int(unread.headers["Retry-After"]) > 0
-    room.put("voicemessages", {"id": 1, "extension_id": 1007})
-    assert room.get("/voicemessages", mine).status_code == 503
-    room.put("users", {"id": 7, "ext": "1007"})
-    assert room.get("/voicemessages", mine).json["total"] == 1
-    room.put("cdrs")
-    assert room.get("/cdrs", mine).json == {"data": [], "total": 0}
-
-
-def test_calls_of_a_key_for_one_user_come_from_that_user(room: Room) -> None:
-    room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
-    mine = room.key("mine", "write", user=7)
-    assert (
-        room.client.post(f"{room.base}/calls", json={"to": "447700900001"}, headers=mine).status_code == 201
-    )
-    assert b'"from":"7"' in room.server.asked[-1].body
-    other = {"to": "447700900001", "from": "8"}
-    assert room.client.post(f"{room.base}/calls", json=other, headers=mine).status_code == 403
-    assert room.client.post(f"{room.base}/sms", json={}, headers=mine).status_code == 403
 
 
 def test_guesses_from_an_address_do_not_lock_good_credentials_out(room: Room) -> None:

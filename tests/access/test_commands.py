@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from integration.access import audit, commands, keys, people, setup_links
-from integration.app_schema import open_house
+from integration.app_schema import open_app_db
 from integration.cli import group
-from integration.core import process_lock as lock
+from integration.core import process_lock
+from integration.core.commands import Handler
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.server import run_command as processes
-from integration.server.control_channel import Channel, Handler
+from integration.server.control_channel import ControlChannel
 from integration.settings.model import Settings
 
 Run = Callable[..., Result]
@@ -38,13 +39,13 @@ def run(config: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     @contextmanager
     def alone(settings: Settings) -> Iterator[Mapping[str, Handler]]:
-        house = open_house(settings.storage.data_dir / "house.db")
+        app_db = open_app_db(settings.storage.data_dir / "house.db")
         try:
-            yield commands.handlers(house, settings.storage.data_dir / "mirror.db")
+            yield commands.handlers(app_db, settings.storage.data_dir / "mirror.db")
         finally:
-            house.close()
+            app_db.close()
 
-    monkeypatch.setattr(processes, "_handlers", alone)
+    monkeypatch.setattr(processes, "_open_handlers", alone)
 
     def run(*words: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(group, [*words, "--config", str(config)], input=stdin)
@@ -57,12 +58,12 @@ def test_a_person_without_a_password_gets_a_link_alone_on_standard_output(run: R
     assert done.exit_code == 0, done.output
     link = re.fullmatch(r"https://switchroom\.example\.com/setup/(\S{43})\n", done.stdout)
     assert link is not None
-    house = open_house(tmp_path / "house.db")
-    found = setup_links.look(house, link[1])
+    app_db = open_app_db(tmp_path / "house.db")
+    found = setup_links.find(app_db, link[1])
     assert found is not None
     assert found.person is not None
     assert found.person.email == "ann@example.com"
-    house.close()
+    app_db.close()
 
 
 def test_a_password_comes_from_standard_input_and_is_shown_nowhere(run: Run, tmp_path: Path) -> None:
@@ -71,15 +72,15 @@ def test_a_password_comes_from_standard_input_and_is_shown_nowhere(run: Run, tmp
     )
     assert (done.exit_code, done.stdout) == (0, "")
     assert "correct horse" not in done.output
-    house = open_house(tmp_path / "house.db")
-    assert people.authenticate(house, "ann@example.com", "correct horse b") is not None
-    house.close()
+    app_db = open_app_db(tmp_path / "house.db")
+    assert people.authenticate(app_db, "ann@example.com", "correct horse b") is not None
+    app_db.close()
     done = run("user", "passwd", "ann@example.com", "--password-stdin", stdin="another good one")
     assert done.exit_code == 0
-    house = open_house(tmp_path / "house.db")
-    assert people.authenticate(house, "ann@example.com", "another good one") is not None
-    assert [entry.what for entry in audit.newest(house)] == ["password set", "user added"]
-    house.close()
+    app_db = open_app_db(tmp_path / "house.db")
+    assert people.authenticate(app_db, "ann@example.com", "another good one") is not None
+    assert [entry.what for entry in audit.list_newest(app_db)] == ["password set", "user added"]
+    app_db.close()
 
 
 def test_people_are_listed_changed_and_removed(run: Run) -> None:
@@ -121,9 +122,9 @@ def test_a_key_is_printed_alone_and_can_be_revoked(run: Run, tmp_path: Path) -> 
     )
     printed = re.fullmatch(r"([0-9]{7}):([a-f0-9]{40})\n", done.stdout)
     assert printed is not None, done.output
-    house = open_house(tmp_path / "house.db")
-    key = keys.check(house, printed[1], printed[2])
-    house.close()
+    app_db = open_app_db(tmp_path / "house.db")
+    key = keys.authenticate(app_db, printed[1], printed[2])
+    app_db.close()
     assert key is not None
     assert key.collections == ("cdrs", "sms/cannedresponses")
     assert key.platform_user_id == 412345
@@ -159,19 +160,19 @@ def test_wrong_usage_is_wrong_usage(run: Run) -> None:
 
 
 def test_a_running_process_is_handed_the_work(run: Run, tmp_path: Path) -> None:
-    house = open_house(tmp_path / "house.db")
-    with lock.take(tmp_path, "serve"):
-        channel = Channel(tmp_path, commands.handlers(house, tmp_path / "mirror.db"))
+    app_db = open_app_db(tmp_path / "house.db")
+    with process_lock.acquire(tmp_path, "serve"):
+        channel = ControlChannel(tmp_path, commands.handlers(app_db, tmp_path / "mirror.db"))
         try:
             done = run("key", "add", "crm", "--scope", "write")
             assert done.exit_code == 0, done.output
             user_id, _, secret = done.stdout.strip().partition(":")
-            assert keys.check(house, user_id, secret) is not None
+            assert keys.authenticate(app_db, user_id, secret) is not None
             assert "crm" in run("key", "list").stdout
             assert isinstance(run("key", "add", "crm", "--scope", "write").exception, SwitchroomError)
         finally:
             channel.close(1)
-    house.close()
+    app_db.close()
 
 
 def test_listing_makes_no_database(run: Run, tmp_path: Path) -> None:

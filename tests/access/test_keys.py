@@ -7,30 +7,30 @@ from pathlib import Path
 import pytest
 
 from integration.access import keys
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 
 
-def test_a_key_looks_like_the_platforms(house: Database) -> None:
-    user_id, secret = keys.add(house, "crm", "read")
+def test_a_key_looks_like_the_platforms(app_db: Database) -> None:
+    user_id, secret = keys.add(app_db, "crm", "read")
     assert re.fullmatch(r"[0-9]{6,7}:[a-f0-9]{40}", f"{user_id}:{secret}")
-    assert secret.encode() not in b"".join(path.read_bytes() for path in house.path.parent.glob("house.db*"))
+    assert secret.encode() not in b"".join(path.read_bytes() for path in app_db.path.parent.glob("house.db*"))
 
 
-def test_a_key_is_known_with_its_user_id_and_alone(house: Database) -> None:
-    user_id, secret = keys.add(house, "crm", "write", ["cdrs", "/sms/cannedresponses"], 412345)
+def test_a_key_is_known_with_its_user_id_and_alone(app_db: Database) -> None:
+    user_id, secret = keys.add(app_db, "crm", "write", ["cdrs", "/sms/cannedresponses"], 412345)
     for user_part in (str(user_id), None):
-        key = keys.check(house, user_part, secret)
+        key = keys.authenticate(app_db, user_part, secret)
         assert key is not None
         assert (key.name, key.scope, key.platform_user_id) == ("crm", "write", 412345)
-        assert key.may_touch("/cdrs")
-        assert key.may_touch("sms/cannedresponses")
-        assert not key.may_touch("users")
+        assert key.can_access("/cdrs")
+        assert key.can_access("sms/cannedresponses")
+        assert not key.can_access("users")
 
 
 @pytest.mark.parametrize("spoil", ["secret", "user", "case", "empty", "surrogate"])
-def test_wrong_credentials_are_nobodys(house: Database, spoil: str) -> None:
-    user_id, secret = keys.add(house, "crm", "read")
+def test_wrong_credentials_are_nobodys(app_db: Database, spoil: str) -> None:
+    user_id, secret = keys.add(app_db, "crm", "read")
     wrong = {
         "secret": (str(user_id), "0" * 40),
         "user": (str(user_id + 1), secret),
@@ -38,42 +38,42 @@ def test_wrong_credentials_are_nobodys(house: Database, spoil: str) -> None:
         "empty": (str(user_id), ""),
         "surrogate": (None, "\udcff"),
     }
-    assert keys.check(house, *wrong[spoil]) is None
+    assert keys.authenticate(app_db, *wrong[spoil]) is None
 
 
-def test_a_revoked_key_stops_and_its_name_is_free(house: Database) -> None:
-    user_id, secret = keys.add(house, "crm", "read")
-    keys.revoke(house, "crm")
-    assert keys.check(house, str(user_id), secret) is None
-    assert keys.everything(house) == []
-    again, _ = keys.add(house, "crm", "read")
+def test_a_revoked_key_stops_and_its_name_is_free(app_db: Database) -> None:
+    user_id, secret = keys.add(app_db, "crm", "read")
+    keys.revoke(app_db, "crm")
+    assert keys.authenticate(app_db, str(user_id), secret) is None
+    assert keys.list_all(app_db) == []
+    again, _ = keys.add(app_db, "crm", "read")
     assert again != user_id
-    with pytest.raises(Refused, match="no key"):
-        keys.revoke(house, "other")
+    with pytest.raises(DomainError, match="no key"):
+        keys.revoke(app_db, "other")
 
 
-def test_a_name_is_one_key(house: Database) -> None:
-    keys.add(house, "crm", "read")
-    with pytest.raises(Refused, match="already"):
-        keys.add(house, "crm", "read")
+def test_a_name_is_one_key(app_db: Database) -> None:
+    keys.add(app_db, "crm", "read")
+    with pytest.raises(DomainError, match="already"):
+        keys.add(app_db, "crm", "read")
 
 
-def test_the_user_id_is_never_one_of_the_platforms(house: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "_BEYOND", keys._LOWEST + 3)
-    taken = {keys._LOWEST, keys._LOWEST + 2}
-    assert keys.add(house, "crm", "read", taken=taken)[0] == keys._LOWEST + 1
+def test_the_user_id_is_never_one_of_the_platforms(app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "_END_USER_ID", keys._FIRST_USER_ID + 3)
+    taken = {keys._FIRST_USER_ID, keys._FIRST_USER_ID + 2}
+    assert keys.add(app_db, "crm", "read", reserved_ids=taken)[0] == keys._FIRST_USER_ID + 1
 
 
 def test_the_platforms_user_ids_are_read_from_the_mirror(tmp_path: Path) -> None:
     mirror = tmp_path / "mirror.db"
-    assert keys.platform_users(mirror) == set()
+    assert keys.list_platform_user_ids(mirror) == set()
     connection = sqlite3.connect(mirror)
-    assert keys.platform_users(mirror) == set()
+    assert keys.list_platform_user_ids(mirror) == set()
     connection.execute("CREATE TABLE users (id INTEGER PRIMARY KEY)")
     connection.executemany("INSERT INTO users VALUES (?)", [(412345,), (9000001,)])
     connection.commit()
     connection.close()
-    assert keys.platform_users(mirror) == {412345, 9000001}
+    assert keys.list_platform_user_ids(mirror) == {412345, 9000001}
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_the_platforms_user_ids_are_read_from_the_mirror(tmp_path: Path) -> None
         ("crm", "read", ["../x"]),
     ],
 )
-def test_nonsense_is_refused(house: Database, name: str, scope: str, collections: list[str] | None) -> None:
-    with pytest.raises(Refused):
-        keys.add(house, name, scope, collections)
+def test_nonsense_is_refused(app_db: Database, name: str, scope: str, collections: list[str] | None) -> None:
+    with pytest.raises(DomainError):
+        keys.add(app_db, name, scope, collections)
 
 
-def test_use_is_noted(house: Database) -> None:
-    user_id, secret = keys.add(house, "crm", "read")
-    assert keys.everything(house)[0].used_at is None
-    keys.check(house, str(user_id), secret)
-    house.write(lambda tx: None)
-    assert keys.everything(house)[0].used_at is not None
+def test_use_is_noted(app_db: Database) -> None:
+    user_id, secret = keys.add(app_db, "crm", "read")
+    assert keys.list_all(app_db)[0].used_at is None
+    keys.authenticate(app_db, str(user_id), secret)
+    app_db.write(lambda tx: None)
+    assert keys.list_all(app_db)[0].used_at is not None

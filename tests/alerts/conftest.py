@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dashboard.site import running
+from tests.support.applications.dashboard_site import running
 
 
 @pytest.fixture

@@ -6,60 +6,59 @@ from datetime import timedelta
 
 import pytest
 
-from integration.alerts import notification_log as alert_log
-from integration.alerts import rules as alert_rules
+from integration.alerts import notification_log, rules
 from integration.alerts.conditions import CONDITIONS
-from integration.alerts.evaluate import RuleFailed, Watch, configured
+from integration.alerts.evaluate import RuleEvaluationFailed, RuleEvaluator, list_configured_rules
 from integration.alerts.rules import Rule
 from integration.core import clock
 from integration.workspace import callbacks
-from tests.dashboard.site import running
+from tests.support.applications.dashboard_site import running
 
 
 def ago(seconds: float) -> str:
-    return clock.stamp(clock.unix() - seconds)
+    return clock.utc_text(clock.unix() - seconds)
 
 
 def add(site, condition: str, threshold: int | None = None, **values) -> int:
     """A rule that was made long ago."""
     number = CONDITIONS[condition].default if threshold is None else threshold
     wanted = Rule(0, f"Rule {condition}", condition, number, **{"notice": True, **values})
-    id_ = alert_rules.save(site.house, wanted)
-    site.house.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
+    id_ = rules.save(site.app_db, wanted)
+    site.app_db.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
     return id_
 
 
 @pytest.fixture
 def watch(site):
-    return Watch(site.parts, lambda: None)
+    return RuleEvaluator(site.parts, lambda: None)
 
 
 def now(site) -> list[str]:
-    with site.house.read() as connection:
-        return [one.text for found in alert_rules.findings(connection).values() for one in found]
+    with site.app_db.read() as connection:
+        return [one.text for found in rules.list_findings(connection).values() for one in found]
 
 
 def log(site) -> list[tuple[str, str]]:
-    with site.house.read() as connection:
-        return [(line.kind, line.subject) for line in alert_log.newest(connection, 50)]
+    with site.app_db.read() as connection:
+        return [(line.kind, line.subject) for line in notification_log.list_newest(connection, 50)]
 
 
 def test_a_missed_caller_who_is_not_called_back(site, watch):
     add(site, "not_called_back", 30)
     site.call(1, ago(1700), outcome="missed", party_name="Ann Example")
-    callbacks.follow(site.house, site.mirror, 15)
-    watch.round()
+    callbacks.update_from_mirror(site.app_db, site.mirror_db, 15)
+    watch.run()
     assert now(site) == []
     site.call(2, ago(2000), outcome="missed", party="447700900102", party_e164="+447700900102")
-    site.mirror.write(lambda tx: tx.announce("call", 2, {}))
-    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
-    callbacks.follow(site.house, site.mirror, 15)
-    watch.round()
+    site.mirror_db.write(lambda tx: tx.announce("call", 2, {}))
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
+    callbacks.update_from_mirror(site.app_db, site.mirror_db, 15)
+    watch.run()
     assert now(site) == ["07700 900102 waits for a call back"]
-    with site.house.read() as connection:
-        (item,) = [one for one in callbacks.items(connection) if one.party.endswith("102")]
-    callbacks.close(site.house, item.id, "ann@example.com")
-    watch.round()
+    with site.app_db.read() as connection:
+        (item,) = [one for one in callbacks.list_items(connection) if one.party.endswith("102")]
+    callbacks.close_item(site.app_db, item.id, "ann@example.com")
+    watch.run()
     assert [kind for kind, _ in log(site)] == ["recovered", "alert"]
 
 
@@ -77,10 +76,10 @@ def test_a_caller_who_waits_and_a_queue_that_is_long(site, watch):
             group_id=5,
             group_name="Support",
         )
-    watch.round()
+    watch.run()
     assert sorted(now(site)) == ["07700 900101 has been waiting on Support", "2 callers waiting in Support"]
-    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended', outcome = 'answered'"))
-    watch.round()
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended', outcome = 'answered'"))
+    watch.run()
     assert now(site) == []
 
 
@@ -89,27 +88,27 @@ def test_news_are_told_once_and_never_the_history(site, watch):
     site.call(1, ago(2 * 3600), outcome="missed")
     site.call(2, ago(60), outcome="missed")
     site.call(3, ago(60), outcome="answered")
-    watch.round()
-    watch.round()
+    watch.run()
+    watch.run()
     assert [subject for _, subject in log(site)] == [
         "Rule missed_call: Missed call from 07700 900101 on 020 7946 0002"
     ]
-    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET started_at = ?", (ago(2 * 3600),)))
-    watch.round()
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET started_at = ?", (ago(2 * 3600),)))
+    watch.run()
     assert len(log(site)) == 1
 
 
 def test_silent_webhooks_count_from_the_beginning_of_the_hours(site, watch):
     add(site, "silent_webhooks", 30)
-    watch.round()
+    watch.run()
     assert now(site) == ["No webhook has come from the platform"]
     site.inbox.receive(b'{"event": "call.hangup"}').result()
-    watch.round()
+    watch.run()
     assert now(site) == []
     begins = clock.now() - timedelta(minutes=20)
     here = begins.astimezone(watch._zone)
     add(site, "silent_webhooks", 30, begins=f"{here:%H:%M}", ends=f"{here + timedelta(hours=2):%H:%M}")
-    watch.round()
+    watch.run()
     assert now(site) == []
 
 
@@ -125,7 +124,7 @@ def test_files_gaps_and_a_mirror_that_is_behind(site, watch, monkeypatch):
     site.put(
         "_walks", collection="cdrs", last_success_at=ago(3600), last_error="timed out", last_error_at=ago(9)
     )
-    watch.round()
+    watch.run()
     assert sorted(now(site)) == [
         "1 download of recordings or voicemail failed (404 from the platform)",
         f"3 records of /cdrs missing here, the first of {ago(2 * 86400)[:10]}",
@@ -138,11 +137,11 @@ def test_a_part_that_fails_and_a_disk_that_is_full(site, watch, monkeypatch):
     add(site, "disk", 100_000)
     site.health.fail("search index", "no such table")
     site.health.fail("alerts by e-mail", "is not told by e-mail")
-    watch.round()
+    watch.run()
     assert [text for text in now(site) if "index" in text] == []
     later = clock.unix() + 601
     monkeypatch.setattr(clock, "unix", lambda: later)
-    watch.round()
+    watch.run()
     assert [text for text in now(site) if "GB" not in text] == ["search index: no such table"]
     assert any("GB are free" in text for text in now(site))
 
@@ -157,24 +156,24 @@ def test_messages_that_came_in(site, watch):
         message="Are you open on Sunday?",
         **{"from": "447700900101"},
     )
-    watch.round()
+    watch.run()
     assert now(site) == ["Message from 07700 900101: Are you open on Sunday?"]
-    with site.house.read() as connection:
-        ((found,),) = alert_rules.findings(connection).values()
+    with site.app_db.read() as connection:
+        ((found,),) = rules.list_findings(connection).values()
     assert "Are you open on Sunday?" in site.client().get(found.href).text
 
 
 def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(site, watch):
     number = add(site, "missed_call")
     site.call(1, ago(60), outcome="missed")
-    alert_rules.pause(site.house, number, paused=True)
-    watch.round()
+    rules.pause(site.app_db, number, paused=True)
+    watch.run()
     assert now(site) == []
-    alert_rules.pause(site.house, number, paused=False)
-    watch.round()
+    rules.pause(site.app_db, number, paused=False)
+    watch.run()
     assert len(now(site)) == 1
-    site.house.write(lambda tx: tx.execute("DELETE FROM alert_rules"))
-    watch.round()
+    site.app_db.write(lambda tx: tx.execute("DELETE FROM alert_rules"))
+    watch.run()
     assert now(site) == []
 
 
@@ -182,9 +181,9 @@ def test_a_rule_that_can_not_be_looked_at_does_not_silence_the_others(site, watc
     add(site, "missed_call")
     add(site, "queue_length")
     site.call(1, ago(60), outcome="missed")
-    site.mirror.write(lambda tx: tx.execute("ALTER TABLE queues RENAME TO elsewhere"))
-    with pytest.raises(RuleFailed, match="Rule queue_length: OperationalError"):
-        watch.round()
+    site.mirror_db.write(lambda tx: tx.execute("ALTER TABLE queues RENAME TO elsewhere"))
+    with pytest.raises(RuleEvaluationFailed, match="Rule queue_length: OperationalError"):
+        watch.run()
     assert len(now(site)) == 1
 
 
@@ -194,13 +193,13 @@ def test_the_configuration_makes_rules_of_its_events(tmp_path):
         alerts__urls="json://192.0.2.1/a,json://192.0.2.1/b",
         alerts__events="missed_call,sync_failing",
     ) as site:
-        assert [(rule.condition, rule.threshold) for rule in configured(site.settings)] == [
+        assert [(rule.condition, rule.threshold) for rule in list_configured_rules(site.settings)] == [
             ("missed_call", 0),
             ("behind", 10),
         ]
         site.call(1, ago(60), outcome="missed")
-        Watch(site.parts, lambda: None).round()
-        with site.house.read() as connection:
-            lines = alert_log.newest(connection, 9)
+        RuleEvaluator(site.parts, lambda: None).run()
+        with site.app_db.read() as connection:
+            lines = notification_log.list_newest(connection, 9)
         assert [(line.channel, line.place) for line in lines] == [("apprise", 1), ("apprise", 0)]
         assert "192.0.2.1" not in lines[0].target

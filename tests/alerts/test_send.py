@@ -13,16 +13,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from integration.alerts import notification_log as alert_log
+from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
-from integration.alerts.evaluate import Watch
-from integration.alerts.loops import alert_loops
-from integration.alerts.messages import lines, targets
+from integration.alerts.evaluate import RuleEvaluator, make_alert_consumers
+from integration.alerts.messages import list_targets, make_notifications
 from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender, SendingFailed
 from integration.core import clock
-from tests.dashboard.site import running
-from tests.harness import wait_for
+from tests.support.applications.dashboard_site import running
+from tests.support.harness import wait_for
 
 FOUND = Finding(1, "a", "Ann Example (020 7946 0001) has been waiting", "/calls/7", "2026-03-04 11:00:00")
 
@@ -121,22 +120,22 @@ def site(tmp_path, mailbox):
 
 def tell(site, kind: str = "alert", **values) -> Rule:
     """A message of a rule that waits to be sent."""
-    with site.house.read() as connection:
-        rules = alert_rules.everything(connection)
+    with site.app_db.read() as connection:
+        rules = alert_rules.list_all(connection)
     if values:
-        number = alert_rules.save(site.house, Rule(0, "Long waits", "waiting", 60, **values))
-        with site.house.read() as connection:
+        number = alert_rules.save(site.app_db, Rule(0, "Long waits", "waiting", 60, **values))
+        with site.app_db.read() as connection:
             rule = alert_rules.find(connection, number)
     else:
         (rule,) = rules
-    made = list(lines(site.settings, rule, kind, [FOUND], clock.now()))
-    site.house.write(lambda tx: alert_log.add(tx, made))
+    made = list(make_notifications(site.settings, rule, kind, [FOUND], clock.now()))
+    site.app_db.write(lambda tx: notification_log.add(tx, made))
     return rule
 
 
-def log(site) -> list[alert_log.Line]:
-    with site.house.read() as connection:
-        return alert_log.newest(connection, 20)
+def log(site) -> list[notification_log.Notification]:
+    with site.app_db.read() as connection:
+        return notification_log.list_newest(connection, 20)
 
 
 def test_an_e_mail_says_what_since_when_and_where(site, mailbox):
@@ -189,12 +188,14 @@ def test_after_the_last_try_nobody_tries_any_more(site, receiver, monkeypatch):
         with pytest.raises(SendingFailed):
             Sender(site.parts, "post").run()
         now += 22_000
-    assert [(line.state, line.tries) for line in log(site)] == [("failed", len(alert_log.GAPS) + 1)]
+    assert [(line.state, line.tries) for line in log(site)] == [
+        ("failed", len(notification_log.RETRY_GAPS_SECONDS) + 1)
+    ]
 
 
 def test_a_message_of_a_removed_rule_goes_nowhere_and_is_no_fault(site, mailbox):
     rule = tell(site, emails="ann@example.com")
-    alert_rules.remove(site.house, rule.id)
+    alert_rules.remove(site.app_db, rule.id)
     Sender(site.parts, "email").run()
     assert (mailbox.letters, [line.state for line in log(site)]) == ([], ["failed"])
 
@@ -212,10 +213,10 @@ def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
     """A slow or broken receiver holds up neither the rules nor the mail."""
     receiver.status = 503
     alert_rules.save(
-        site.house, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
+        site.app_db, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
     )
-    site.call(1, clock.stamp(clock.unix() - 90), state="ringing", outcome=None)
-    loops = alert_loops(site.parts)
+    site.call(1, clock.utc_text(clock.unix() - 90), state="ringing", outcome=None)
+    loops = make_alert_consumers(site.parts)
     for loop in loops:
         loop.start()
     try:
@@ -235,11 +236,11 @@ def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
 
 def test_a_target_that_works_does_not_hide_one_that_fails(site, receiver):
     tell(site, url="http://127.0.0.1:9/", secret="")
-    with site.house.read() as connection:
-        (rule,) = alert_rules.everything(connection)
+    with site.app_db.read() as connection:
+        (rule,) = alert_rules.list_all(connection)
     with pytest.raises(SendingFailed, match="nothing listens there"):
         Sender(site.parts, "post").run()
-    alert_rules.save(site.house, replace(rule, url=receiver.url))
+    alert_rules.save(site.app_db, replace(rule, url=receiver.url))
     tell(site)
     with pytest.raises(SendingFailed, match=r"^http://127\.0\.0\.1:9/: "):
         Sender(site.parts, "post").run()
@@ -260,13 +261,13 @@ def test_addresses_of_the_configuration_go_by_apprise_where_it_is(tmp_path, monk
 
     urls = "json://192.0.2.1/a,unknown://192.0.2.1/b"
     with running(tmp_path / "data", alerts__urls=urls, alerts__events="missed_call") as site:
-        site.call(1, clock.stamp(clock.unix() - 60), outcome="missed")
-        Watch(site.parts, lambda: None).round()
+        site.call(1, clock.utc_text(clock.unix() - 60), outcome="missed")
+        RuleEvaluator(site.parts, lambda: None).run()
         monkeypatch.setitem(sys.modules, "apprise", None)
         with pytest.raises(SendingFailed, match=r"pip install 'switchroom\[alerts\]'"):
             Sender(site.parts, "apprise").run()
         monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=Teller))
-        site.house.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
+        site.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
         with pytest.raises(SendingFailed, match=r"number 2 of alerts.urls\): Apprise can't read"):
             Sender(site.parts, "apprise").run()
         assert told == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
@@ -283,7 +284,7 @@ def test_who_is_told(site):
         emails="a@example.com b@example.com",
         url="https://x.example/h?k=1",
     )
-    assert [one[:2] for one in targets(site.settings, rule)] == [
+    assert [one[:2] for one in list_targets(site.settings, rule)] == [
         ("notice", "the dashboard"),
         ("email", "a@example.com, b@example.com"),
         ("post", "https://x.example/…"),

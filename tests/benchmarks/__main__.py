@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import exports, facade, pages, streams, walk, webhooks
+from tests.benchmarks import exports, facade, full_sync, pages, streams, webhooks
 
 BENCHMARKS = {
     "exports": lambda options: exports.main(options.rows),
     "facade": lambda options: facade.main(options.rows),
     "pages": lambda options: pages.main(options.calls),
     "streams": lambda options: streams.main(options.events),
-    "walk": lambda options: walk.main(options.rows, options.dlt),
+    "walk": lambda options: full_sync.main(options.rows, options.dlt),
     "webhooks": lambda options: webhooks.main(options.requests),
 }
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import xlsxwriter
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
 from integration.mirror.query import query
@@ -31,7 +31,7 @@ ROUNDS = 5
 SHEET_ROUNDS = 2
 MOST_SHEET_ROWS = 100_000
 SAMPLE = Path(__file__).parents[1] / "fixtures" / "platform" / "response-cdrs-list-200.json"
-COLUMNS = [field.name for field in resource("cdrs").fields if field.documented]
+COLUMNS = [field.name for field in get_resource("cdrs").fields if field.documented]
 SQL = "SELECT " + ", ".join(f'"{name}"' for name in COLUMNS) + " FROM cdrs"
 
 
@@ -41,7 +41,7 @@ def fill(path: Path, rows: int) -> None:
     from integration.mirror.schema import open_mirror
 
     open_mirror(path).close()
-    names = [field.name for field in resource("cdrs").fields]
+    names = [field.name for field in get_resource("cdrs").fields]
     columns = ", ".join(f'"{name}"' for name in [*names, "_doc", "_first_seen", "_last_seen", "_source"])
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
@@ -82,7 +82,7 @@ def ours(path: Path, out: Path) -> float:
     begun = time.perf_counter()
     first = 0.0
     with out.open("wb") as file, closing(reading(path)) as connection:
-        stream = csv.stream(lambda: nullcontext(connection), select(resource("cdrs"), {}))
+        stream = csv.stream(lambda: nullcontext(connection), select(get_resource("cdrs"), {}))
         file.write(next(stream))
         for chunk in stream:
             first = first or time.perf_counter() - begun
@@ -103,7 +103,7 @@ def shell(path: Path, out: Path) -> None:
 
 def our_workbook(path: Path, out: Path) -> None:
     with out.open("wb") as file, closing(reading(path)) as connection:
-        for chunk in xlsx.stream(lambda: nullcontext(connection), select(resource("cdrs"), {})):
+        for chunk in xlsx.stream(lambda: nullcontext(connection), select(get_resource("cdrs"), {})):
             file.write(chunk)
 
 

@@ -18,12 +18,13 @@ from urllib.parse import quote
 from flask import Flask
 
 from integration.access import keys
-from integration.app_schema import open_house
-from integration.context import EXTENSION, House
+from integration.access.authenticator import Authenticator
+from integration.app_schema import open_app_db
+from integration.context import EXTENSION, AppContext
 from integration.facade.blueprint import make_blueprint
-from integration.mirror.query import page_cache as shortcuts
+from integration.mirror.records import collection_versions
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from tests.benchmarks.exports import fill
@@ -85,10 +86,10 @@ def main(rows: int) -> dict[str, float]:
         path = Path(folder) / "mirror.db"
         fill(path, rows)
         app, headers, close = serve(Path(folder))
-        mirror = app.extensions[EXTENSION].mirror
+        mirror = app.extensions[EXTENSION].mirror_db
 
         def grow() -> None:
-            mirror.write(lambda tx: shortcuts.inserting(tx, "cdrs", [2**60]))
+            mirror.write(lambda tx: collection_versions.record_insert(tx, "cdrs", [2**60]))
 
         client = app.test_client()
         print(f"Facade over {rows} CDRs, best of {ROUNDS} in turns, milliseconds")
@@ -128,13 +129,16 @@ def serve(data_dir: Path) -> tuple[Flask, dict[str, str], Callable[[], None]]:
             "storage": {"data_dir": data_dir},
         }
     )
-    mirror, people = open_mirror(data_dir / "mirror.db"), open_house(data_dir / "house.db")
-    mirror.write(lambda tx: walks.finish(tx, "cdrs", None, None))
+    mirror, people = open_mirror(data_dir / "mirror.db"), open_app_db(data_dir / "house.db")
+    mirror.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", None, None))
     platform = Platform(settings.platform)
-    parts = SimpleNamespace(settings=settings, mirror=mirror, house=people, platform=platform)
+    authenticator = Authenticator(settings, mirror, people, platform)
+    parts = SimpleNamespace(
+        settings=settings, mirror_db=mirror, app_db=people, platform=platform, authenticator=authenticator
+    )
     app = Flask(__name__)
     app.extensions[EXTENSION] = parts
-    app.register_blueprint(make_blueprint(cast(House, parts)))
+    app.register_blueprint(make_blueprint(cast(AppContext, parts)))
     _, secret = keys.add(people, "benchmark", "read", None, None)
 
     def close() -> None:

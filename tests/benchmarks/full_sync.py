@@ -27,8 +27,8 @@ from typing import Any
 import orjson
 import requests
 
-from integration.catalogue import resource
-from tests.harness import ROOT, Process
+from integration.catalogue import get_resource
+from tests.support.harness import ROOT, Process
 
 COLLECTION = "cdrs"
 LIMIT = 5000
@@ -55,14 +55,14 @@ class Result:
 
 def main(rows: int, dlt: str | None) -> dict[str, float]:
     """Prints the table; returns the ratios by name, by seconds and by those of the processor."""
-    peer = Process([sys.executable, "-m", "tests.trials.peer", "--cdrs", str(rows)])
+    peer = Process([sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(rows)])
     found: dict[str, Result] = {}
     try:
         url = f"http://127.0.0.1:{peer.line('port ', 60)}/v1.2"
         for name in CONTENDERS:
-            found[name] = _run([sys.executable, "-m", "tests.benchmarks.walk", name], url, rows)
+            found[name] = _run([sys.executable, "-m", "tests.benchmarks.full_sync", name], url, rows)
         if dlt is not None:
-            found["dlt"] = _run([dlt, str(Path(__file__).with_name("walk_dlt.py"))], url, rows, "dlt.db")
+            found["dlt"] = _run([dlt, str(Path(__file__).with_name("full_sync_dlt.py"))], url, rows, "dlt.db")
     finally:
         peer.stop()
     print(f"a complete walk of {rows:,} CDRs, one after the other")
@@ -125,8 +125,8 @@ def ours(url: str, folder: Path) -> Work:
     from integration import factory
     from integration.settings.model import load
     from integration.sync.plan import PLAN
-    from integration.sync.reading import call_assembly as backlog
-    from integration.sync.reading.full_sync import walk
+    from integration.sync.reading import call_assembly
+    from integration.sync.reading.full_sync import run_full_sync
 
     environment = {
         "SWITCHROOM_PLATFORM__BASE_URL": url,
@@ -138,19 +138,19 @@ def ours(url: str, folder: Path) -> Work:
 
     def rest() -> float:
         begun = time.process_time()
-        backlog.work_off(product.parts)
+        call_assembly.assemble_pending(product.context)
         spent = time.process_time() - begun
         product.stop()
         return spent
 
-    return lambda: walk(product.parts, PLAN[COLLECTION]), rest
+    return lambda: run_full_sync(product.context, PLAN[COLLECTION]), rest
 
 
 def bare(url: str, folder: Path, *, after: bool) -> Work:
     connection, indexes = _table(folder)
     if not after:
         _make(connection, indexes)
-    fields = resource(COLLECTION).fields
+    fields = get_resource(COLLECTION).fields
     marks = ", ".join("?" * (len(fields) + 4))
     names = ", ".join(f'"{field.name}"' for field in fields)
     insert = f"INSERT INTO {COLLECTION} ({names}, _doc, _first_seen, _last_seen, _source) VALUES ({marks})"

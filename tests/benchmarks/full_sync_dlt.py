@@ -1,6 +1,9 @@
-"""The walk of walk.py, by dlt into SQLite: `PYTHON tests/benchmarks/walk_dlt.py URL FOLDER`, where PYTHON has
-`dlt[sqlalchemy]`. It imports nothing of ours, which that Python does not have. dlt loads in batches, parallel
-where it can; left as its defaults are, but for its telemetry."""
+"""The full sync of full_sync.py, by dlt into SQLite.
+
+`PYTHON tests/benchmarks/full_sync_dlt.py URL FOLDER`, where PYTHON has `dlt[sqlalchemy]`. It imports nothing
+of the product, which that Python does not have. dlt loads in batches, parallel where it can; its defaults
+stay, but for its telemetry.
+"""
 
 from __future__ import annotations
 

@@ -18,13 +18,12 @@ from zoneinfo import ZoneInfo
 from flask import Flask, render_template_string
 
 from integration.core import clock
-from integration.mirror.page_queries import report_rollups as summary
-from integration.mirror.page_queries import search_index as search
+from integration.mirror.page_queries import report_rollups, search_index
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.sqlite.transaction import Transaction
 from integration.workspace import wallboards
-from tests.dashboard.site import Site
+from tests.support.applications.dashboard_site import Site
 
 ROUNDS = 7
 MOST = 50.0
@@ -53,16 +52,18 @@ def fill(folder: Path, calls: int) -> None:
                 _put(connection, table, columns, rows)
         connection.execute("COMMIT")
     for collection in ("cdrs", "monitors", "contacts", "users", "ddis"):
-        mirror.write(lambda tx, collection=collection: walks.finish(tx, collection, None, None))
-    search.catch_up(mirror)
-    while summary.catch_up(mirror, ZoneInfo(ZONE), 20):
+        mirror.write(
+            lambda tx, collection=collection: collection_state.finish_full_sync(tx, collection, None, None)
+        )
+    search_index.index_all_due(mirror)
+    while report_rollups.update_due(mirror, ZoneInfo(ZONE), 20):
         pass
     mirror.close()
 
 
 def _put(connection: sqlite3.Connection, table: str, columns: str, rows: list[Row]) -> None:
     if not table.startswith("_") and table != "media":
-        now = clock.stamp()
+        now = clock.utc_text()
         columns += ", _doc, _first_seen, _last_seen, _source"
         rows = [(*row, "{}", now, now, "sync") for row in rows]
     marks = ", ".join("?" * (columns.count(",") + 1))
@@ -178,7 +179,7 @@ def _call(chance: random.Random, id_: int, at: datetime, rows: dict[str, list[Ro
 def missed(site: Site, many: int) -> None:
     """A work list: a hundred callers to call back, and what was done in a year."""
     rows = [
-        (_party(number), clock.stamp(clock.unix() - 60 * number), FIRST_CALL + number,
+        (_party(number), clock.utc_text(clock.unix() - 60 * number), FIRST_CALL + number,
          "open" if number < 100 else "closed")
         for number in range(many)
     ]  # fmt: skip
@@ -190,7 +191,7 @@ def missed(site: Site, many: int) -> None:
             rows,
         )
 
-    site.house.write(work)
+    site.app_db.write(work)
 
 
 # --- measuring -------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ def main(calls: int, kept: Path | None = None) -> dict[str, float]:
             print(f"{calls} calls made in {time.perf_counter() - begun:.0f} s")
         site = Site(folder, dashboard__timezone=ZONE)
         try:
-            with site.house.read() as connection:
+            with site.app_db.read() as connection:
                 empty = connection.execute("SELECT 1 FROM callbacks").fetchone() is None
             if empty:
                 missed(site, calls // 20)
@@ -260,7 +261,7 @@ def _measure(site: Site, calls: int) -> dict[str, float]:
     found: dict[str, float] = {}
     print(f"Pages over {calls} calls, best of {ROUNDS} in turns, milliseconds")
     print(f"  {'':28} {'bare':>7} {'CPU':>7} {'clock':>7} {'first':>7}   KB  most {MOST:g}")
-    wall = wallboards.add(site.house, "Benchmark")
+    wall = wallboards.add(site.app_db, "Benchmark")
     for name, path in pages(FIRST_CALL + calls - 1, wall).items():
 
         def ask(path: str = path) -> int:
@@ -289,7 +290,7 @@ def _bare(site: Site) -> Callable[[], object]:
     app = Flask("bare")
 
     def ask() -> None:
-        with app.app_context(), site.mirror.read() as connection:
+        with app.app_context(), site.mirror_db.read() as connection:
             rows = connection.execute("SELECT * FROM _calls ORDER BY started_at DESC LIMIT 50").fetchall()
             render_template_string(BARE, rows=[tuple(row) for row in rows])
 

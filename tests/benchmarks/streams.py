@@ -13,7 +13,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.benchmarks import load
-from tests.harness import Client, Product
+from tests.support.harness import Client, Product
 
 EMAIL, PASSWORD = "bench@example.com", "a long enough password"
 SILENCE = 20.0

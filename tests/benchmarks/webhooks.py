@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks import load
-from tests.harness import Client, Process, Product, free_port, wait_for
+from tests.support.harness import Client, Process, Product, free_port, wait_for
 
 CONNECTIONS = 32
 BIN = Path(sys.executable).parent

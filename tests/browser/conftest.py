@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.dashboard.site import Site, running
-from tests.harness import NOWHERE, wait_for
+from tests.support.applications.dashboard_site import Site, running
+from tests.support.harness import NOWHERE, wait_for
 
 
 @pytest.fixture
@@ -60,3 +60,6 @@ def go_by_keys(page, key: str, path: str) -> None:
 
     wait_for(there, path)
     page.wait_for_load_state("load")
+
+
+from tests.support.payloads.account_records import fill  # noqa

@@ -6,11 +6,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from integration.access import audit
-from integration.alerts import rules as alert_rules
-from integration.alerts.evaluate import Watch
+from integration.alerts import rules
+from integration.alerts.evaluate import RuleEvaluator
 from integration.alerts.rules import Rule
 from integration.core import clock
-from integration.sync.writing import write_log as journal
+from integration.sync.writing import write_log
 from integration.workspace import callbacks, notes, wallboards
 
 pytestmark = pytest.mark.exhaustive
@@ -68,7 +68,7 @@ EMPTY = (
 
 
 def ago(seconds: float) -> str:
-    return clock.stamp(clock.unix() - seconds)
+    return clock.utc_text(clock.unix() - seconds)
 
 
 @pytest.fixture
@@ -92,10 +92,10 @@ def full(site):
             charge=0.1,
             change_no=number,
         )
-    site.house.write(
+    site.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
-    while callbacks.follow(site.house, site.mirror):
+    while callbacks.update_from_mirror(site.app_db, site.mirror_db):
         pass
     for number, state in enumerate(("ringing", "dialling", "talking", "on_hold"), 40):
         site.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)
@@ -109,7 +109,7 @@ def full(site):
     site.put("contacts", id=1, first_name="Greta", last_name="Lindqvist", tel="447700900101")
     site.put("ringgroups", id=7, name="Sales", _doc='{"id": 7, "name": "Sales", "users": [1]}')
     site.put("faxes", id=1, created_at=ago(70), **{"from": "447700900101", "to": "442079460002"}, pages=2)
-    site.house.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
+    site.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
     site.put("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
     site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
     site.inbox.database.write(
@@ -119,12 +119,12 @@ def full(site):
             (ago(60),),
         )
     )
-    journal.begin(site.house, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
-    audit.record(site.house, "ann@example.com", "login", result="refused")
-    wallboards.add(site.house, "Front desk")
+    write_log.begin(site.app_db, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
+    audit.record(site.app_db, "ann@example.com", "login", result="refused")
+    wallboards.add(site.app_db, "Front desk")
     for condition, url in (("waiting", ""), ("not_called_back", "http://127.0.0.1:9/")):
-        alert_rules.save(site.house, Rule(0, f"Rule {condition}", condition, 60, notice=True, url=url))
-    Watch(site.parts, lambda: None).round()
+        rules.save(site.app_db, Rule(0, f"Rule {condition}", condition, 60, notice=True, url=url))
+    RuleEvaluator(site.parts, lambda: None).run()
 
 
 def complaints(page) -> list[str]:
@@ -164,7 +164,7 @@ def test_opened_parts_are_accessible_too(browse, full, page, scheme):
 
 
 def test_the_wallboard_login_and_setup_are_accessible(site, full, page):
-    token = wallboards.add(site.house, "Hall")
+    token = wallboards.add(site.app_db, "Hall")
     for path in (f"/wall/{token}", "/login"):
         page.goto(site.url + path)
         assert complaints(page) == []

@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.account.filling import AT
-from tests.account.test_everything import XSS
 from tests.browser.conftest import log_in, watch
+from tests.dashboard.account.test_every_collection import XSS
+from tests.support.applications.dashboard_site import running
+from tests.support.payloads.account_records import AT
 
 pytestmark = pytest.mark.exhaustive
+
+
+@pytest.fixture
+def site(tmp_path):
+    with running(tmp_path / "data") as site:
+        yield site
 
 
 @pytest.fixture

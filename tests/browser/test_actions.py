@@ -101,9 +101,11 @@ def test_a_message_is_sent_from_its_thread_without_leaving_it(whole, logged_in):
 
 
 def test_a_call_back_done_by_hand_leaves_every_open_page(browse, site, page, problems):
-    site.call(7, clock.stamp(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
-    site.mirror.write(lambda tx: tx.announce("call", 7, {}))
-    callbacks.follow(site.house, site.mirror)
+    site.call(
+        7, clock.utc_text(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1
+    )
+    site.mirror_db.write(lambda tx: tx.announce("call", 7, {}))
+    callbacks.update_from_mirror(site.app_db, site.mirror_db)
     browse("/missed")
     expect(page.locator("main")).to_contain_text("Greta Lindqvist")
     other = page.context.new_page()
@@ -116,7 +118,7 @@ def test_a_call_back_done_by_hand_leaves_every_open_page(browse, site, page, pro
 
 
 def test_deeds_work_without_scripts(site, browser):
-    site.call(1, clock.stamp(clock.unix() - 60))
+    site.call(1, clock.utc_text(clock.unix() - 60))
     context = browser.new_context(java_script_enabled=False)
     log_in(site, context)
     page = context.new_page()
@@ -143,8 +145,8 @@ def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse
     browse("/")
 
     def ring(leg: int) -> None:
-        site.event("call.initial", leg, clock.stamp(), state="INITIAL")
-        site.event("call.ringing", leg, clock.stamp(), state="RINGING")
+        site.event("call.initial", leg, clock.utc_text(), state="INITIAL")
+        site.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 
     ring(41)
     expect(page.locator("#call-41")).to_contain_text("Ringing")

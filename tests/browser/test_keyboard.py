@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import go_by_keys
-from tests.browser.test_accessible import full
-from tests.harness import wait_for
+from tests.browser.test_accessibility import full
+from tests.support.harness import wait_for
 
 __all__ = ["full"]
 
@@ -86,7 +86,7 @@ def test_a_change_of_the_call_leaves_the_focus_on_the_button_beside_the_list(bro
     expect(page.locator("#drawer h2")).to_be_visible()
     tab_to(page, "Open the call")
     page.evaluate("document.querySelector('#drawer h2').before_change = true")
-    site.mirror.write(lambda tx: tx.announce("call", 42))
+    site.mirror_db.write(lambda tx: tx.announce("call", 42))
     wait_for(lambda: not page.evaluate("document.querySelector('#drawer h2').before_change"), "fresh content")
     assert page.evaluate("document.activeElement.innerText.trim()") == "Open the call"
 
@@ -96,7 +96,7 @@ def test_a_refresh_leaves_focus_and_chosen_row_where_they_are(browse, full, site
     choose_first(page)
     tab_to(page, "Take")
     page.evaluate("document.querySelector('tr.row').before_refresh = true")
-    site.mirror.write(lambda tx: tx.announce("callback", 0))
+    site.mirror_db.write(lambda tx: tx.announce("callback", 0))
     wait_for(lambda: not page.evaluate("document.querySelector('tr.row').before_refresh"), "fresh rows")
     assert page.evaluate("document.activeElement.innerText.trim()") == "Take"
     expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")

@@ -14,16 +14,16 @@ from integration.inbox.interpret import SmsReceived
 from integration.mirror.page_queries import messages
 from integration.workspace import callbacks
 from tests.browser.conftest import go_by_keys, log_in, watch
-from tests.dashboard.site import CALLER, OURS
-from tests.harness import wait_for
+from tests.support.applications.dashboard_site import CALLER, OURS
+from tests.support.harness import wait_for
 
 
 def ago(seconds: float) -> str:
-    return clock.stamp(clock.unix() - seconds)
+    return clock.utc_text(clock.unix() - seconds)
 
 
 def ring(site, leg: int, **values) -> None:
-    site.event("call.ringing", leg, clock.stamp(), state="RINGING", **values)
+    site.event("call.ringing", leg, clock.utc_text(), state="RINGING", **values)
 
 
 PAGES = (
@@ -47,11 +47,11 @@ PAGES = (
 @pytest.fixture
 def some(site):
     """A little of everything."""
-    site.house.write(
+    site.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
     site.call(39, ago(600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
-    while callbacks.follow(site.house, site.mirror):
+    while callbacks.update_from_mirror(site.app_db, site.mirror_db):
         pass
     for number in range(1, 31):
         site.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))
@@ -112,7 +112,7 @@ def test_a_timer_counts_by_the_servers_clock(browse, site, page):
     page.clock.install()
     page.clock.set_system_time(clock.unix() * 1000 - 86_400_000)  # this browser is a day behind
     begun = clock.unix() - 65
-    site.call(1, clock.stamp(begun), state="talking", outcome=None)
+    site.call(1, clock.utc_text(begun), state="talking", outcome=None)
     browse("/")
 
     def shown() -> int:
@@ -148,9 +148,9 @@ def test_a_call_appears_moves_and_ends_while_one_watches(browse, site, page):
     expect(page.locator("[data-count='live']")).to_have_text("1")
     expect(page).to_have_title(re.compile(r"^\(1\) Live"))
     expect(page.locator("#said")).to_have_text("Call ringing from 07700 900101")
-    site.event("call.connected", 41, clock.stamp(), state="CONNECTED", connected_at=clock.stamp())
+    site.event("call.connected", 41, clock.utc_text(), state="CONNECTED", connected_at=clock.utc_text())
     expect(page.locator("#group-talking #call-41")).to_contain_text("Talking")
-    site.event("call.hangup", 41, clock.stamp(), state="HANGUP")
+    site.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
     expect(page.locator("#group-ended #call-41")).to_be_visible()
     expect(page.locator("[data-figure='talking']")).to_have_text("0")
 
@@ -158,7 +158,7 @@ def test_a_call_appears_moves_and_ends_while_one_watches(browse, site, page):
 def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, some, site, page):
     browse("/calls")
     ring(site, 41)
-    site.event("call.hangup", 41, clock.stamp(), state="HANGUP")
+    site.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
     page.get_by_role("button", name="new call").click()
     expect(page.locator("#call-41")).to_be_visible()
 
@@ -169,7 +169,7 @@ def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, site
     row = page.locator("#call-900")
     expect(row).to_contain_text("Ringing")
     expect(row.locator(".timer")).to_have_count(1)
-    site.event("call.hangup", 900, clock.stamp(), state="HANGUP")
+    site.event("call.hangup", 900, clock.utc_text(), state="HANGUP")
     expect(row).to_contain_text("Ended")
     expect(row.locator(".timer")).to_have_count(0)
     expect(page.locator("#newer")).to_be_hidden()
@@ -178,8 +178,8 @@ def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, site
 def test_a_message_appears_in_its_thread_as_it_comes(browse, site, page):
     site.put("sms", id=1, created_at=ago(50), **{"from": CALLER, "to": OURS}, message="Hello?", type="I")
     browse(f"/messages?with={CALLER}")
-    event = SmsReceived("t.1", clock.stamp(), 1, None, CALLER, OURS, "Anybody there?", "{}")
-    site.mirror.write(lambda tx: messages.add_event(tx, event))
+    event = SmsReceived("t.1", clock.utc_text(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    site.mirror_db.write(lambda tx: messages.add_event(tx, event))
     expect(page.locator("#talk")).to_contain_text("Anybody there?")
 
 
@@ -198,8 +198,8 @@ def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse
         )
 
     assert hidden() <= 0
-    event = SmsReceived("e", clock.stamp(), 1, None, CALLER, OURS, "Anybody there?", "{}")
-    site.mirror.write(lambda tx: messages.add_event(tx, event))
+    event = SmsReceived("e", clock.utc_text(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    site.mirror_db.write(lambda tx: messages.add_event(tx, event))
     expect(page.locator(".bubble")).to_have_count(31)
     wait_for(lambda: hidden() <= 0, "the new message to be seen")
 
@@ -220,7 +220,7 @@ def test_two_tabs_share_one_stream_and_both_see_the_call(browse, site, page, pro
     ring(site, 43)
     for tab in (page, other):
         expect(tab.locator("#call-43")).to_be_visible()
-    assert site.hub.watchers == 1
+    assert site.hub.subscriber_count == 1
     page.close()
     ring(site, 44)
     expect(other.locator("#call-44")).to_be_visible()

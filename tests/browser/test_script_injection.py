@@ -12,14 +12,14 @@ import pytest
 from playwright.sync_api import expect
 from werkzeug.test import Client
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.json_records import read_page
 from integration.inbox.apply import Applier
 from integration.inbox.receive import Receiver
 from integration.mirror.records.upsert import upsert
 from integration.workspace import notes
-from tests.browser.test_accessible import PAGES
+from tests.browser.test_accessibility import PAGES
 
 pytestmark = pytest.mark.exhaustive
 
@@ -71,7 +71,7 @@ FIRST = 5000
 
 def webhook(number: int, name: str, payload: str) -> dict[str, object]:
     """A call event every text field of which is hostile."""
-    now = clock.stamp(clock.unix() - 5)
+    now = clock.utc_text(clock.unix() - 5)
     return {
         "id": f"t.{number}.{name}", "event_time": now, "event_name": f"call.{name}", "call_id": FIRST + number,
         "state": {"ringing": "RINGING", "hangup": "HANGUP"}[name], "connected_at": None, "start_time": now,
@@ -88,18 +88,20 @@ class Outside:
     def __init__(self, site) -> None:
         self.site = site
         self.receiver = Client(Receiver(site.inbox, site.settings.webhooks, ["s" * 43]))
-        self.applier = Applier(site.inbox, site.mirror, site.calls, lambda: None)
+        self.applier = Applier(site.inbox, site.mirror_db, site.calls, lambda: None)
 
     def sends(self, event: dict[str, object]) -> None:
         assert self.receiver.post("/webhooks/" + "s" * 43, json=event).status_code == 200
         with self.site.inbox.database.read() as connection:
             seqs = [row[0] for row in connection.execute("SELECT seq FROM inbox ORDER BY seq DESC LIMIT 1")]
-        self.applier.again(seqs)
+        self.applier.reapply(seqs)
 
     def lists(self, collection: str, *records: dict[str, object]) -> None:
         page = read_page(json.dumps({"data": records, "total": len(records)}).encode())
-        self.site.mirror.write(
-            lambda tx: upsert(tx, resource(collection), page.documents, source="sync", asked_at=clock.stamp())
+        self.site.mirror_db.write(
+            lambda tx: upsert(
+                tx, get_resource(collection), page.records, source="sync", requested_at=clock.utc_text()
+            )
         )
 
 
@@ -107,7 +109,7 @@ class Outside:
 def outside(site):
     """Everything hostile is here already, once each."""
     outside = Outside(site)
-    now = clock.stamp(clock.unix() - 60)
+    now = clock.utc_text(clock.unix() - 60)
     for number, evil in enumerate(PAYLOADS, 1):
         outside.lists(
             "users",
@@ -156,8 +158,8 @@ def outside(site):
         outside.lists("faxes", {"id": number, "created_at": now, "from": evil if number % 2 else "442079460002",
                                 "to": evil, "filename": evil, "status": evil, "pages": evil, "charge": evil})  # fmt: skip
         outside.lists("sms/cannedresponses", {"id": number, "name": evil, "text": evil})
-        site.house.write(lambda tx, evil=evil, number=number: notes.add_label(tx, number, evil, evil[:40]))
-        site.house.write(lambda tx, evil=evil, number=number: notes.add_note(tx, number, evil, evil))
+        site.app_db.write(lambda tx, evil=evil, number=number: notes.add_label(tx, number, evil, evil[:40]))
+        site.app_db.write(lambda tx, evil=evil, number=number: notes.add_note(tx, number, evil, evil))
         outside.sends({"id": f"t.sms.{number}", "event_time": now, "event_name": "sms.received", "customer_id": 1,
                        "user_id": None, "from_no": evil, "to_no": evil, "text": evil})  # fmt: skip
         outside.sends(webhook(number, "ringing", evil))

@@ -13,14 +13,14 @@ from integration.inbox.interpret import SmsReceived
 from integration.live import stream
 from integration.mirror.page_queries import messages
 from tests.browser.conftest import watch
-from tests.dashboard.site import CALLER, OURS
-from tests.harness import Product, wait_for
+from tests.support.applications.dashboard_site import CALLER, OURS
+from tests.support.harness import Product, wait_for
 
 PASSWORD = "a long enough password"  # of an installation of minutes
 
 
 def ring(site, leg: int) -> None:
-    site.event("call.ringing", leg, clock.stamp(), state="RINGING")
+    site.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 
 
 def test_a_connection_that_died_in_silence_is_opened_again_and_catches_up(browse, site, page):
@@ -47,17 +47,17 @@ def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(bro
     other.route(site.url + "/", late)
     other.goto(site.url + "/")
     expect(other.locator("#call-42")).to_be_visible()
-    assert site.hub.watchers == 1
+    assert site.hub.subscriber_count == 1
 
 
 def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, site, page, monkeypatch):
     monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)
-    site.put("_walks", collection="cdrs", last_success_at=clock.stamp(clock.unix() - 7200))
+    site.put("_walks", collection="cdrs", last_success_at=clock.utc_text(clock.unix() - 7200))
     browse("/contacts")
     age = page.locator("#age")
     expect(age).to_contain_text("2 h ago")
     sql = "UPDATE _walks SET last_success_at = ?"
-    site.mirror.write(lambda tx: tx.execute(sql, (clock.stamp(),)))
+    site.mirror_db.write(lambda tx: tx.execute(sql, (clock.utc_text(),)))
     expect(age).to_contain_text(re.compile(r"data from \d+ s ago"))
 
 
@@ -90,8 +90,8 @@ def test_what_a_page_could_not_get_it_asks_for_again(browse, site, page, problem
     page.clock.install()
     browse(f"/messages?with={CALLER}")
     page.route("**/messages?**", lambda route: route.fulfill(status=503), times=1)
-    event = SmsReceived("t.1", clock.stamp(), 1, None, CALLER, OURS, "Anybody there?", "{}")
-    site.mirror.write(lambda tx: messages.add_event(tx, event))
+    event = SmsReceived("t.1", clock.utc_text(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    site.mirror_db.write(lambda tx: messages.add_event(tx, event))
 
     def shown() -> bool:
         page.clock.run_for(2000)
@@ -122,7 +122,7 @@ def test_a_page_outlives_a_restart_of_the_server_without_being_loaded_again(tmp_
     product = Product(tmp_path / "data")
 
     def told(number: int) -> str:
-        now = clock.stamp()
+        now = clock.utc_text()
         event = {"id": f"t.{number}", "event_time": now, "event_name": "call.ringing", "state": "RINGING"}
         call = {"call_id": number, "start_time": now, "connected_at": None, "destination": "in"}
         ends = {"src": "447700900101", "src_id": "0", "dst": "442079460002", "dst_id": "10002"}

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import expect
 
-from tests.harness import wait_for
+from tests.support.harness import wait_for
 
 
 def rows(path, sql, *parameters):

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import watch
-from tests.commands.conftest import ask
-from tests.harness import wait_for
+from tests.support.applications.data_dir import ask
+from tests.support.harness import wait_for
 
 pytestmark = pytest.mark.exhaustive
 

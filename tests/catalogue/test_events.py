@@ -1,4 +1,4 @@
-"""The catalogue's webhooks against the text of the specification and observed.md §1.1."""
+"""The catalogue's webhooks against the text of the specification and observed.md .1.1."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_call_events_have_the_documented_fields_in_their_order():
 
 
 def test_the_documented_sms_event_has_the_documented_fields():
-    sms = events.event("sms.recebido")
+    sms = events.get_event("sms.recebido")
     assert sms is not None
     assert sorted(documented(sms)) == sorted(told(SMS_EVENT))
     assert sms.name_field == "nome_do_evento"
 
 
 def test_both_dialects_of_the_sms_event_differ_in_name_and_text_alone():
-    english, translated = events.event("sms.received"), events.event("sms.recebido")
+    english, translated = events.get_event("sms.received"), events.get_event("sms.recebido")
     assert english is not None
     assert translated is not None
     ours = {field.name for field in english.fields}
@@ -74,5 +74,5 @@ def test_states_are_those_of_the_table_in_its_order():
 
 
 def test_an_unknown_name_is_none():
-    assert events.event("queue.wrapup") is None
-    assert events.event("CALL.MISSED") is None
+    assert events.get_event("queue.wrapup") is None
+    assert events.get_event("CALL.MISSED") is None

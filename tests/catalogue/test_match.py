@@ -24,7 +24,7 @@ def test_every_operation_is_found_at_its_own_path(row):
     for name, value in parameters.items():
         path = path.replace(f"{{{name}}}", value)
     assert catalogue.match(row.method, path) == (row, parameters)
-    assert row.method in catalogue.methods_for(path)
+    assert row.method in catalogue.list_methods(path)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_it_finds_nothing_where_there_is_nothing(method, path):
     ],
 )
 def test_it_tells_which_methods_a_path_takes(path, methods):
-    assert catalogue.methods_for(path) == methods
+    assert catalogue.list_methods(path) == methods

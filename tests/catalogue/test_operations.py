@@ -44,7 +44,7 @@ def own(row: specification.Row) -> Operation:
     ],
 )
 def test_each_module_has_the_operations_counted_by_hand(module, count):
-    assert len(catalogue.operations(module)) == count
+    assert len(catalogue.list_operations(module)) == count
 
 
 def test_there_are_165_operations_on_108_paths():
@@ -113,8 +113,8 @@ def test_it_is_as_its_row_tells(row):
     """Its statuses, the envelope of its answer, the fields of its body, and whether that is an array."""
     known = own(row)
     assert (known.success, known.errors) == (row.success, row.errors)
-    assert known.answer == told_answer(row)
-    assert known.bulk == row.request.startswith("bulk")
+    assert known.response_kind == told_answer(row)
+    assert known.is_bulk == row.request.startswith("bulk")
     told = told_body(row)
     if told is None:
         assert known.body is None
@@ -138,7 +138,7 @@ def test_what_a_body_must_have_is_marked_only_where_it_is_known():
 def test_every_collection_takes_the_pager_and_the_filter():
     for row in catalogue.OPERATIONS:
         documented = [field.name for field in row.query if field.documented]
-        if row.answer == "collection":
+        if row.response_kind == "collection":
             assert documented[:4] == ["page", "limit", "filter", "group_by"], row.name
         else:
             assert documented == [], row.name
@@ -155,10 +155,10 @@ def test_only_ring_groups_take_include_by_the_specification_and_queues_as_observ
 
 
 def test_only_what_comes_before_login_and_sign_ups_need_no_credentials():
-    public = {row.path for row in catalogue.OPERATIONS if row.public}
-    sign_ups = {row.path for row in catalogue.operations("registration")}
+    public = {row.path for row in catalogue.OPERATIONS if row.is_public}
+    sign_ups = {row.path for row in catalogue.list_operations("registration")}
     assert public == {"/login", "/login2fa", "/confirmation", "/password", "/reset"} | sign_ups
-    assert all(row.public for row in catalogue.OPERATIONS if row.path in public)
+    assert all(row.is_public for row in catalogue.OPERATIONS if row.path in public)
 
 
 def test_secrets_in_bodies_are_marked():
@@ -173,5 +173,5 @@ def test_every_resource_named_by_an_operation_is_known_and_every_resource_is_nam
 
 def test_a_collection_or_item_always_says_of_what():
     for row in catalogue.OPERATIONS:
-        if row.answer in ("collection", "item"):
+        if row.response_kind in ("collection", "item"):
             assert row.resource, row.name

@@ -59,11 +59,11 @@ NOT_SHOWN = {
 
 
 def documented(name: str) -> list[tuple[str, str]]:
-    return [(field.name, field.type) for field in catalogue.resource(name).fields if field.documented]
+    return [(field.name, field.type) for field in catalogue.get_resource(name).fields if field.documented]
 
 
 def extra(name: str) -> set[str]:
-    return {field.name for field in catalogue.resource(name).fields if not field.documented}
+    return {field.name for field in catalogue.get_resource(name).fields if not field.documented}
 
 
 @pytest.mark.parametrize("title", OTHERS)
@@ -88,7 +88,7 @@ def test_what_user_lists_do_not_show_is_item_only():
     shown = set(re.split(r", ", line.split(": ", 1)[1].rstrip(".")))
     assert len(shown) == 12
     seen = {"ext", "dnd", "cli", "nb_sip_locations"}
-    listed = {field.name for field in catalogue.resource("user").fields if not field.item_only}
+    listed = {field.name for field in catalogue.get_resource("user").fields if not field.item_only}
     assert listed == shown | seen
 
 
@@ -99,7 +99,7 @@ def test_no_other_resource_has_item_only_fields():
 def test_fields_nobody_has_shown_are_not_invented():
     assert {name: [field for field, _ in documented(name)] for name in NOT_SHOWN} == NOT_SHOWN
     for name, fields in NOT_SHOWN.items():
-        row = catalogue.resource(name)
+        row = catalogue.get_resource(name)
         assert row.key == ("id" if fields else None)
         assert row.about, name
 
@@ -122,7 +122,7 @@ def test_fields_beyond_the_specification_are_those_of_observed_md():
 
 def test_types_the_platform_departs_from_are_marked():
     departing = {
-        (row.name, field.name): field.real_type
+        (row.name, field.name): field.actual_type
         for row in catalogue.RESOURCES
         for field in row.fields
         if field.observed
@@ -155,7 +155,7 @@ def test_ids_the_specification_types_as_string_stay_string():
 def test_a_resource_is_listed_and_has_items_exactly_where_operations_say_so():
     names = {row.name for row in catalogue.OPERATIONS}
     for row in catalogue.RESOURCES:
-        assert row.listed == (f"GET /{row.collection}" in names), row.name
+        assert row.is_listed == (f"GET /{row.collection}" in names), row.name
         assert row.item == (f"GET /{row.collection}/{{id}}" in names), row.name
 
 
@@ -167,14 +167,14 @@ def test_date_properties_are_those_observed():
         "sms": "created_at",
         "cdrs": "calldate",
     }
-    assert {path: catalogue.resource(path).date for path in told} == told
+    assert {path: catalogue.get_resource(path).date for path in told} == told
 
 
 def test_relations_lead_to_known_collections():
     collections = {row.collection for row in catalogue.RESOURCES}
     for row in catalogue.RESOURCES:
         for relation in row.relations:
-            assert relation.to in collections, (row.name, relation)
+            assert relation.target_collection in collections, (row.name, relation)
 
 
 def test_what_include_takes_is_known():
@@ -182,7 +182,7 @@ def test_what_include_takes_is_known():
         (row.collection, relation.name)
         for row in catalogue.RESOURCES
         for relation in row.relations
-        if relation.includable
+        if relation.is_includable
     }
     assert includable == {
         ("queues", "users"),
@@ -194,12 +194,12 @@ def test_what_include_takes_is_known():
 
 @pytest.mark.parametrize("name", ["sms_canned_response", "sms/cannedresponses", "sms_cannedresponses"])
 def test_a_resource_is_found_by_name_by_path_and_by_table(name):
-    assert catalogue.resource(name).collection == "sms/cannedresponses"
+    assert catalogue.get_resource(name).collection == "sms/cannedresponses"
 
 
 def test_an_unknown_resource_is_a_key_error_that_proposes_the_nearest():
     with pytest.raises(KeyError) as caught:
-        catalogue.resource("monitor5")
+        catalogue.get_resource("monitor5")
     assert str(caught.value) == "no resource is called 'monitor5'; did you mean monitor, monitors?"
 
 

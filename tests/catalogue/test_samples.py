@@ -68,9 +68,9 @@ def check(fields: tuple[Field, ...], record: dict) -> None:
     assert set(record) <= set(known)
     for name, value in record.items():
         if value is not None:
-            right = isinstance(value, PYTHON[known[name].real_type])
-            assert right, (name, value, known[name].real_type)
-            assert known[name].real_type == "boolean" or not isinstance(value, bool), name
+            right = isinstance(value, PYTHON[known[name].actual_type])
+            assert right, (name, value, known[name].actual_type)
+            assert known[name].actual_type == "boolean" or not isinstance(value, bool), name
 
 
 def test_every_sample_has_its_place_in_this_test():
@@ -82,7 +82,7 @@ def test_every_sample_has_its_place_in_this_test():
 def test_every_key_of_a_record_is_a_known_field_of_the_type_expected(name):
     data = sample(name)["data"]
     for record in data if isinstance(data, list) else [data]:
-        check(catalogue.resource(RECORDS[name]).fields, record)
+        check(catalogue.get_resource(RECORDS[name]).fields, record)
 
 
 @pytest.mark.parametrize("name", sorted(ERRORS))
@@ -92,7 +92,7 @@ def test_errors_have_the_shape_of_errors(name):
 
 @pytest.mark.parametrize("name", sorted(BEYOND_THE_SPECIFICATION))
 def test_what_the_specification_lacks_is_no_operation(name):
-    assert catalogue.methods_for("/" + name.split("-")[1]) == ()
+    assert catalogue.list_methods("/" + name.split("-")[1]) == ()
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
@@ -108,7 +108,7 @@ def test_every_key_of_a_request_is_a_known_field_of_the_body(name):
 def test_every_key_of_a_webhook_is_a_known_field_of_its_event(name):
     payload = sample(name)
     (name_field,) = [field for field in events.NAME_FIELDS if field in payload]
-    event = events.event(payload[name_field])
+    event = events.get_event(payload[name_field])
     assert event is not None
     assert event.name_field == name_field
     check(event.fields, payload)

@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from integration.catalogue import OPERATIONS
-from integration.cli import operations_table as operations
+from integration.cli import operations_table
 
 
 def test_every_operation_has_a_row_that_says_what_is_done_with_it(home):
@@ -30,5 +30,5 @@ def test_other_forms_have_a_line_for_each_operation(home, form):
 
 
 def test_markdown_keeps_its_columns_whatever_a_cell_holds():
-    row = operations.Row("m", "GET", "/a", "a|b", "c\nd", "", "e")
-    assert operations.as_markdown([row]).splitlines()[-1] == "| m | GET | /a | a\\|b | c d |  | e |"
+    row = operations_table.OperationRow("m", "GET", "/a", "a|b", "c\nd", "", "e")
+    assert operations_table.format_markdown([row]).splitlines()[-1] == "| m | GET | /a | a\\|b | c d |  | e |"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from integration import __version__
 from integration.cli import COMMANDS, group
-from tests.processes.conftest import ROOT, Running
+from tests.support.child_processes import ROOT, Running
 
 Start = Callable[..., Running]
 APP = ROOT / "app.py"
@@ -44,7 +44,7 @@ def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
 
 
 def test_the_supervisor_stays_free_of_what_only_the_worker_needs(start: Start) -> None:
-    loaded = start("-c", "import sys, integration.processes.supervisor; print(*sys.modules)")
+    loaded = start("-c", "import sys, integration.server.supervisor; print(*sys.modules)")
     assert loaded.ended() == 0
     heavy = {"flask", "jinja2", "requests", "apscheduler", "phonenumbers", "sqlite3", "prometheus_client"}
     assert heavy.isdisjoint(loaded.out[0].split())

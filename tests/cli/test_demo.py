@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from integration.cli.demo import prepare
-from tests.processes.conftest import ROOT, Running, is_gone, wait_for
+from integration.cli.demo import prepare_data_dir
+from tests.support.child_processes import ROOT, Running, is_gone, wait_for
 
 Start = Callable[..., Running]
 START_SECONDS = 60.0
@@ -101,11 +101,11 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
 
 
 def test_another_start_begins_anew_with_the_same_password(tmp_path: Path) -> None:
-    password = prepare(tmp_path)
+    password = prepare_data_dir(tmp_path)
     for name in ("inbox.db", "webhook-secret", "not-ours"):
         (tmp_path / name).write_text("old")
     (tmp_path / "recordings").mkdir()
-    assert prepare(tmp_path) == password
+    assert prepare_data_dir(tmp_path) == password
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo.json", "house.db", "lock", "not-ours"]
 
 

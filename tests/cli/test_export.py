@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from integration.access import audit, people
 from integration.cli.export import command
 from integration.workspace import column_sets
-from tests.facade.conftest import Room, room, sample, settings
+from tests.support.applications.facade_app import Room, room, sample, settings
 
 __all__ = ["room", "settings"]
 
@@ -63,7 +63,7 @@ def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(room: 
     done = asked(tmp_path, "cdrs", "--set", "for tax")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == '"dst","id"\n"447700900101",700000001\n'
-    entry = audit.newest(room.people)[0]
+    entry = audit.list_newest(room.people)[0]
     assert entry.who == f"command line ({pwd.getpwuid(os.getuid()).pw_name})"
     assert (entry.what, entry.about, entry.result) == ("export", "cdrs.csv", "1 rows")
 
@@ -72,7 +72,7 @@ def test_it_counts_without_exporting(room: Room, tmp_path: Path) -> None:
     room.put("cdrs", CDR, {**CDR, "id": 2})
     done = asked(tmp_path, "cdrs", "--count")
     assert (done.exit_code, done.stdout) == (0, "2\n")
-    assert audit.newest(room.people) == []
+    assert audit.list_newest(room.people) == []
 
 
 def test_what_cannot_be_audited_is_not_exported(room: Room, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_what_is_missing_or_wrong_is_told_at_once_and_nothing_is_written(home):
 
 def test_values_come_back_from_toml_as_they_are():
     odd = "quote \" backslash \\ hash # \x7f ü 😀 '''"
-    parsed = tomllib.loads(first_config.text({"platform": {"api_key": odd, "n": 7}, "server": {}}))
+    parsed = tomllib.loads(first_config.format_toml({"platform": {"api_key": odd, "n": 7}, "server": {}}))
     assert parsed == {"platform": {"api_key": odd, "n": 7}}
 
 

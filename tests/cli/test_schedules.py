@@ -8,9 +8,8 @@ from click.testing import CliRunner
 
 from integration.cli.schedules import command
 from integration.core import clock
-from integration.exports import deliveries as export_deliveries
-from integration.exports import schedule_runner as owing
-from tests.exports.scheduling import Clock, Room
+from integration.exports import deliveries, due_periods
+from tests.support.applications.export_schedules import Clock, Room
 
 
 def listed(folder: Path) -> tuple[int, str]:
@@ -37,8 +36,8 @@ def test_it_lists_where_each_stands_and_tells_a_monitor(tmp_path: Path) -> None:
             "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
         )
         assert "canary" not in text
-        period = owing.newest(schedule, clock.now()).before.key
-        export_deliveries.waits(room.house, schedule.id, period, "records", "files.example.com answered 503")
+        period = due_periods.find_last_ended(schedule, clock.now()).previous.key
+        deliveries.mark_waiting(room.app_db, schedule.id, period, "records", "files.example.com answered 503")
         code, text = listed(tmp_path)
         assert (code, "failing files.example.com answered 503" in text) == (1, True)
     finally:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from integration.catalogue import resource
-from integration.core.json_records import Document
+from integration.catalogue import get_resource
+from integration.core.json_records import JsonRecord
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
 
@@ -24,9 +24,11 @@ def columns(home):
 def test_a_field_becomes_a_column_and_is_taken_back(home):
     mirror = open_mirror(home.data_dir / "mirror.db")
     record = {"id": 1, "mood": "fine"}
-    documents = [Document(json.dumps(record), record)]
+    documents = [JsonRecord(json.dumps(record), record)]
     mirror.write(
-        lambda tx: upsert(tx, resource("cdrs"), documents, source="sync", asked_at="2026-11-02 09:15:00")
+        lambda tx: upsert(
+            tx, get_resource("cdrs"), documents, source="sync", requested_at="2026-11-02 09:15:00"
+        )
     )
     mirror.close()
     (home.data_dir / "account.json").unlink()  # It is the platform's that the command is told of.

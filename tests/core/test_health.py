@@ -7,13 +7,12 @@ import threading
 
 import pytest
 
-from integration.core import clock, health
-from integration.core import consumer as background
-from integration.core.consumer import Loop
+from integration.core import clock, consumer, health
+from integration.core.consumer import Consumer
 from integration.core.errors import StorageBusy
 from integration.core.health import Health
 from integration.web.metrics import Metrics
-from tests.harness import wait_for
+from tests.support.harness import wait_for
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def test_a_failure_stays_until_it_goes_well_again_and_a_mere_beat_does_not_hide_
     parts.fail("platform", TimeoutError())
     check = parts.report()["checks"]["platform"]
     assert (check["state"], check["error"], check["failures"]) == ("failing", "TimeoutError", 2)
-    assert parts.ready
+    assert parts.is_ready
     parts.ok("platform")
     check = parts.report()["checks"]["platform"]
     assert (check["state"], check["error"], check["failures"]) == ("ok", None, 0)
@@ -60,7 +59,7 @@ def test_a_failure_stays_until_it_goes_well_again_and_a_mere_beat_does_not_hide_
 def test_an_essential_probe_that_fails_makes_it_unready() -> None:
     parts = Health()
     parts.probe("inbox.db", lambda: None, essential=True)
-    assert parts.ready
+    assert parts.is_ready
     parts.probe("inbox.db", lambda: 1 / 0, essential=True)  # type: ignore[arg-type,return-value]
     report = parts.report()
     assert report["status"] == "unready"
@@ -111,7 +110,7 @@ def test_a_silence_that_a_report_met_first_is_logged_all_the_same(
 
 
 def test_a_round_that_fails_is_tried_again_soon_without_being_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "PAUSE_AFTER_FAILURE", 0.001)
+    monkeypatch.setattr(consumer, "PAUSE_AFTER_FAILURE", 0.001)
     rounds = iter([StorageBusy("busy"), KeyError("a mistake"), None])
     done = threading.Event()
 
@@ -122,7 +121,7 @@ def test_a_round_that_fails_is_tried_again_soon_without_being_woken(monkeypatch:
         done.set()
 
     parts = Health()
-    loop = Loop("apply", work, 3600, parts, again=0.001)
+    loop = Consumer("apply", work, 3600, parts, retry_seconds=0.001)
     loop.start()
     try:
         assert done.wait(30)
@@ -136,9 +135,9 @@ def test_metrics_tell_what_the_report_tells() -> None:
     parts.watch("apply", essential=True)
     parts.fail("apply", "the disk is full")
     metrics = Metrics(parts)
-    metrics.counts("webhooks", "Webhooks by answer.", "answer", lambda: {"stored": 3})
-    metrics.gauge("streams", "Open streams.", lambda: 2)
-    text = metrics.text().decode()
+    metrics.add_counter("webhooks", "Webhooks by answer.", "answer", lambda: {"stored": 3})
+    metrics.add_gauge("streams", "Open streams.", lambda: 2)
+    text = metrics.render().decode()
     for line in (
         "switchroom_ready 0.0",
         'switchroom_check_ok{check="apply"} 0.0',

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.core.errors import PlatformBroken
-from integration.core.json_records import column_value, read_item, read_object, read_page
+from integration.core.json_records import read_item, read_page, read_record, to_column_value
 
 json_values = st.recursive(
     st.none()
@@ -27,31 +27,31 @@ def test_every_record_comes_back_with_the_same_keys_order_and_values(records):
     body = json.dumps({"data": records, "total": len(records)}).encode()
     page = read_page(body)
     assert page.total == len(records)
-    assert [list(json.loads(d.text).items()) for d in page.documents] == [list(r.items()) for r in records]
-    assert [list(d.values) for d in page.documents] == [list(r) for r in records]
+    assert [list(json.loads(d.text).items()) for d in page.records] == [list(r.items()) for r in records]
+    assert [list(d.values) for d in page.records] == [list(r) for r in records]
 
 
 def test_numbers_beyond_64_bits_and_beyond_a_double_stay_exact():
     page = read_page(
         b'{"data":[{"id":7,"big":123456789012345678901234567890,"fine":0.12345678901234567890}],"total":1}'
     )
-    (document,) = page.documents
+    (document,) = page.records
     assert "123456789012345678901234567890" in document.text
     assert "0.12345678901234567890" in document.text
-    assert column_value(document.values["big"]) == "123456789012345678901234567890"
+    assert to_column_value(document.values["big"]) == "123456789012345678901234567890"
     assert document.values["id"] == 7
 
 
 def test_a_lone_surrogate_is_kept_escaped():
-    (document,) = read_page(b'{"data":[{"id":1,"name":"a\\ud800b"}],"total":1}').documents
+    (document,) = read_page(b'{"data":[{"id":1,"name":"a\\ud800b"}],"total":1}').records
     assert "\\ud800" in document.text
-    column_value(document.values["name"]).encode()
+    to_column_value(document.values["name"]).encode()
 
 
 def test_absurd_depth_is_kept():
     depth = 100_000
     body = b'{"data":[{"id":1,"deep":' + b"[" * depth + b"]" * depth + b'}],"total":1}'
-    (document,) = read_page(body).documents
+    (document,) = read_page(body).records
     assert document.values["id"] == 1
     assert len(document.text) == len('{"id":1,"deep":}') + 2 * depth
 
@@ -92,9 +92,9 @@ def test_what_is_no_page_is_broken_and_says_so(body):
 
 
 def test_nested_values_become_json_text_in_columns():
-    assert column_value([1, 2]) == "[1,2]"
-    assert column_value({"a": None}) == '{"a":null}'
-    assert column_value(True) == 1
-    assert column_value("+442079460001") == "+442079460001"
-    assert column_value("0044") == "0044"
-    assert read_object('{"a":[1, 2]}').values == {"a": [1, 2]}
+    assert to_column_value([1, 2]) == "[1,2]"
+    assert to_column_value({"a": None}) == '{"a":null}'
+    assert to_column_value(True) == 1
+    assert to_column_value("+442079460001") == "+442079460001"
+    assert to_column_value("0044") == "0044"
+    assert read_record('{"a":[1, 2]}').values == {"a": [1, 2]}

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from integration.core.log_format import OneLine
+from integration.core.log_format import OneLineFormatter
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from integration.core.log_format import OneLine
 def test_a_value_cannot_break_the_line_or_steer_a_terminal(value: str) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.setFormatter(OneLine())
+    handler.setFormatter(OneLineFormatter())
     log = logging.Logger("test")
     log.addHandler(handler)
     try:
@@ -34,7 +34,7 @@ def test_a_value_cannot_break_the_line_or_steer_a_terminal(value: str) -> None:
 
 def test_ordinary_text_stays_as_it_is() -> None:
     record = logging.LogRecord("sync", logging.INFO, "", 0, "Zoë – 東京 \\ '%s'", ("ok",), None)
-    assert OneLine().format(record).endswith("INFO sync: Zoë – 東京 \\ 'ok'")
+    assert OneLineFormatter().format(record).endswith("INFO sync: Zoë – 東京 \\ 'ok'")
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_ordinary_text_stays_as_it_is() -> None:
 )
 def test_a_path_that_holds_a_secret_is_logged_without_it(said: str, logged: str) -> None:
     record = logging.LogRecord("integration", logging.ERROR, "", 0, "%s", (said,), None)
-    assert OneLine().format(record).endswith(f": {logged}")
+    assert OneLineFormatter().format(record).endswith(f": {logged}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from integration.core.number_variants import finder, pattern
-from integration.mirror.privacy.erasure_gate import without
+from integration.core.number_variants import compile_pattern, make_finder
+from integration.mirror.privacy.erasure_gate import remove_number
 
 UK, US = "+447700900123", "+12025550143"
-OURS = finder([UK, US])
+OURS = make_finder([UK, US])
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ OURS = finder([UK, US])
 )  # fmt: skip
 def test_every_spelling_is_found(text: str) -> None:
     assert [e164 for _, _, e164 in OURS.find(text)] == [US if "0143" in text else UK]
-    assert pattern(UK).search(text.encode()) or pattern(US).search(text.encode())
+    assert compile_pattern(UK).search(text.encode()) or compile_pattern(US).search(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_every_spelling_is_found(text: str) -> None:
      "2026-03-01 12:00:00", "900123"],
 )  # fmt: skip
 def test_nothing_else_is(text: str) -> None:
-    assert not OURS.names(text)
+    assert not OURS.contains_number(text)
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_nothing_else_is(text: str) -> None:
     ],
 )
 def test_it_is_taken_out_and_json_stays_json(text: str, left: str) -> None:
-    assert without(text, OURS) == left
+    assert remove_number(text, OURS) == left

@@ -6,16 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.core import clock
-from tests.exports.scheduling import Clock
-from tests.platform_api.server import Server
-
-
-@pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    fake = Clock("2026-11-18 12:00:00")
-    monkeypatch.setattr(clock, "unix", fake)
-    return fake
+from tests.support.scripted_server import Server
 
 
 @pytest.fixture
@@ -25,3 +16,8 @@ def server() -> Iterator[Server]:
     server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 201)
     yield server
     server.close()
+
+
+from tests.support.applications.export_schedules import time  # noqa
+
+from tests.support.applications.facade_app import room, settings  # noqa

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 import trustme
 
-from integration.exports import deliveries as export_deliveries
-from integration.exports import delivery
-from integration.exports import schedule_table as export_schedules
-from integration.exports.delivery import DeliveryFailed, Parcel, check_place
-from integration.outbound.upload import PutFailed, put
-from tests.exports.scheduling import Clock, Room, mailroom
-from tests.platform_api.server import Server
+from integration.exports import deliveries, delivery, schedules
+from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
+from integration.outbound.upload import UploadFailed, upload_file
+from tests.support.applications.export_schedules import Clock, Room, mailroom
+from tests.support.scripted_server import Server
 
 CANARY = "canary-password"
 
@@ -81,7 +79,7 @@ def test_sent_again_after_a_crash_it_has_the_same_message_id(rooms: Any, time: C
         room.deliver()
         first, second = mail.letters
         assert first["Message-ID"] == second["Message-ID"]
-        export_deliveries.deliver_again(room.house, schedule.id, "2026-11-18")
+        deliveries.request_redelivery(room.app_db, schedule.id, "2026-11-18")
         room.deliver()
         assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a person asked for another one"
 
@@ -122,7 +120,7 @@ def test_a_wrong_password_is_told_without_it(rooms: Any, caplog: pytest.LogCaptu
         room.deliver()
     assert mail.letters == []
     assert "smtp.password" in room.log(schedule)[0][2]
-    assert "canary" not in f"{room.log(schedule)} {caplog.text} {room.schedules.trouble()}"
+    assert "canary" not in f"{room.log(schedule)} {caplog.text} {room.schedules.describe_failures()}"
 
 
 def test_who_is_refused_does_not_make_the_others_get_it_twice(rooms: Any) -> None:
@@ -145,7 +143,7 @@ def test_a_file_too_large_for_mail_holds_up_no_other(
         room = rooms(smtp=smtp(mail.port))
         schedule = room.schedule(target="email", place="ann@example.com")
         room.cdrs("2026-11-18 10:00:00", "2026-11-18 10:00:01")
-        monkeypatch.setattr(delivery, "MOST_MAIL_BYTES", 40)
+        monkeypatch.setattr(delivery, "MAX_MAIL_BYTES", 40)
         time.set("2026-11-20 01:31:00")
         room.walked()
         room.deliver()
@@ -173,7 +171,7 @@ def test_put_names_the_file_by_its_period(
     assert asked.headers["X-Export-Rows"] == "1"
     assert asked.headers["X-Export-Complete"] == "true"
     assert int(asked.headers["Content-Length"]) == len(asked.body) == 42
-    told = f"{room.log(schedule)} {caplog.text} {schedule.shown_place}"
+    told = f"{room.log(schedule)} {caplog.text} {schedule.display_place}"
     assert "canary" not in told
 
 
@@ -184,12 +182,12 @@ def test_https_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     server = Server(context)
     server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 200)
     try:
-        with pytest.raises(PutFailed, match="certificate is not trusted"):
-            put(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {})
+        with pytest.raises(UploadFailed, match="certificate is not trusted"):
+            upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {})
         assert server.asked == []
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert put(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}) == 200
+        assert upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}) == 200
         assert [asked.body for asked in server.asked] == [b"abc"]
     finally:
         server.close()
@@ -209,8 +207,8 @@ def test_redirects_are_not_followed(rooms: Any, server: Server) -> None:
 
 def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> None:
     server.routes["*"] = lambda asked, reply: reply.raw(b"HTTP/1.1 2") or server.stopping.wait(5)
-    with pytest.raises(PutFailed, match="in time"):
-        put(server.url, io.BytesIO(b"x"), 1, {}, seconds=0.2)
+    with pytest.raises(UploadFailed, match="in time"):
+        upload_file(server.url, io.BytesIO(b"x"), 1, {}, seconds=0.2)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +221,7 @@ def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> 
 )  # fmt: skip
 def test_addresses_that_nothing_is_put_to(rooms: Any, url: str) -> None:
     with pytest.raises(ValueError, match="address"):
-        check_place(rooms().settings, "put", url)
+        normalize_place(rooms().settings, "put", url)
 
 
 # --- folders ---------------------------------------------------------------------------------------------
@@ -231,10 +229,10 @@ def test_addresses_that_nothing_is_put_to(rooms: Any, url: str) -> None:
 
 def test_a_folder_is_below_the_allowed_one(rooms: Any, tmp_path: Path) -> None:
     room = rooms(exports={"folder": tmp_path / "allowed"})
-    assert check_place(room.settings, "folder", " daily//calls/ ") == "daily/calls"
+    assert normalize_place(room.settings, "folder", " daily//calls/ ") == "daily/calls"
     for place in ("../x", "/etc", "a/../../b", ".hidden", "a\\b", "a\nb"):
         with pytest.raises(ValueError, match="folder"):
-            check_place(room.settings, "folder", place)
+            normalize_place(room.settings, "folder", place)
     schedule = room.schedule(place="out/here")
     (tmp_path / "allowed").mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -244,7 +242,7 @@ def test_a_folder_is_below_the_allowed_one(rooms: Any, tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert "has to be below" in room.log(schedule)[0][2]
     (tmp_path / "allowed" / "out").unlink()
-    export_schedules.change(room.house, schedule)
+    schedules.change(room.app_db, schedule)
     room.deliver()
     assert [path.name for path in (tmp_path / "allowed/out/here").iterdir()] == ["every-day-2026-11-18.csv"]
 
@@ -274,7 +272,7 @@ def test_a_file_appears_under_its_name_only_whole(rooms: Any, monkeypatch: pytes
         def seek(self, *_: int) -> int:
             return 0
 
-    parcel = Parcel(Breaks(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
+    parcel = OutgoingFile(Breaks(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
     with pytest.raises(DeliveryFailed, match="can't be written"):
         delivery.deliver(room.settings, schedule, parcel)
     assert list((room.folder / "exports").iterdir()) == []
@@ -282,11 +280,11 @@ def test_a_file_appears_under_its_name_only_whole(rooms: Any, monkeypatch: pytes
 
 def test_mail_needs_a_server_and_addresses(rooms: Any) -> None:
     with pytest.raises(ValueError, match=r"smtp\.host"):
-        check_place(rooms().settings, "email", "ann@example.com")
+        normalize_place(rooms().settings, "email", "ann@example.com")
     room = rooms(smtp=smtp(25))
-    assert check_place(room.settings, "email", "ann@example.com; bob@example.org") == (
+    assert normalize_place(room.settings, "email", "ann@example.com; bob@example.org") == (
         "ann@example.com bob@example.org"
     )
     for place in ("", "nobody", "a@b <c@example.com>", "x@example.com\r\nBcc: y@example.com z"):
         with pytest.raises(ValueError, match="address"):
-            check_place(room.settings, "email", place)
+            normalize_place(room.settings, "email", place)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from integration.catalogue import RESOURCES
-from integration.exports.columns import made
+from integration.exports.columns import derive_columns
 from integration.exports.presets import PRESETS
-from tests.facade.conftest import Room, room, sample, settings
+from tests.support.applications.facade_app import Room, room, sample, settings
 
 pytestmark = pytest.mark.exhaustive
 
@@ -99,7 +99,7 @@ def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
 def test_the_manual_names_the_columns_that_are_made() -> None:
     table = PAGE[PAGE.index("| Column | Is | Of |") :].split("\n\n")[0]
     named = {name for line in table.splitlines() for name in re.findall(r"`([a-z_]+)`", line.split("|")[1])}
-    there = {name for row in RESOURCES if row.listed for name in made(row, {})}
+    there = {name for row in RESOURCES if row.is_listed for name in derive_columns(row, {})}
     assert named
     assert named <= there
 

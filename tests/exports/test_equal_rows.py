@@ -23,15 +23,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.access import keys
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.cli.export import command
 from integration.exports import routes as export_routes
 from integration.exports.formats import csv as as_csv
 from integration.exports.formats import jsonl, parquet, xlsx
 from integration.exports.selection import select
 from integration.facade.blueprint import make_blueprint
-from tests.dashboard.site import Site, running
-from tests.exports.test_command import variables
+from tests.cli.test_export import variables
+from tests.support.applications.dashboard_site import Site, running
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def client(site: Site) -> FlaskClient:
     app.register_blueprint(export_routes.make_blueprint(site.parts))
     app.register_blueprint(make_blueprint(site.parts))
     client = app.test_client()
-    _, secret = keys.add(site.house, "tests", "read", None, None)
+    _, secret = keys.add(site.app_db, "tests", "read", None, None)
     client.environ_base["HTTP_X_AUTH_TOKEN"] = secret
     return client
 
@@ -72,7 +72,7 @@ RECORDS = st.lists(
 def test_a_users_cdrs_are_the_same_file_and_the_same_rows_everywhere(
     site: Site, client: FlaskClient, records: list[dict[str, Any]]
 ) -> None:
-    site.mirror.write(lambda tx: tx.execute("DELETE FROM cdrs"))
+    site.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
     site.put("cdrs", id=1000, user_id=8)
     for number, record in enumerate(records, 1):
         site.put("cdrs", id=number, **record, _doc=json.dumps({"id": number, **record}))
@@ -114,8 +114,8 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("stream", "read"),
     [
-        (partial(as_csv.stream, lines=3), _csv),
-        (partial(jsonl.stream, lines=3), _jsonl),
+        (partial(as_csv.stream, chunk_rows=3), _csv),
+        (partial(jsonl.stream, chunk_rows=3), _jsonl),
         (xlsx.stream, _xlsx),
         (parquet.stream, _parquet),
     ],
@@ -133,7 +133,7 @@ def test_every_form_is_one_moment_while_a_writer_is_at_work(
         while not stop.is_set():
             rounds[0] += 1
             now = rounds[0]
-            site.mirror.write(
+            site.mirror_db.write(
                 lambda tx, now=now: (
                     tx.execute("DELETE FROM cdrs WHERE id = (SELECT min(id) FROM cdrs)"),
                     tx.execute(
@@ -150,13 +150,13 @@ def test_every_form_is_one_moment_while_a_writer_is_at_work(
     seen = set()
     try:
         while len(seen) < 3:
-            chunks = stream(site.mirror.read, select(resource("cdrs"), {"columns": "id,duration"}))
+            chunks = stream(site.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}))
             before = rounds[0]
             data = next(chunks)
             while rounds[0] < before + 2:
                 stop.wait(0.001)
             rows = read(data + b"".join(chunks))
-            assert len(rows) == chunks.rows == 60
+            assert len(rows) == chunks.row_count == 60
             (moment,) = {duration for _, duration in rows}
             assert [number for number, _ in rows] == list(range(moment + 1, moment + 61))
             seen.add(moment)

@@ -14,13 +14,13 @@ import pyarrow.parquet
 import pytest
 
 from integration.access import people, sessions
+from integration.access.visibility import SECTIONS
 from integration.catalogue import RESOURCES
-from integration.dashboard.account.sections import SHELVES
-from integration.exports.columns import made
-from tests.dashboard.site import Site, running
-from tests.exports.test_call_history import archived, exporting
+from integration.exports.columns import derive_columns
+from tests.exports.test_presets import archived, exporting
+from tests.support.applications.dashboard_site import Site, running
 
-EVERY = [row for row in RESOURCES if row.listed and row.table != "me"]
+EVERY = [row for row in RESOURCES if row.is_listed and row.table != "me"]
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,11 @@ def test_every_collection_comes_in_every_form(shared: Site, resource: Any) -> No
     assert pyarrow.parquet.read_table(io.BytesIO(parquet)).num_rows == 1
 
 
-@pytest.mark.parametrize("resource", [row for row in EVERY if made(row, {})], ids=lambda row: row.collection)
+@pytest.mark.parametrize(
+    "resource", [row for row in EVERY if derive_columns(row, {})], ids=lambda row: row.collection
+)
 def test_every_made_column_can_be_asked_for_in_every_form(shared: Site, resource: Any) -> None:
-    names = ",".join(made(resource, {}))
+    names = ",".join(derive_columns(resource, {}))
     for form in ("csv", "jsonl", "xlsx", "parquet"):
         answer = exporting(shared).get(f"/exports/{resource.table}.{form}?columns={names}")
         assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")
@@ -111,20 +113,20 @@ def test_members_of_a_group_have_their_names(site: Site) -> None:
 def of(site: Site, role: str, **options: Any) -> Any:
     """A client of a person with this role and the right to export by name."""
     email = f"{role}@example.com"
-    person = people.create(site.house, email, role, password_hash="x", **options)
-    people.set_right(site.house, email, "export", True)
+    person = people.create(site.app_db, email, role, password_hash="x", **options)
+    people.set_right(site.app_db, email, "export", True)
     client = exporting(site)
-    client.set_cookie("session", sessions.begin(site.house, person.id))
+    client.set_cookie("session", sessions.create(site.app_db, person.id))
     return client
 
 
 @pytest.mark.parametrize("role", ["viewer", "agent", "supervisor"])
 def test_a_role_exports_the_collections_that_its_pages_show(site: Site, role: str) -> None:
     client, pages = of(site, role), site.client(role)
-    for name, shelf in SHELVES.items():
+    for name, shelf in SECTIONS.items():
         if name == "me":
             continue
-        shown = people.ROLES.index(role) >= people.ROLES.index(shelf.role)
+        shown = people.ROLES.index(role) >= people.ROLES.index(shelf.min_role)
         status = client.head(f"/exports/{name}.csv").status_code
         assert (name, status) == (name, 200 if shown else 403)
     assert pages.get("/account/ivrs").status_code == client.head("/exports/ivrs.csv").status_code

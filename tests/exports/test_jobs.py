@@ -15,14 +15,12 @@ import pytest
 
 from integration.access import audit, people, sessions
 from integration.core import clock
-from integration.exports import export_request as asking
-from integration.exports import jobs as preparing
-from integration.exports import prepared_exports
-from integration.exports.jobs import EXTENSION, Preparer
-from integration.exports.query import sheet_of
+from integration.exports import export_request, jobs, prepared_exports
+from integration.exports.jobs import EXTENSION, ExportJobs
+from integration.exports.query import build_export_query
 from integration.exports.routes import make_blueprint
-from tests.facade.conftest import Room, room, sample, settings
-from tests.harness import wait_for
+from tests.support.applications.facade_app import Room, room, sample, settings
+from tests.support.harness import wait_for
 
 __all__ = ["room", "settings"]
 
@@ -37,18 +35,18 @@ class Desk:
     def __init__(self, room: Room) -> None:
         self.room, self.client = room, room.app.test_client(use_cookies=False)
         self.restart()
-        room.app.register_blueprint(make_blueprint(room.house))
+        room.app.register_blueprint(make_blueprint(room.app_db))
         room.put("cdrs", *({**CDR, "id": number, "user_id": 7} for number in range(1, ROWS + 1)))
 
     def restart(self) -> None:
         """Another process takes over."""
-        self.preparer = Preparer(self.room.house)
+        self.preparer = ExportJobs(self.room.app_db)
         self.room.app.extensions[EXTENSION] = self.preparer
 
     def person(self, name: str, role: str = "supervisor", **options: Any) -> dict[str, str]:
         """The cookie header of a new person."""
         made = people.create(self.room.people, f"{name}@example.com", role, **options)
-        return {"Cookie": f"session={sessions.begin(self.room.people, made.id)}"}
+        return {"Cookie": f"session={sessions.create(self.room.people, made.id)}"}
 
     def ask(self, headers: dict[str, str], url: str = URL) -> str:
         """Where to ask how far it is."""
@@ -66,7 +64,7 @@ class Desk:
 
 @pytest.fixture
 def desk(room: Room, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(preparing, "MANY", 10)
+    monkeypatch.setattr(jobs, "BACKGROUND_ROWS", 10)
     desk = Desk(room)
     yield desk
     desk.preparer.stop()
@@ -78,7 +76,7 @@ class Gate:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
         self.free, self.asked = 10**12, 0
-        monkeypatch.setattr(preparing.shutil, "disk_usage", self._asked)
+        monkeypatch.setattr(jobs.shutil, "disk_usage", self._asked)
 
     def _asked(self, _path: object) -> SimpleNamespace:
         self.asked += 1
@@ -104,7 +102,7 @@ def test_it_is_asked_for_polled_and_fetched(desk: Desk) -> None:
     assert told["bytes"] == len(file.data)
     part = desk.client.get(told["file"], headers={**ann, "Range": "bytes=100-"})
     assert (part.status_code, part.data) == (206, file.data[100:])
-    trail = [(entry.what, entry.about, entry.result) for entry in audit.newest(desk.room.people)[:2]]
+    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(desk.room.people)[:2]]
     assert trail == [("export", "cdrs.xlsx", "12 rows"), ("export asked for", "cdrs.xlsx", "12 rows")]
 
 
@@ -129,7 +127,7 @@ def test_a_program_asks_with_its_key(desk: Desk) -> None:
     assert desk.client.delete(where, headers=other).status_code == 404
     assert desk.client.delete(where, headers=key).status_code == 204
     assert desk.client.get(where, headers=key).status_code == 404
-    assert not list((desk.room.house.settings.storage.data_dir / "prepared").iterdir())
+    assert not list((desk.room.app_db.settings.storage.data_dir / "prepared").iterdir())
 
 
 def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
@@ -155,10 +153,10 @@ def test_who_sees_less_than_when_they_asked_does_not_get_it(
     people.set_right(desk.room.people, "ann@example.com", "export", True)
     where = desk.ask(ann)
     file = desk.until("done", where, ann)["file"]
-    own = desk.room.house.settings.model_copy(
-        update={"dashboard": desk.room.house.settings.dashboard.model_copy(update={"agents_see": "own"})}
+    own = desk.room.app_db.settings.model_copy(
+        update={"dashboard": desk.room.app_db.settings.dashboard.model_copy(update={"agents_see": "own"})}
     )
-    monkeypatch.setattr(desk.room.house, "settings", own)
+    monkeypatch.setattr(desk.room.app_db, "settings", own)
     assert desk.client.get(file, headers=ann).status_code == 403
 
 
@@ -174,7 +172,7 @@ def test_asking_twice_is_asking_once_and_five_are_enough(desk: Desk, monkeypatch
 
 def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, key = Gate(monkeypatch), desk.room.key("one")
-    monkeypatch.setattr(preparing._Watched.rows, "__defaults__", (5,))
+    monkeypatch.setattr(jobs._ProgressQuery.fetch_batches, "__defaults__", (5,))
     where = desk.ask(key)
     assert gate.reached.wait(30)
     told = desk.until("running", where, key)
@@ -183,7 +181,7 @@ def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert desk.client.delete(where, headers=key).status_code == 204
     gate.open.set()
     desk.until("cancelled", where, key)
-    folder = desk.room.house.settings.storage.data_dir / "prepared"
+    folder = desk.room.app_db.settings.storage.data_dir / "prepared"
     wait_for(lambda: not list(folder.iterdir()), "the part to be gone")
     assert gate.asked == 1, "it ended before the next rows"
 
@@ -192,10 +190,10 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, ann = Gate(monkeypatch), desk.person("ann")
-    monkeypatch.setattr(preparing._Watched.rows, "__defaults__", (5,))
+    monkeypatch.setattr(jobs._ProgressQuery.fetch_batches, "__defaults__", (5,))
     where = desk.ask(ann)
     assert gate.reached.wait(30)
-    folder = desk.room.house.settings.storage.data_dir / "prepared"
+    folder = desk.room.app_db.settings.storage.data_dir / "prepared"
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
     first = desk.preparer
     first.stop(0)
@@ -222,14 +220,14 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
 def test_what_ends_the_work_shows_at_the_next_look_and_the_one_after_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann, make_room, asked = desk.person("ann"), desk.preparer._make_room, iter(range(99))
+    ann, make_room, asked = desk.person("ann"), desk.preparer._remove_expired, iter(range(99))
 
     def fails_once() -> None:
         if next(asked) == 1:
             raise PermissionError("the folder can't be read")
         make_room()
 
-    monkeypatch.setattr(desk.preparer, "_make_room", fails_once)
+    monkeypatch.setattr(desk.preparer, "_remove_expired", fails_once)
     desk.until("done", desk.ask(ann), ann)
     wait_for(lambda: desk.preparer._failure, "the work to fail")
     with pytest.raises(PermissionError):
@@ -253,9 +251,9 @@ def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(
     size = desk.until("done", first, ann)["bytes"]
     second = desk.ask(ann, URL + "&from=2001-01-01")
     desk.until("done", second, ann)
-    exports = desk.room.house.settings.exports
+    exports = desk.room.app_db.settings.exports
     small = {"exports": exports.model_copy(update={"max_gb": 1.5 * size / 1e9})}
-    monkeypatch.setattr(desk.room.house, "settings", desk.room.house.settings.model_copy(update=small))
+    monkeypatch.setattr(desk.room.app_db, "settings", desk.room.app_db.settings.model_copy(update=small))
     wait_for(lambda: desk.preparer._thread is None, "the thread to end")
     desk.preparer.run()
     assert desk.client.get(first, headers=ann).status_code == 404
@@ -264,17 +262,17 @@ def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(
     monkeypatch.setattr(clock, "unix", lambda: later)
     desk.preparer.run()
     with desk.room.people.read() as connection:
-        assert prepared_exports.in_states(connection, "done") == []
-    assert not os.listdir(Path(desk.room.house.settings.storage.data_dir) / "prepared")
+        assert prepared_exports.list_in_states(connection, "done") == []
+    assert not os.listdir(Path(desk.room.app_db.settings.storage.data_dir) / "prepared")
 
 
 def test_memory_does_not_grow_with_the_rows(desk: Desk) -> None:
     """The writer gives each batch away before it takes the next: no more than one is alive."""
     seen: list[int] = []
-    with desk.room.mirror.read() as connection:
-        found = asking.selection(desk.room.house, "cdrs", {"columns": "id"})
-        watched = preparing._watched(sheet_of(connection, found), seen.append)
-        batches = watched.rows(connection, at_once=5)
+    with desk.room.mirror_db.read() as connection:
+        found = export_request.build_selection(desk.room.app_db, "cdrs", {"columns": "id"})
+        watched = jobs._with_progress(build_export_query(connection, found), seen.append)
+        batches = watched.fetch_batches(connection, batch_size=5)
         assert len(next(batches)) == 5
         assert seen == []
         assert [len(batch) for batch in batches] == [5, 2]

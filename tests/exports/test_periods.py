@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.exports.due_periods import EVERY, ended, holding
+from integration.exports.due_periods import FREQUENCIES, find_period, iter_ended
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = (
@@ -20,49 +20,49 @@ ZONES = (
 
 def test_a_time_that_is_left_out_comes_when_the_clocks_have_gone_on() -> None:
     """On 29 March 2026 there is no 2:30 in Berlin."""
-    due = holding("day", date(2026, 3, 28)).due_at(time(2, 30), BERLIN)
+    due = find_period("day", date(2026, 3, 28)).due_at(time(2, 30), BERLIN)
     assert due == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     assert due.astimezone(BERLIN).hour == 3
 
 
 def test_of_a_time_that_comes_twice_the_first_is_meant() -> None:
     """On 25 October 2026 there are two 2:30 in Berlin."""
-    assert holding("day", date(2026, 10, 24)).due_at(time(2, 30), BERLIN) == datetime(
+    assert find_period("day", date(2026, 10, 24)).due_at(time(2, 30), BERLIN) == datetime(
         2026, 10, 25, 0, 30, tzinfo=UTC
     )
 
 
 def test_yesterday_is_the_local_day_of_23_24_or_25_hours() -> None:
     for day, hours in ((date(2026, 3, 29), 23), (date(2026, 7, 1), 24), (date(2026, 10, 25), 25)):
-        since, until = holding("day", day).bounds(BERLIN)
+        since, until = find_period("day", day).bounds(BERLIN)
         assert until - since == timedelta(hours=hours)
     # In Cairo clocks go from midnight to one o'clock: the day begins at one.
-    since, _ = holding("day", date(2026, 4, 24)).bounds(ZoneInfo("Africa/Cairo"))
+    since, _ = find_period("day", date(2026, 4, 24)).bounds(ZoneInfo("Africa/Cairo"))
     assert since == datetime(2026, 4, 23, 22, tzinfo=UTC)
 
 
 def test_keys_and_words() -> None:
-    assert holding("day", date(2026, 11, 19)).key == "2026-11-19"
-    assert holding("day", date(2026, 11, 19)).words == "19 November 2026"
-    week = holding("week", date(2027, 1, 2))
-    assert (week.key, week.first, week.beyond) == ("2026-W53", date(2026, 12, 28), date(2027, 1, 4))
-    assert week.words == "28 December to 3 January 2027"
-    month = holding("month", date(2026, 12, 31))
-    assert (month.key, month.first, month.beyond) == ("2026-12", date(2026, 12, 1), date(2027, 1, 1))
-    assert month.words == "December 2026"
+    assert find_period("day", date(2026, 11, 19)).key == "2026-11-19"
+    assert find_period("day", date(2026, 11, 19)).label == "19 November 2026"
+    week = find_period("week", date(2027, 1, 2))
+    assert (week.key, week.first_day, week.end_day) == ("2026-W53", date(2026, 12, 28), date(2027, 1, 4))
+    assert week.label == "28 December to 3 January 2027"
+    month = find_period("month", date(2026, 12, 31))
+    assert (month.key, month.first_day, month.end_day) == ("2026-12", date(2026, 12, 1), date(2027, 1, 1))
+    assert month.label == "December 2026"
 
 
 @settings(max_examples=150)
 @given(
-    st.sampled_from(EVERY),
+    st.sampled_from(FREQUENCIES),
     st.sampled_from(ZONES),
     st.times().map(lambda at: at.replace(second=0, microsecond=0)),
     st.datetimes(datetime(2005, 1, 1), datetime(2035, 1, 1)),
 )
 def test_periods_lie_side_by_side_and_are_due_in_their_order(every, zone, at, naive) -> None:  # type: ignore[no-untyped-def]
     where, now = ZoneInfo(zone), naive.replace(tzinfo=UTC)
-    found = list(islice(ended(every, at, where, now), 40))
-    assert found[0].due_at(at, where) <= now < holding(every, found[0].beyond).due_at(at, where)
+    found = list(islice(iter_ended(every, at, where, now), 40))
+    assert found[0].due_at(at, where) <= now < find_period(every, found[0].end_day).due_at(at, where)
     for later, earlier in pairwise(found):
         assert earlier.bounds(where)[1] == later.bounds(where)[0]
         assert earlier.key < later.key

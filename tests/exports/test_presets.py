@@ -19,10 +19,10 @@ from integration.access import people, sessions
 from integration.dashboard.site import formats
 from integration.exports import call_filter as page
 from integration.exports import routes
-from integration.exports.presets import CALLS, PRESETS
-from integration.mirror.page_queries import history
-from integration.mirror.page_queries import search_index as search
-from tests.dashboard.site import Site, running
+from integration.exports.presets import PRESETS
+from integration.mirror.calls.schema import CALLS
+from integration.mirror.page_queries import history, search_index
+from tests.support.applications.dashboard_site import Site, running
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def exporting(site: Site) -> Any:
 
 def archived(site: Site, number: int, path: str) -> None:
     """The file of a recording is there, says table `media`."""
-    site.mirror.write(
+    site.mirror_db.write(
         lambda tx: tx.execute(
             "INSERT INTO media (kind, record_id, path, state, updated_at)"
             " VALUES ('recording', ?, ?, 'have', '')",
@@ -58,12 +58,14 @@ def rows(data: bytes) -> list[dict[str, str]]:
 def shown(site: Site, args: dict[str, str]) -> list[int]:
     """The ids on all pages that the page Calls would show, in its order."""
     with site.app.test_request_context():
-        asked = page.read(args, zone=formats.zone(), today=formats.today(), calling_code="44").asked
+        asked = page.parse_view(
+            args, zone=formats.display_zone(), today=formats.today(), calling_code="44"
+        ).call_filter
     found: list[int] = []
-    with site.mirror.read() as connection:
+    with site.mirror_db.read() as connection:
         cursor = None
         while True:
-            part = history.page(connection, asked, cursor, size=3)
+            part = history.fetch_page(connection, asked, cursor, size=3)
             found += [row["id"] for row in part.rows]
             cursor = part.older
             if cursor is None:
@@ -74,7 +76,7 @@ def test_the_documented_columns_are_there_in_their_order(site):
     site.call(1, "2026-07-01 09:15:00")
     header = exporting(site).get("/exports/call-history.csv").data.decode().split("\r\n")[0]
     assert header == ",".join(f'"{name}"' for name in PRESETS["call-history"].columns)
-    with site.mirror.read() as connection:
+    with site.mirror_db.read() as connection:
         real = {row["name"] for row in connection.execute("SELECT name FROM pragma_table_info('_calls')")}
     assert {field.name for field in CALLS.fields} <= real
 
@@ -200,10 +202,10 @@ CALL = st.fixed_dictionaries(
 @settings(max_examples=60)
 @given(st.lists(CALL, max_size=12), FILTERS)
 def test_any_filter_exports_the_rows_of_the_screen_in_its_order(site, records, args):
-    site.mirror.write(lambda tx: tx.execute("DELETE FROM _calls"))
+    site.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))
     for number, record in enumerate(records, 1):
         site.call(number, **record)
-    search.catch_up(site.mirror)
+    search_index.index_all_due(site.mirror_db)
     answer = exporting(site).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
     assert [int(row["id"]) for row in rows(answer.data)] == shown(site, args)
     head = exporting(site).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
@@ -258,10 +260,10 @@ def test_agents_who_see_their_own_calls_export_their_own(tmp_path):
     with running(tmp_path / "data", dashboard__agents_see="own") as site:
         site.call(1, "2026-07-01 09:00:00", user_id=5)
         site.call(2, "2026-07-01 09:00:00", user_id=6)
-        person = people.create(site.house, "ann@example.com", "agent", password_hash="x", platform_user_id=5)
-        people.set_right(site.house, "ann@example.com", "export", True)
+        person = people.create(site.app_db, "ann@example.com", "agent", password_hash="x", platform_user_id=5)
+        people.set_right(site.app_db, "ann@example.com", "export", True)
         client = exporting(site)
-        client.set_cookie("session", sessions.begin(site.house, person.id))
+        client.set_cookie("session", sessions.create(site.app_db, person.id))
         assert [row["id"] for row in rows(client.get("/exports/call-history.csv").data)] == ["1"]
 
 

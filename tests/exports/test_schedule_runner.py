@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from integration.access import audit, people
-from integration.exports import deliveries as export_deliveries
-from integration.exports import schedule_table as export_schedules
+from integration.exports import deliveries, schedules
 from integration.workspace import column_sets
-from tests.exports.scheduling import BOSS, Clock, Room
-from tests.harness import wait_for
-from tests.platform_api.server import Server
+from tests.support.applications.export_schedules import BOSS, Clock, Room
+from tests.support.harness import wait_for
+from tests.support.scripted_server import Server
 
 
 @pytest.fixture
@@ -48,14 +47,14 @@ def test_the_local_day_is_delivered_once_in_the_schedules_zone(room: Room, time:
     lines = ['"id","calldate"', '2,"2026-11-18 00:00:00"', '3,"2026-11-18 23:59:59"', ""]
     assert room.files() == {"every-day-2026-11-18.csv": "\r\n".join(lines)}
     assert [line[:2] for line in room.log(schedule)] == [("2026-11-18", "delivered")]
-    entry = audit.newest(room.house)[0]
+    entry = audit.list_newest(room.app_db)[0]
     assert (entry.who, entry.what, entry.about) == (
         "schedule Every day",
         "export",
         "every-day-2026-11-18.csv",
     )
-    with room.house.read() as connection:
-        (attempt,) = export_deliveries.attempts(connection, schedule.id)
+    with room.app_db.read() as connection:
+        (attempt,) = deliveries.list_attempts(connection, schedule.id)
     assert (attempt.rows, attempt.bytes) == (2, 67)
 
 
@@ -90,10 +89,10 @@ def test_it_waits_for_the_ledger_then_delivers_what_is_there_and_the_rest_later(
     time.set("2026-11-19 07:29:00")
     room.deliver()
     assert room.files() == {}, "six hours are not over"
-    with room.house.read() as connection:
-        standing = export_deliveries.standings(connection, schedule.id)["2026-11-18"]
+    with room.app_db.read() as connection:
+        standing = deliveries.load_period_states(connection, schedule.id)["2026-11-18"]
     assert standing.waits_for == "/cdrs on 2026-11-18: 1 of 2 records are here"
-    assert room.schedules.trouble() is None
+    assert room.schedules.describe_failures() is None
 
     time.set("2026-11-19 07:31:00")
     room.deliver()
@@ -111,14 +110,16 @@ def test_or_it_keeps_waiting_and_says_so(room: Room, time: Clock) -> None:
     schedule = room.schedule(incomplete=False)
     time.set("2026-11-19 01:31:00")
     room.deliver()
-    assert room.schedules.trouble() is None
+    assert room.schedules.describe_failures() is None
     time.set("2026-11-19 08:00:00")
     room.deliver()
     assert room.files() == {}
-    assert (room.schedules.trouble() or "").startswith("Every day: 2026-11-18 waits for its records: /cdrs")
+    assert (room.schedules.describe_failures() or "").startswith(
+        "Every day: 2026-11-18 waits for its records: /cdrs"
+    )
     complete(room, "2026-11-17", "2026-11-18")
     room.deliver()
-    assert room.schedules.trouble() is None
+    assert room.schedules.describe_failures() is None
     assert [line[1] for line in room.log(schedule)] == ["delivered"]
 
 
@@ -174,11 +175,11 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
     assert gaps == sorted(gaps)
     assert gaps[0] <= 120
     assert 3600 * 2 < gaps[-1] < 3600 * 4
-    assert room.schedules.trouble() == "Every day: 127.0.0.1 answered 503"
+    assert room.schedules.describe_failures() == "Every day: 127.0.0.1 answered 503"
     server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 204)
-    export_schedules.change(room.house, schedule)
+    schedules.change(room.app_db, schedule)
     room.deliver()
-    assert room.schedules.trouble() is None, "saving it tries again at once"
+    assert room.schedules.describe_failures() is None, "saving it tries again at once"
     assert [line[1] for line in room.log(schedule)] == ["failed"] * 6 + ["delivered"]
 
 
@@ -211,10 +212,10 @@ def test_one_that_hangs_blocks_no_other(room: Room, time: Clock, server: Server)
     room.schedules.run()
     room.schedules.run()
     wait_for(lambda: list(room.files()) == ["works-2026-11-18.csv"], "the other one's file")
-    assert not room.schedules.trouble()
+    assert not room.schedules.describe_failures()
     let_go.set()
-    wait_for(room.schedules.trouble, "the failure to show")
-    assert room.schedules.trouble() == "Hangs: 127.0.0.1 answered 500"
+    wait_for(room.schedules.describe_failures, "the failure to show")
+    assert room.schedules.describe_failures() == "Hangs: 127.0.0.1 answered 500"
     assert len(server.asked) == 1, "the second look began nothing twice"
 
 
@@ -254,18 +255,18 @@ def test_weeks_and_months(room: Room, time: Clock) -> None:
 
 
 def test_a_saved_column_set_is_followed(room: Room, time: Clock) -> None:
-    boss = people.find(room.house, BOSS)
+    boss = people.find(room.app_db, BOSS)
     assert boss is not None
-    column_sets.save(room.house, boss.id, "cdrs", "Short", ["src", "id"], shared=False)
+    column_sets.save(room.app_db, boss.id, "cdrs", "Short", ["src", "id"], shared=False)
     schedule = room.schedule(args={"set": "Short"})
     room.cdrs("2026-11-18 10:00:00")
     time.set("2026-11-19 12:00:00")
     room.walked()
     room.deliver()
     assert room.files() == {"every-day-2026-11-18.csv": '"src","id"\r\n"1",1\r\n'}
-    with room.house.read() as connection:
-        (kept,) = column_sets.known(connection, "cdrs", boss.id)
-    column_sets.remove(room.house, kept.id, boss.id)
+    with room.app_db.read() as connection:
+        (kept,) = column_sets.list_visible(connection, "cdrs", boss.id)
+    column_sets.remove(room.app_db, kept.id, boss.id)
     time.set("2026-11-20 12:00:00")
     room.walked()
     room.deliver()
@@ -274,12 +275,12 @@ def test_a_saved_column_set_is_followed(room: Room, time: Clock) -> None:
 
 def test_paused_it_delivers_nothing_and_goes_on_with_what_comes(room: Room, time: Clock) -> None:
     schedule = room.schedule()
-    export_schedules.pause(room.house, schedule.id)
+    schedules.pause(room.app_db, schedule.id)
     time.set("2026-11-20 12:00:00")
     room.walked()
     room.deliver()
     assert room.files() == {}
-    export_schedules.resume(room.house, schedule.id)
+    schedules.resume(room.app_db, schedule.id)
     room.deliver()
     assert room.files() == {}
     time.set("2026-11-21 12:00:00")
@@ -291,11 +292,11 @@ def test_paused_it_delivers_nothing_and_goes_on_with_what_comes(room: Room, time
 def test_run_now_delivers_the_last_period_once_more(room: Room, time: Clock) -> None:
     schedule = room.schedule()
     room.cdrs("2026-11-17 10:00:00")
-    export_deliveries.deliver_again(room.house, schedule.id, "2026-11-17")
+    deliveries.request_redelivery(room.app_db, schedule.id, "2026-11-17")
     room.deliver()
     assert list(room.files()) == ["every-day-2026-11-17-incomplete.csv"], "nobody waits for a ledger"
     complete(room, "2026-11-16", "2026-11-17")
-    export_deliveries.deliver_again(room.house, schedule.id, "2026-11-17")
+    deliveries.request_redelivery(room.app_db, schedule.id, "2026-11-17")
     room.deliver()
     room.deliver()
     assert [line[1] for line in room.log(schedule)] == ["incomplete", "delivered"]
@@ -303,7 +304,7 @@ def test_run_now_delivers_the_last_period_once_more(room: Room, time: Clock) -> 
 
 def test_run_now_does_not_wait_for_the_hour_either(room: Room, time: Clock) -> None:
     schedule = room.schedule(at="20:00")
-    export_deliveries.deliver_again(room.house, schedule.id, "2026-11-17")
+    deliveries.request_redelivery(room.app_db, schedule.id, "2026-11-17")
     room.deliver()
     room.deliver()
     assert list(room.files()) == ["every-day-2026-11-17-incomplete.csv"]
@@ -317,16 +318,16 @@ def test_it_ends_with_the_right_of_whoever_made_it(room: Room, time: Clock) -> N
     schedule = room.schedule()
     time.set("2026-11-19 01:31:00")
     complete(room, "2026-11-17", "2026-11-18")
-    people.set_right(room.house, BOSS, "export", False)
+    people.set_right(room.app_db, BOSS, "export", False)
     room.deliver()
     assert room.files() == {}
     assert "right “export”" in room.log(schedule)[0][2]
-    people.create(room.house, "next@example.com", "admin")
-    people.remove(room.house, BOSS)
+    people.create(room.app_db, "next@example.com", "admin")
+    people.remove(room.app_db, BOSS)
     time.on(hours=1)
     room.deliver()
     assert "may export no longer" in room.log(schedule)[1][2]
-    assert "may export no longer" in (room.schedules.trouble() or "")
+    assert "may export no longer" in (room.schedules.describe_failures() or "")
 
 
 def test_house_db_that_cannot_be_written_delivers_nothing(
@@ -335,7 +336,7 @@ def test_house_db_that_cannot_be_written_delivers_nothing(
     room.schedule()
     time.set("2026-11-19 01:31:00")
     complete(room, "2026-11-17", "2026-11-18")
-    room.house.close()
+    room.app_db.close()
     with pytest.raises(Exception, match="closed"):
         room.deliver()
     assert room.files() == {}

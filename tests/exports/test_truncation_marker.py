@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
-from integration.exports import query as sheet
-from integration.exports import truncation_marker as broken_off
+from integration.exports import query, truncation_marker
 from integration.exports.formats import csv
 from integration.exports.selection import select
-from tests.facade.conftest import Room, room, sample, settings
-from tests.harness import Client, Process, free_port, wait_for
+from tests.support.applications.facade_app import Room, room, sample, settings
+from tests.support.harness import Client, Process, free_port, wait_for
 
 __all__ = ["room", "settings"]
 
@@ -30,26 +29,28 @@ CDR = sample("response-cdrs-list-200")["data"][0]
 
 def test_a_file_holds_one_moment_whatever_changes_meanwhile(room: Room) -> None:
     room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
-    stream = csv.stream(room.mirror.read, select(resource("cdrs"), {"columns": "id,duration"}), lines=2)
+    stream = csv.stream(
+        room.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}), chunk_rows=2
+    )
     begun = [next(stream), next(stream)]
-    room.mirror.write(lambda tx: tx.execute("DELETE FROM cdrs WHERE id = 6"))
-    room.mirror.write(lambda tx: tx.execute("UPDATE cdrs SET duration = 99 WHERE id = 5"))
+    room.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs WHERE id = 6"))
+    room.mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET duration = 99 WHERE id = 5"))
     room.put("cdrs", {**CDR, "id": 8})
     rows = list(python_csv.reader(io.StringIO(b"".join([*begun, *stream]).decode(), newline="")))[1:]
     assert rows == [[str(number), "18"] for number in range(1, 8)]
-    assert stream.rows == 7
+    assert stream.row_count == 7
 
 
 @pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
 def test_whoever_stops_reading_leaves_no_view_open(room: Room, args: dict[str, str]) -> None:
     room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
-    stream = csv.stream(room.mirror.read, select(resource("cdrs"), args), lines=2)
+    stream = csv.stream(room.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
     next(stream)
     next(stream)
     stream.close()
     stream.close()
-    room.mirror.write(lambda tx: tx.execute("DELETE FROM cdrs"))
-    with room.mirror.read() as connection:
+    room.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
+    with room.mirror_db.read() as connection:
         assert not connection.execute("SELECT 1 FROM cdrs").fetchone()
 
 
@@ -62,20 +63,20 @@ def test_whoever_takes_nothing_for_long_holds_the_log_no_longer(
     def held() -> bool:
         """Whether some of the write-ahead log can't be copied, since somebody reads what was before."""
         room.put("cdrs", {**CDR, "id": 8, "duration": next(numbers)})
-        with closing(sqlite3.connect(room.mirror.path)) as connection:
+        with closing(sqlite3.connect(room.mirror_db.path)) as connection:
             _, there, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return bool(copied < there)
 
     room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
-    stream = csv.stream(room.mirror.read, select(resource("cdrs"), args), lines=2)
-    stream.begin()
-    sheet.give_back_stalled()
+    stream = csv.stream(room.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
+    stream.prefetch()
+    query.close_stalled_streams()
     assert held()
     real = clock.monotonic
-    monkeypatch.setattr(clock, "monotonic", lambda: real() + sheet.STALLED_SECONDS)
-    sheet.give_back_stalled()
+    monkeypatch.setattr(clock, "monotonic", lambda: real() + query.STALLED_SECONDS)
+    query.close_stalled_streams()
     assert not held()
-    with pytest.raises(sheet.ReaderStalled):
+    with pytest.raises(query.ReaderStalled):
         next(stream)
 
 
@@ -83,7 +84,7 @@ def test_whoever_takes_nothing_for_long_holds_the_log_no_longer(
 def server() -> Iterator[int]:
     port = free_port()
     granian = [str(Path(sys.executable).parent / "granian"), "--interface", "wsgi", "--port", str(port)]
-    process = Process([*granian, "--no-access-log", "tests.exports.breaking:app"], {})
+    process = Process([*granian, "--no-access-log", "tests.exports.truncated_export:app"], {})
     client = Client(f"http://127.0.0.1:{port}")
     try:
         wait_for(lambda: client.ask("GET", "/")[0] == 404, "the server to answer")
@@ -102,7 +103,7 @@ def test_a_file_that_broke_off_says_so(server: int) -> None:
             connection.close()
 
     assert get("/whole") == b'"id"\r\n' * 100
-    assert get("/broken").endswith(broken_off.BROKEN_OFF)
+    assert get("/broken").endswith(truncation_marker.TRUNCATION_MARKER)
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         # What has a length and ends before it: a recording that is sent on while it comes.
         get("/short")

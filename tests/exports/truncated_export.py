@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flask import Flask, Response
 
-from integration.exports import truncation_marker as broken_off
+from integration.exports import truncation_marker
 
 app = Flask(__name__)
 
@@ -17,7 +17,7 @@ def broken() -> Response:
         yield b'"id"\r\n' * 100
         raise OSError("the disk failed")
 
-    return Response(broken_off.marked(chunks()), content_type="text/csv")
+    return Response(truncation_marker.mark_if_truncated(chunks()), content_type="text/csv")
 
 
 @app.get("/whole")

@@ -11,7 +11,7 @@ def test_every_operation_of_the_specification_has_an_explicit_entry() -> None:
 
 def test_public_is_exactly_what_needs_no_credentials() -> None:
     public = {name for name, exposure in EXPOSURE.items() if exposure is Exposure.PUBLIC}
-    assert public == {operation.name for operation in OPERATIONS if operation.public}
+    assert public == {operation.name for operation in OPERATIONS if operation.is_public}
 
 
 def test_deletes_of_whole_collections_and_of_the_account_are_destructive() -> None:

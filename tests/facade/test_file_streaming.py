@@ -15,11 +15,11 @@ from flask import Flask
 from integration.core.health import Health
 from integration.facade.blueprint import make_blueprint
 from integration.mirror.calls.store import CallStore
-from integration.mirror.sync_state import media_files as media
-from integration.sync.context import Gear
-from integration.sync.files import download as recordings
-from tests.facade.conftest import Room
-from tests.harness import wait_for
+from integration.mirror.sync_state import media_files
+from integration.sync.context import StandaloneSyncContext
+from integration.sync.files import download
+from tests.support.applications.facade_app import Room
+from tests.support.harness import wait_for
 
 SOUND = b"\xff\xfb" + bytes(range(256)) * 1024
 HALF = len(SOUND) // 2
@@ -47,20 +47,20 @@ class Drip:
 
     @property
     def path(self) -> Path:
-        data_dir: Path = self.room.house.settings.storage.data_dir
-        return data_dir / media.relative_path("recording", NUMBER, RECORD["timestamp"])
+        data_dir: Path = self.room.app_db.settings.storage.data_dir
+        return data_dir / media_files.relative_path("recording", NUMBER, RECORD["timestamp"])
 
     def state(self) -> str | None:
-        with self.room.mirror.read() as connection:
-            row = media.state(connection, "recording", NUMBER)
+        with self.room.mirror_db.read() as connection:
+            row = media_files.state(connection, "recording", NUMBER)
         return None if row is None else str(row["state"])
 
 
 @pytest.fixture
 def room(room: Room) -> Room:
-    gear = Gear(room.house.settings, room.mirror, room.platform, Health(), CallStore())
+    gear = StandaloneSyncContext(room.app_db.settings, room.mirror_db, room.platform, Health(), CallStore())
     app = Flask(__name__)
-    app.register_blueprint(make_blueprint(room.house, partial(recordings.open_file, gear)))
+    app.register_blueprint(make_blueprint(room.app_db, partial(download.open_file, gear)))
     room.client = app.test_client()
     return room
 
@@ -197,7 +197,7 @@ def test_a_file_shorter_than_any_head_is_sent(room: Room) -> None:
     room.put("monitors", {**RECORD, "size": None})
     room.server.routes[room.base + URL] = lambda asked, reply: reply.content(SOUND[:4], "audio/mpeg3")
     assert room.get(URL).data == SOUND[:4]
-    wait_for(lambda: recordings._arriving == {}, "the end of the download")
+    wait_for(lambda: download._active_downloads == {}, "the end of the download")
 
 
 def test_who_reads_faster_than_the_file_comes_waits_and_who_comes_late_gets_all(room: Room) -> None:
@@ -211,4 +211,4 @@ def test_who_reads_faster_than_the_file_comes_waits_and_who_comes_late_gets_all(
     assert got + b"".join(early) == SOUND
     assert late.data == SOUND
     assert room.asked(URL) == 1
-    wait_for(lambda: recordings._arriving == {}, "the end of the download")
+    wait_for(lambda: download._active_downloads == {}, "the end of the download")

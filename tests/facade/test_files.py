@@ -17,14 +17,14 @@ from integration.access import audit
 from integration.core.errors import PlatformRefused, StorageFull
 from integration.core.health import Health
 from integration.exports.formats import csv as exported
-from integration.exports.truncation_marker import BROKEN_OFF
+from integration.exports.truncation_marker import TRUNCATION_MARKER
 from integration.facade.blueprint import make_blueprint
 from integration.mirror.calls.store import CallStore
-from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state import media_files
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import Gear
-from integration.sync.files import download as recordings
-from tests.facade.conftest import USER, Room, sample, says
+from integration.sync.context import StandaloneSyncContext
+from integration.sync.files import download
+from tests.support.applications.facade_app import USER, Room, sample, says
 
 SOUND = bytes(range(256)) * 40
 RECORD = {"id": 1052000001, "timestamp": "2026-09-02 08:45:55", "size": len(SOUND)}
@@ -34,22 +34,24 @@ URL = "/monitors/1052000001.mp3"
 def archive(room: Room, content: bytes = SOUND) -> Path:
     """Put the file of RECORD into the archive, as the download does."""
     room.put("monitors", RECORD)
-    file = media.Wanted("recording", 1052000001, "recordings/2026/09/02/1052000001.mp3", len(content), 0)
-    path = room.house.settings.storage.data_dir / file.path
+    file = media_files.MediaFile(
+        "recording", 1052000001, "recordings/2026/09/02/1052000001.mp3", len(content), 0
+    )
+    path = room.app_db.settings.storage.data_dir / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
     def work(tx: Transaction) -> None:
-        media.have(tx, file, len(content), hashlib.sha256(content).hexdigest())
+        media_files.mark_present(tx, file, len(content), hashlib.sha256(content).hexdigest())
 
-    room.mirror.write(work)
+    room.mirror_db.write(work)
     return path
 
 
 def fetching(room: Room, fetch: Any) -> None:
     """The same facade with something that fetches."""
     app = Flask(__name__)
-    app.register_blueprint(make_blueprint(room.house, fetch))
+    app.register_blueprint(make_blueprint(room.app_db, fetch))
     room.client = app.test_client()
 
 
@@ -90,7 +92,7 @@ def test_who_got_a_recording_is_noted_once_for_a_listening(room: Room) -> None:
     room.client.head(room.base + URL, headers=room.headers)
     room.get("/monitors/5.mp3")
     room.get(URL, room.key("other", collections=["cdrs"]))
-    noted = [entry for entry in audit.newest(room.people) if entry.what.startswith("fetched")]
+    noted = [entry for entry in audit.list_newest(room.people) if entry.what.startswith("fetched")]
     assert [(entry.who, entry.what, entry.about) for entry in noted] == [
         ("key tests", "fetched recording", "1052000001")
     ]
@@ -192,7 +194,7 @@ def test_the_csv_leaves_while_it_is_made_and_says_so_where_it_broke_off(
     answer = room.get("/users/7/cdrs.csv")
     body = iter(answer.response)
     assert [next(body), next(body)] == [b'"id"\r\n', b"1\r\n"]
-    assert list(body) == [BROKEN_OFF]
+    assert list(body) == [TRUNCATION_MARKER]
     answer.close()
 
 
@@ -204,8 +206,10 @@ class TestTraces:
 
     @pytest.fixture
     def room(self, room: Room) -> Room:
-        gear = Gear(room.house.settings, room.mirror, room.platform, Health(), CallStore())
-        fetching(room, lambda kind, number: recordings.fetch_file(gear, kind, number))
+        gear = StandaloneSyncContext(
+            room.app_db.settings, room.mirror_db, room.platform, Health(), CallStore()
+        )
+        fetching(room, lambda kind, number: download.fetch(gear, kind, number))
         return room
 
     @pytest.mark.parametrize(
@@ -263,8 +267,10 @@ class TestFaxes:
 
     @pytest.fixture
     def room(self, room: Room) -> Room:
-        gear = Gear(room.house.settings, room.mirror, room.platform, Health(), CallStore())
-        fetching(room, lambda kind, number: recordings.fetch_file(gear, kind, number))
+        gear = StandaloneSyncContext(
+            room.app_db.settings, room.mirror_db, room.platform, Health(), CallStore()
+        )
+        fetching(room, lambda kind, number: download.fetch(gear, kind, number))
         room.server.routes[f"{room.base}/faxes/7.pdf"] = lambda asked, reply: reply.content(
             self.PDF, "application/pdf"
         )
@@ -278,7 +284,7 @@ class TestFaxes:
         room.away()
         again = room.get("/faxes/7.pdf", {**room.headers, "Range": "bytes=0-3"})
         assert (again.status_code, again.data) == (206, b"%PDF")
-        assert [entry.what for entry in audit.newest(room.people)] == ["fetched fax"] * 2
+        assert [entry.what for entry in audit.list_newest(room.people)] == ["fetched fax"] * 2
 
     def test_one_that_no_list_showed_is_passed_through(self, room: Room) -> None:
         assert room.get("/faxes/7.pdf").data == self.PDF

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from integration.catalogue import OPERATIONS, match, methods_for
-from integration.catalogue.undocumented_operations import BEYOND
-from integration.facade.blueprint import base_paths
-from integration.facade.exposure import BEYOND as BEYOND_METHODS
-from integration.facade.openapi import document
+from integration.catalogue import OPERATIONS, list_methods, match
+from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.facade.blueprint import list_base_paths
+from integration.facade.exposure import UNDOCUMENTED_METHODS as BEYOND_METHODS
+from integration.facade.openapi import build_document
 from integration.factory import ROOT
-from tests.facade.conftest import FIXTURES, Room, says
+from tests.support.applications.facade_app import FIXTURES, Room, says
 
 EXAMPLES = {"id": "7", "ids": "7,8", "e164": "442079460001", "hash": "abc", "areacode": "20"}
 
 
 @pytest.fixture(scope="module")
 def api() -> dict[str, Any]:
-    return document(("/v1.2/voipstudio",), 5000)
+    return build_document(("/v1.2/voipstudio",), 5000)
 
 
 def named(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -38,7 +38,7 @@ def filled(path: str) -> str:
 
 def test_every_operation_is_in_the_document_and_the_reverse(api: dict[str, Any]) -> None:
     described = {f"{method} {path}" for method, path, _ in named(api)}
-    assert described == {operation.name for operation in (*OPERATIONS, *BEYOND)}
+    assert described == {operation.name for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS)}
     assert len(OPERATIONS) == 165
 
 
@@ -58,12 +58,12 @@ def test_every_route_answers_what_the_document_names_and_nothing_else_is_allowed
             answer = room.client.open(room.base + path, method=method, headers=headers, json={})
             if method in methods:
                 assert answer.status_code != 405, (method, path)
-            elif methods_for(path) and (method, path.split("/")[1]) not in BEYOND_METHODS:
+            elif list_methods(path) and (method, path.split("/")[1]) not in BEYOND_METHODS:
                 assert answer.status_code == 405, (method, path)
 
 
 def test_a_path_of_the_document_leads_to_its_own_operation(api: dict[str, Any]) -> None:
-    beyond = {operation.name for operation in BEYOND}
+    beyond = {operation.name for operation in UNDOCUMENTED_OPERATIONS}
     for method, path, operation in named(api):
         found = match(method, filled(path))
         if operation["operationId"] in beyond:
@@ -127,7 +127,7 @@ def test_it_is_served_with_the_base_paths_of_this_installation(room: Room) -> No
     answer = room.client.get("/openapi.json")
     assert answer.status_code == 200
     assert answer.content_type == "application/json"
-    assert [server["url"] for server in answer.json["servers"]] == list(base_paths(room.house))
+    assert [server["url"] for server in answer.json["servers"]] == list(list_base_paths(room.app_db))
 
 
 def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(
@@ -135,7 +135,7 @@ def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(
 ) -> None:
     room.app.jinja_loader.searchpath[:] = [str(ROOT / "templates")]  # type: ignore[union-attr]
     page = room.client.get("/docs").text
-    for operation in (*OPERATIONS, *BEYOND):
+    for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         assert f'id="{operation.name.replace(" ", "-")}"' in page
     loaded = re.findall(r'(?:src|href)="([^"#]+)"', page)
     assert loaded

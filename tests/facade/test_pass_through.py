@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from integration.platform_api import pass_through_download as passage
-from integration.platform_api import session as line
-from tests.facade.conftest import USER, Room, says
-from tests.harness import wait_for
+from integration.platform_api import pass_through_download, session
+from tests.support.applications.facade_app import USER, Room, says
+from tests.support.harness import wait_for
 
 URL = "/users/1000002/audio/greeting.mp3"
 SOUND = bytes(range(256)) * 4096
@@ -45,7 +44,7 @@ def drip(room: Room, rest: threading.Event) -> Callable[..., None]:
 def test_the_first_bytes_leave_before_the_last_have_come(
     room: Room, drip: Callable[..., None], rest: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "JSON_LIMIT", 1000)
+    monkeypatch.setattr(session, "JSON_LIMIT", 1000)
     drip()
     answer = room.get(URL, MINE)
     assert (answer.status_code, answer.content_type) == (200, "audio/mpeg")
@@ -101,7 +100,7 @@ def test_a_disk_that_is_full_costs_no_request(room: Room, monkeypatch: pytest.Mo
     def full(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(passage.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(pass_through_download.tempfile, "TemporaryFile", full)
     room.server.routes[room.base + URL] = lambda asked, reply: reply.content(b"sound", "audio/mpeg")
     assert room.get(URL, MINE).data == b"sound"
     assert room.platform.budget._active == 0

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.facade.conftest import Room, says
+from tests.support.applications.facade_app import Room, says
 
 CODES = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
 

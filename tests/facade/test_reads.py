@@ -8,11 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from integration.catalogue import resource
-from integration.facade.blueprint import base_paths
-from integration.mirror.records import schema_drift as drift
-from integration.mirror.records import single_record as records
-from tests.facade.conftest import Room, sample, says
+from integration.catalogue import get_resource
+from integration.facade.blueprint import list_base_paths
+from integration.mirror.records import schema_drift, single_record
+from tests.support.applications.facade_app import Room, sample, says
 
 CDR = sample("response-cdrs-list-200")["data"][0]
 
@@ -56,8 +55,8 @@ def test_a_collection_never_walked_is_read_through_and_kept(room: Room) -> None:
     assert answer.json == sample("response-cdrs-list-200")
     assert "X-Mirror-Age" not in answer.headers
     assert room.server.asked[-1].query == {"limit": ["1"]}
-    with room.mirror.read() as connection:
-        stored = records.stored(connection, resource("cdrs"), CDR["id"])
+    with room.mirror_db.read() as connection:
+        stored = single_record.find_record(connection, get_resource("cdrs"), CDR["id"])
     assert stored is not None
     assert json.loads(stored.doc) == CDR
 
@@ -97,8 +96,8 @@ def test_no_cache_reads_through(room: Room) -> None:
 
 def test_records_gone_from_the_platform_are_404(room: Room) -> None:
     room.put("cdrs", CDR)
-    room.mirror.write(
-        lambda tx: records.mark_missing(tx, resource("cdrs"), [CDR["id"]], "2026-09-03 00:00:00")
+    room.mirror_db.write(
+        lambda tx: single_record.mark_missing(tx, get_resource("cdrs"), [CDR["id"]], "2026-09-03 00:00:00")
     )
     assert room.get(f"/cdrs/{CDR['id']}").status_code == 404
     assert room.get("/cdrs").json == {"data": [], "total": 0}
@@ -184,8 +183,8 @@ def test_what_only_the_platform_knows_of_a_relation_is_asked_of_it(room: Room) -
     room.server.routes[f"{room.base}/queues"] = says(sample("response-queues-include-users-200"))
     url = "/queues?include=users&fields[users]=id,first_name,last_name,status"
     assert room.get(url).json["data"][0]["users"][0]["status"] is True
-    with room.mirror.read() as connection:
-        stored = records.stored(connection, resource("queues"), 80001)
+    with room.mirror_db.read() as connection:
+        stored = single_record.find_record(connection, get_resource("queues"), 80001)
     assert stored is not None
     assert json.loads(stored.doc)["users"] == [1000001]
     room.away()
@@ -259,8 +258,8 @@ def test_head_has_the_length_and_no_body(room: Room) -> None:
 
 def test_it_answers_at_every_base_path(room: Room) -> None:
     room.put("cdrs", CDR)
-    assert base_paths(room.house) == ("/v1.1/voipstudio", "/v1.2/voipstudio", "/v1.1", "/v1.2")
-    for base in base_paths(room.house):
+    assert list_base_paths(room.app_db) == ("/v1.1/voipstudio", "/v1.2/voipstudio", "/v1.1", "/v1.2")
+    for base in list_base_paths(room.app_db):
         assert room.client.get(f"{base}/cdrs", headers=room.headers).json["total"] == 1
 
 
@@ -269,7 +268,7 @@ def test_me_of_a_local_key_shows_no_sip_credentials(room: Room) -> None:
     assert answer.json["data"]["id"] == 1000001
     assert not [name for name in answer.json["data"] if name.startswith("sip_")]
     assert b"invented-sip-secret" not in answer.data
-    with room.mirror.read() as connection:
+    with room.mirror_db.read() as connection:
         assert "sip_" not in connection.execute("SELECT _doc FROM me").fetchone()[0]
     room.away()
     assert room.get("/me").json["data"]["id"] == 1000001
@@ -346,7 +345,7 @@ def test_a_path_with_characters_that_no_path_has_is_404_in_our_own_shape(room: R
 
 
 def test_secrets_are_masked_where_nobody_expects_them_and_nothing_else_is_touched(room: Room) -> None:
-    drift.follow(room.mirror)
+    schema_drift.register_hooks(room.mirror_db)
     strange = {"id": 1, "sip_call_id": "kept", "note": 1.50, "phone": [{"sip_password": "canary"}]}
     user = {"id": 2, "users": [{"id": 7, "vm_pin": "canary"}]}
     room.put("cdrs", {"id": 2, "sip_call_id": "kept"}, {**strange, "password": "canary"})

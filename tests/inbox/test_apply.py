@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from integration.core.errors import StorageBusy
-from integration.core.phone_numbers import Numbers
+from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox import apply
 from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
-from integration.mirror import hooks as wiring
-from integration.mirror.calls import live_table as live_calls
+from integration.mirror import hooks
+from integration.mirror.calls import live_table
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
 
@@ -28,11 +28,11 @@ class Applied:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.inbox = Inbox(folder / "inbox.db")
-        self.mirror = open_mirror(folder / "mirror.db")
-        self.calls = CallStore(numbers=Numbers("GB"), on_ended=live_calls.ended)
-        wiring.connect(self.mirror, self.calls)
+        self.mirror_db = open_mirror(folder / "mirror.db")
+        self.calls = CallStore(phone_numbers=PhoneNumbers("GB"), on_ended=live_table.remove_ended_legs)
+        hooks.register_hooks(self.mirror_db, self.calls)
         self.wishes = 0
-        self.applier = Applier(self.inbox, self.mirror, self.calls, self._wish)
+        self.applier = Applier(self.inbox, self.mirror_db, self.calls, self._wish)
 
     def _wish(self) -> None:
         self.wishes += 1
@@ -49,12 +49,12 @@ class Applied:
             ]
 
     def ask(self, sql, *parameters):
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             return [dict(row) for row in connection.execute(sql, parameters)]
 
     def close(self) -> None:
         self.inbox.close()
-        self.mirror.close()
+        self.mirror_db.close()
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_mistake_of_ours_fails_one_event_of_its_batch_and_replay_mends_it(appl
         applied.applier.run()
     assert [status for _, status in applied.status()] == ["done", "failed", "done"]
     assert applied.ask("SELECT state FROM _calls") == [{"state": "talking"}]
-    assert applied.applier.again([2]) == 1
+    assert applied.applier.reapply([2]) == 1
     assert [status for _, status in applied.status()] == ["done"] * 3
 
 
@@ -134,7 +134,7 @@ def test_nothing_is_applied_twice_and_nothing_is_left_out_after_a_restart(applie
     applied.receive(sample("call.initial"), sample("call.ringing"))
     applied.applier.run()
     applied.receive(sample("call.connected"))
-    again = Applier(applied.inbox, applied.mirror, applied.calls, lambda: None)
+    again = Applier(applied.inbox, applied.mirror_db, applied.calls, lambda: None)
     again.run()
     assert [status for _, status in applied.status()] == ["done"] * 3
     assert len(applied.ask("SELECT * FROM _leg_events")) == 3
@@ -145,7 +145,7 @@ def test_what_was_applied_but_not_marked_when_the_process_was_killed_is_marked_a
     applied.applier.run()
     before = applied.ask("SELECT * FROM _leg_events")
     applied.inbox.database.write(lambda tx: tx.execute("UPDATE inbox SET status = 'new'"))
-    again = Applier(applied.inbox, applied.mirror, applied.calls, lambda: None)
+    again = Applier(applied.inbox, applied.mirror_db, applied.calls, lambda: None)
     again.run()
     assert [status for _, status in applied.status()] == ["done", "done", "unknown"]
     assert applied.ask("SELECT * FROM _leg_events") == before
@@ -170,7 +170,7 @@ def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_pat
     before = Applied(tmp_path / "one")
     before.receive(sample("call.initial"))
     before.applier.run()
-    before.mirror.write(lambda tx: None)
+    before.mirror_db.write(lambda tx: None)
     before.close()
     shutil.copytree(tmp_path / "one", tmp_path / "old")
     after = Applied(tmp_path / "one")
@@ -209,3 +209,24 @@ def test_a_webhook_without_id_is_applied_once(applied):
     applied.receive(payload, payload)
     applied.applier.run()
     assert len(applied.ask("SELECT * FROM _leg_events")) == 1
+
+
+EVENT_TIME = "2021-04-28 08:46:13"
+SECOND_BEFORE, SAME_SECOND, SECOND_AFTER = "608920d4", "608920d5", "608920d6"
+FIRST_MICROSECOND, LAST_MICROSECOND = "00000", "f423f"
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(
+    ("hold_id", "unhold_id"),
+    [
+        (SECOND_BEFORE + LAST_MICROSECOND, SAME_SECOND + FIRST_MICROSECOND),
+        (SAME_SECOND + LAST_MICROSECOND, SECOND_AFTER + FIRST_MICROSECOND),
+    ],
+)
+def test_event_ids_order_events_across_a_second_boundary(applied, hold_id, unhold_id, is_reversed):
+    hold = sample("call.hold", id=f"uk003.{hold_id}3.77053295", event_time=EVENT_TIME)
+    unhold = sample("call.unhold", id=f"uk003.{unhold_id}3.77053295", event_time=EVENT_TIME)
+    applied.receive(*((unhold, hold) if is_reversed else (hold, unhold)))
+    applied.applier.run()
+    assert applied.ask("SELECT state FROM _legs") == [{"state": "CONNECTED"}]

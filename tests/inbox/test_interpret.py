@@ -9,7 +9,7 @@ import pytest
 
 from integration.catalogue.events import EVENTS
 from integration.core.errors import PlatformBroken
-from integration.inbox.interpret import RecordingReady, SmsReceived, Unknown, interpret
+from integration.inbox.interpret import RecordingReady, SmsReceived, UnknownEvent, interpret
 from integration.mirror.calls.facts import CallEvent
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
@@ -29,9 +29,9 @@ def sample(name):
 def test_every_sample_is_understood_with_its_values(path):
     payload = json.loads(path.read_text())
     event = read(payload)
-    assert not isinstance(event, Unknown)
+    assert not isinstance(event, UnknownEvent)
     assert event.event_id == payload["id"]
-    assert event.at == payload["event_time"]
+    assert event.event_time == payload["event_time"]
     assert json.loads(event.doc) == payload
     if isinstance(event, CallEvent):
         assert event.leg_id == payload["call_id"]
@@ -80,7 +80,7 @@ def test_a_call_event_without_a_usable_call_id_is_refused_by_name(call_id):
 
 def test_times_may_be_missing_or_unix_seconds():
     event = read({"event_name": "call.ringing", "call_id": 1, "event_time": "soon", "start_time": 1788252353})
-    assert (event.at, event.start_time) == ("2026-09-02 10:00:00", "2026-09-01 08:45:53")
+    assert (event.event_time, event.start_time) == ("2026-09-02 10:00:00", "2026-09-01 08:45:53")
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_final_is_read_in_every_spelling(value, expected):
 
 
 def test_what_it_does_not_know_is_kept_as_unknown():
-    assert read({"event_name": "queue.wrapup"}) == Unknown("queue.wrapup")
-    assert read({"hello": 1}) == Unknown(None)
-    assert read({"event_name": ["call.ringing"], "call_id": 1}) == Unknown('["call.ringing"]')
+    assert read({"event_name": "queue.wrapup"}) == UnknownEvent("queue.wrapup")
+    assert read({"hello": 1}) == UnknownEvent(None)
+    assert read({"event_name": ["call.ringing"], "call_id": 1}) == UnknownEvent('["call.ringing"]')
 
 
 @pytest.mark.parametrize("body", [b"x", b"[]", b"1", b"\xff", b'{"a":'])
@@ -104,4 +104,4 @@ def test_what_is_no_object_is_broken(body):
 
 def test_every_event_of_the_catalogue_is_applied_to_something():
     for event in EVENTS:
-        assert not isinstance(read({event.name_field: event.name, "call_id": 1}), Unknown)
+        assert not isinstance(read({event.name_field: event.name, "call_id": 1}), UnknownEvent)

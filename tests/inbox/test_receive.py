@@ -19,7 +19,7 @@ from integration.inbox.receive import BODY_LIMIT
 from integration.inbox.receive import Receiver as Application
 from integration.inbox.store import Inbox
 from integration.settings.model import Webhooks
-from integration.sqlite.errors import translate
+from integration.sqlite.errors import translate_error
 
 SECRET = "s" * 43
 SAMPLES = sorted((Path(__file__).parents[1] / "fixtures" / "platform").glob("webhook-*.json"))
@@ -103,7 +103,12 @@ def test_it_counts_what_it_told_its_senders(receiver):
     receiver.ask("GET")
     receiver.ask(path="/webhooks/wrong")
     receiver.ask("PUT")
-    assert receiver.inbox.counts() == {"stored": 2, "duplicate": 1, "unreadable": 1, "refused": 2}
+    assert receiver.inbox.count_acknowledgements() == {
+        "stored": 2,
+        "duplicate": 1,
+        "unreadable": 1,
+        "refused": 2,
+    }
 
 
 def test_it_keeps_both_bodies_of_one_id_and_flags_the_second(receiver):
@@ -274,4 +279,4 @@ def test_copies_from_many_senders_are_one_event_with_the_right_count(receiver):
 def test_a_full_disk_is_told_apart_from_a_broken_one(tmp_path):
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
-    assert "make room" in str(translate(error, tmp_path / "inbox.db"))
+    assert "make room" in str(translate_error(error, tmp_path / "inbox.db"))

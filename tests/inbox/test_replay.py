@@ -6,18 +6,17 @@ import sqlite3
 
 import pytest
 
-from integration.core.phone_numbers import Numbers
+from integration.core.commands import Progress, Unfinished
+from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox import replay as replay_module
 from integration.inbox.apply import Applier
-from integration.inbox.replay import replay
-from integration.inbox.replay_command import handlers
+from integration.inbox.replay import make_handlers, replay
 from integration.inbox.store import Inbox
-from integration.mirror import hooks as wiring
-from integration.mirror.calls.rules import Rules
+from integration.mirror import hooks
+from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
-from integration.server.control_channel import Progress, Unfinished
-from tests.commands.conftest import webhook
+from tests.support.applications.data_dir import webhook
 
 
 class Counts:
@@ -27,7 +26,7 @@ class Counts:
         self.seen: list[int] = []
         self.broken: set[int] = set()
 
-    def again(self, seqs):
+    def reapply(self, seqs):
         self.seen += seqs
         return len([seq for seq in seqs if seq not in self.broken])
 
@@ -37,7 +36,7 @@ def inbox(tmp_path):
     inbox = Inbox(tmp_path / "inbox.db")
     for number in range(10):
         inbox.receive(webhook(number)).result(30)
-    inbox.mark([(3, "failed", "no"), (8, "failed", "no"), (5, "unknown", None)])
+    inbox.record_results([(3, "failed", "no"), (8, "failed", "no"), (5, "unknown", None)])
     with sqlite3.connect(tmp_path / "inbox.db") as connection:
         connection.execute("UPDATE inbox SET received_at = '2026-03-01 12:00:00' WHERE seq <= 6")
     connection.close()
@@ -47,14 +46,14 @@ def inbox(tmp_path):
 
 def test_without_options_everything_is_applied_in_order(inbox):
     applier = Counts()
-    assert replay(inbox, applier) == replay_module.Replayed(10, 0)
+    assert replay(inbox, applier) == replay_module.ReplayResult(10, 0)
     assert applier.seen == list(range(1, 11))
 
 
 def test_only_what_failed(inbox):
     applier = Counts()
     applier.broken = {8}
-    assert replay(inbox, applier, failed=True) == replay_module.Replayed(1, 1)
+    assert replay(inbox, applier, failed=True) == replay_module.ReplayResult(1, 1)
     assert applier.seen == [3, 8]
 
 
@@ -68,10 +67,10 @@ def test_only_what_came_since(inbox):
 
 
 def test_a_successor_goes_on_where_it_ended_early_and_sums_up(inbox, monkeypatch):
-    monkeypatch.setattr(replay_module, "BATCH", 3)
+    monkeypatch.setattr(replay_module, "BATCH_SIZE", 3)
     applier = Counts()
     applier.broken = {2, 9}
-    work = handlers(inbox, applier)["replay"]
+    work = make_handlers(inbox, applier)["replay"]
     told = []
     with pytest.raises(Unfinished) as ended:
         work({"failed": False, "since": None}, Progress(told.append, lambda: len(applier.seen) < 6))
@@ -94,14 +93,14 @@ def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(tmp_path, inbox):
     before = None
     for name in ("mirror.db", "rebuilt.db"):
         mirror = open_mirror(tmp_path / name)
-        calls = CallStore(Rules(), Numbers("GB"))
-        wiring.connect(mirror, calls)
+        calls = CallStore(CallRules(), PhoneNumbers("GB"))
+        hooks.register_hooks(mirror, calls)
         applier = Applier(inbox, mirror, calls, lambda: None)
-        result = handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
+        result = make_handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
         assert result == {"applied": 10, "failed": 0}
         # Once more changes nothing.
         seen = told(mirror)
-        handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
+        make_handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
         assert told(mirror) == seen
         mirror.close()
         before = before or seen

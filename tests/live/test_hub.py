@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from integration.live.hub import Closed, Hub, Lost
+from integration.live.hub import Hub, HubClosed, SubscriptionLost
 from integration.sqlite.transaction import Change
 
 
@@ -52,24 +52,24 @@ def test_what_is_committed_while_it_catches_up_comes_once() -> None:
 )
 def test_an_id_it_does_not_know_means_loading_again(after: str) -> None:
     hub = Hub(lambda number: [] if number < 10 else None, "e")
-    with pytest.raises(Lost):
+    with pytest.raises(SubscriptionLost):
         hub.subscribe(after).take(0)
 
 
 def test_one_that_falls_behind_is_told_to_load_again_and_costs_no_more_memory() -> None:
-    hub = Hub(nothing_missed, "e", pending=10)
+    hub = Hub(nothing_missed, "e", max_pending=10)
     slow, quick = hub.subscribe(None), hub.subscribe(None)
     for number in range(1, 100):
         hub.publish(changes(number))
         assert numbers(quick.take(0)) == [number]
     assert len(slow._pending) <= 10
-    with pytest.raises(Lost):
+    with pytest.raises(SubscriptionLost):
         slow.take(0)
 
 
 def test_more_missed_than_it_would_hold_means_loading_again() -> None:
-    hub = Hub(lambda number: changes(*range(1, 12)), "e", pending=10)
-    with pytest.raises(Lost):
+    hub = Hub(lambda number: changes(*range(1, 12)), "e", max_pending=10)
+    with pytest.raises(SubscriptionLost):
         hub.subscribe("e-0").take(0)
 
 
@@ -80,7 +80,7 @@ def test_a_catch_up_that_fails_leaves_nobody_behind() -> None:
     hub = Hub(fail, "e")
     with pytest.raises(OSError, match="no disk"):
         hub.subscribe("e-1")
-    assert hub.watchers == 0
+    assert hub.subscriber_count == 0
 
 
 def test_closing_ends_those_who_wait_and_those_who_come() -> None:
@@ -90,7 +90,7 @@ def test_closing_ends_those_who_wait_and_those_who_come() -> None:
     def wait(number: int) -> None:
         try:
             hub_subscriptions[number].take(60)
-        except Closed:
+        except HubClosed:
             ended.append(number)
 
     hub_subscriptions = [hub.subscribe(None) for _ in range(20)]
@@ -102,5 +102,5 @@ def test_closing_ends_those_who_wait_and_those_who_come() -> None:
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     assert sorted(ended) == list(range(20))
-    with pytest.raises(Closed):
+    with pytest.raises(HubClosed):
         hub.subscribe(None).take(60)

@@ -66,7 +66,7 @@ class Watching:
 @dataclass
 class Site:
     hub: Hub
-    mirror: Database
+    mirror_db: Database
     port: int
     rendered: list[tuple[int, str]]
     viewer: Viewer
@@ -74,9 +74,9 @@ class Site:
 
     def tell(self, *keys: str, topic: str = "call") -> int:
         """Commit one change for each key; the number of the last."""
-        return self.mirror.write(lambda tx: [tx.announce(topic, key, {"state": "ringing"}) for key in keys])[
-            -1
-        ]
+        return self.mirror_db.write(
+            lambda tx: [tx.announce(topic, key, {"state": "ringing"}) for key in keys]
+        )[-1]
 
     def ask(self, method: str = "GET", query: str = "", **headers: str) -> Watching:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -89,10 +89,10 @@ class Site:
 
     def watch(self, **kw: str) -> Watching:
         """A stream that has begun: what is told from now on is heard."""
-        before = self.hub.watchers
+        before = self.hub.subscriber_count
         watching = self.ask(**kw)
         assert watching.response.status == 200
-        until(lambda: self.hub.watchers > before)
+        until(lambda: self.hub.subscriber_count > before)
         return watching
 
 
@@ -139,7 +139,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
     app = Flask(__name__)
     shown = Site(hub, mirror, 0, rendered, Viewer("ann", "agents", lambda: True))
-    app.register_blueprint(make_stream(hub, present, 110, viewer=lambda: shown.viewer))
+    app.register_blueprint(make_stream(hub, present, 110, find_viewer=lambda: shown.viewer))
     server = make_server("127.0.0.1", 0, app, threaded=True)
     shown.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -245,7 +245,7 @@ def test_one_too_many_is_told_when_to_come_again_and_a_place_is_freed(site: Site
 
     def one_left() -> bool:
         site.tell("1")
-        return site.hub.watchers < 110
+        return site.hub.subscriber_count < 110
 
     until(one_left)
     assert site.watch().response.status == 200
@@ -256,7 +256,7 @@ def test_a_head_request_takes_no_place(site: Site) -> None:
         asked = site.ask("HEAD")
         assert asked.response.status == 200
         asked.connection.close()
-    assert site.hub.watchers == 0
+    assert site.hub.subscriber_count == 0
 
 
 def test_closing_the_hub_ends_every_stream_at_once(site: Site) -> None:
@@ -265,7 +265,7 @@ def test_closing_the_hub_ends_every_stream_at_once(site: Site) -> None:
     site.hub.close()
     assert [watching.next() for watching in streams] == [None] * 20
     assert time.monotonic() - begun < stream_module.KEEP_ALIVE
-    until(lambda: site.hub.watchers == 0)
+    until(lambda: site.hub.subscriber_count == 0)
 
 
 def test_a_hundred_dashboards_hear_at_once_and_cost_one_rendering(site: Site) -> None:

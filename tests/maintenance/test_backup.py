@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from integration.core import process_lock as lock
+from integration.core import process_lock
 from integration.core.errors import SwitchroomError
 from integration.inbox.store import Inbox
 from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
-from tests.commands.conftest import Home, ask, webhook
-from tests.harness import wait_for
+from tests.support.applications.data_dir import Home, ask, webhook
+from tests.support.harness import wait_for
 
 
 def test_the_copy_holds_everything_acknowledged_before_it_began_under_load(home, tmp_path):
@@ -44,7 +44,7 @@ def test_the_copy_holds_everything_acknowledged_before_it_began_under_load(home,
             begun = len(acknowledged)
             wait_for(lambda begun=begun: len(acknowledged) > begun + 100, "load")
             before = set(acknowledged)
-            made = backup.make(home.data_dir, tmp_path / f"backup{begun}")
+            made = backup.create(home.data_dir, tmp_path / f"backup{begun}")
             copied = dict(ask(made.path / "inbox.db", "SELECT seq, event_id FROM inbox"))
             assert before <= set(copied.values())
             assert ask(made.path / "inbox.db", "PRAGMA integrity_check") == [("ok",)]
@@ -70,7 +70,7 @@ def test_the_mirror_in_a_copy_never_knows_webhooks_that_its_inbox_lacks(home, tm
         mirror.write(lambda tx: tx.execute("INSERT INTO _applied VALUES (?, 'done')", (seq,)))
 
     # A webhook arrives and is applied after each database that was copied.
-    made = backup.make(home.data_dir, tmp_path / "backups", arrive_and_apply)
+    made = backup.create(home.data_dir, tmp_path / "backups", arrive_and_apply)
     inbox.close()
     mirror.close()
     applied = {row[0] for row in ask(made.path / "mirror.db", "SELECT seq FROM _applied")}
@@ -110,7 +110,7 @@ def test_a_backup_names_every_file_with_its_sha256_and_is_for_its_owner_only(hom
 
 def test_recordings_are_linked_where_they_can_be_and_databases_never(home, tmp_path):
     recording = home.record(7, b"one recording")
-    made = backup.make(home.data_dir, tmp_path / "backups")
+    made = backup.create(home.data_dir, tmp_path / "backups")
     assert made.linked == 1
     assert (made.path / "recordings/2026/03/01/7.mp3").samefile(recording)
     for name in manifest.DATABASES:
@@ -124,7 +124,7 @@ def test_recordings_are_copied_where_links_are_impossible(home, tmp_path, monkey
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    made = backup.make(home.data_dir, tmp_path / "backups")
+    made = backup.create(home.data_dir, tmp_path / "backups")
     assert made.linked == 0
     assert (made.path / "recordings/2026/03/01/7.mp3").read_bytes() == b"one recording"
 
@@ -152,13 +152,15 @@ def test_a_failed_backup_leaves_nothing_and_the_next_clears_what_a_killed_one_le
         if what == "inbox.db":
             raise SwitchroomError("the disk went away")
 
-    killed = multiprocessing.get_context("fork").Process(target=backup.make, args=(home.data_dir, dest, kill))
+    killed = multiprocessing.get_context("fork").Process(
+        target=backup.create, args=(home.data_dir, dest, kill)
+    )
     killed.start()
     killed.join(30)
     assert killed.exitcode == 9
     assert len(list(dest.iterdir())) == 2
     with pytest.raises(SwitchroomError, match="went away"):
-        backup.make(home.data_dir, dest, fail)
+        backup.create(home.data_dir, dest, fail)
     assert list(dest.iterdir()) == [others]
 
 
@@ -168,10 +170,10 @@ def test_two_backups_at_once_do_not_meet(home, tmp_path):
     def again(what, *_):
         if what == "mirror.db" and not refused:
             with pytest.raises(SwitchroomError, match="under way") as error:
-                backup.make(home.data_dir, tmp_path / "backups")
+                backup.create(home.data_dir, tmp_path / "backups")
             refused.append(error)
 
-    made = backup.make(home.data_dir, tmp_path / "backups", again)
+    made = backup.create(home.data_dir, tmp_path / "backups", again)
     assert refused
     assert (made.path / "manifest.json").exists()
 
@@ -196,7 +198,7 @@ class TestRestore:
         home.receive(50)
         home.record(7, b"one recording")
         home.record(8, b"one message", "voicemail")
-        return backup.make(home.data_dir, tmp_path / "backups").path
+        return backup.create(home.data_dir, tmp_path / "backups").path
 
     def test_a_round_trip_brings_everything_back_and_verifies(self, home, taken, tmp_path):
         (tmp_path / "elsewhere").mkdir()
@@ -229,22 +231,22 @@ class TestRestore:
 
     def test_backups_inside_data_dir_stay_and_can_be_restored(self, home):
         home.receive(3)
-        made = backup.make(home.data_dir, home.data_dir / "backups")
+        made = backup.create(home.data_dir, home.data_dir / "backups")
         restore(made.path, home.data_dir, replace=True)
         assert (made.path / "manifest.json").exists()
         assert ask(home.data_dir / "inbox.db", "SELECT count(*) FROM inbox") == [(3,)]
 
     def test_a_data_dir_that_holds_only_backups_is_empty(self, home):
-        made = backup.make(home.data_dir, home.data_dir / "backups")
-        with lock.take(home.data_dir, "serve"):
+        made = backup.create(home.data_dir, home.data_dir / "backups")
+        with process_lock.acquire(home.data_dir, "serve"):
             pass
         for path in home.data_dir.glob("*"):
             if path.name not in ("backups", "lock"):
                 path.unlink()
-        assert restore(made.path, home.data_dir).aside is None
+        assert restore(made.path, home.data_dir).previous_data_dir is None
 
     def test_it_refuses_while_another_process_works_in_data_dir(self, home, taken):
-        with lock.take(home.data_dir, "serve"):
+        with process_lock.acquire(home.data_dir, "serve"):
             done = home.run("restore", str(taken), "--replace")
         assert done.returncode == 1
         assert "in use by `switchroom serve`" in done.stderr
@@ -262,7 +264,7 @@ class TestRestore:
     def test_damaged_recordings_can_be_left_out(self, home, taken):
         flip(taken / "recordings/2026/03/01/7.mp3")
         restored = restore(taken, home.data_dir, replace=True, skip_damaged=True)
-        assert len(restored.left_out) == 1
+        assert len(restored.skipped_files) == 1
         assert not (home.data_dir / "recordings/2026/03/01/7.mp3").exists()
         assert (home.data_dir / "voicemail/2026/03/01/8.mp3").exists()
         assert home.run("verify").stdout == "recordings/2026/03/01/7.mp3: is missing\n"
@@ -306,7 +308,7 @@ class TestRestore:
         inbox = Inbox(home.data_dir / "inbox.db")
         inbox.receive(webhook(999)).result(30)
         ((seq,),) = ask(home.data_dir / "inbox.db", "SELECT max(seq) FROM inbox")
-        assert seq in inbox.unapplied(home.data_dir / "mirror.db")
+        assert seq in inbox.list_unapplied(home.data_dir / "mirror.db")
         inbox.close()
 
 
@@ -333,7 +335,7 @@ def test_copying_does_not_begin_again_for_ever_while_commits_go_on(tmp_path):
         assert len(totals) < 1_000, "it began again at each commit"
         database.write(lambda tx: tx.execute("INSERT INTO t VALUES ('later')"))
 
-    database_files.copy(tmp_path / "busy.db", tmp_path / "copy.db", commit)
+    database_files.copy_database(tmp_path / "busy.db", tmp_path / "copy.db", commit)
     database.close()
     assert len(totals) > 2
     assert len(set(totals)) == 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from tests.commands.conftest import ask, webhook
-from tests.harness import Product, wait_for
+from tests.support.applications.data_dir import ask, webhook
+from tests.support.harness import Product, wait_for
 
 
 def test_a_backup_beside_a_busy_serve_starts_elsewhere_with_every_earlier_acknowledgement(

@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 from integration.cli.doctor import command
-from integration.core import process_lock as lock
-from tests.harness import NOWHERE
+from integration.core import process_lock
+from tests.support.harness import NOWHERE
 
 Answer = tuple[int, object]
 
@@ -121,7 +121,7 @@ def doctor(home, platform, public):
 
 
 def test_a_good_installation_fails_nothing(doctor, home):
-    with lock.take(home.data_dir, "serve"):
+    with process_lock.acquire(home.data_dir, "serve"):
         lines, status = doctor(process=True)
     assert status == 0
     levels = {about: level for about, (level, _) in lines.items() if about not in ("SQLite", "disk")}

@@ -8,17 +8,17 @@ import threading
 import pytest
 
 from integration.core import clock
-from integration.core.consumer import Loop
+from integration.core.consumer import Consumer
 from integration.core.errors import StorageError, SwitchroomError
 from integration.core.health import Health
 from integration.factory import build
 from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
-from integration.maintenance.rotation import NAME, Rotation
+from integration.maintenance.rotation import HEALTH_NAME, BackupRotation
 from integration.settings.model import Settings
-from tests.commands.conftest import Home
-from tests.harness import wait_for
-from tests.house.conftest import Clock
+from tests.support.applications.app_database import Clock
+from tests.support.applications.data_dir import Home
+from tests.support.harness import wait_for
 
 HOUR = 3600
 
@@ -36,8 +36,8 @@ def rotation(home):
     return rotating(home)
 
 
-def rotating(home: Home, **settings) -> Rotation:
-    return Rotation(
+def rotating(home: Home, **settings) -> BackupRotation:
+    return BackupRotation(
         Settings.model_validate(
             {
                 "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
@@ -54,26 +54,26 @@ def names(home: Home) -> list[str]:
 
 
 def test_the_first_is_made_a_day_after_there_was_something_to_keep(home, rotation, moving: Clock):
-    rotation.look()
+    rotation.run_if_due()
     assert names(home) == []
     moving.forward(25 * HOUR)
-    rotation.look()
-    rotation.look()
+    rotation.run_if_due()
+    rotation.run_if_due()
     (name,) = names(home)
     assert manifest.read(home.data_dir / "backups" / name).scheduled
     moving.forward(23 * HOUR)
-    rotation.look()
+    rotation.run_if_due()
     assert names(home) == [name]
     moving.forward(2 * HOUR)
-    rotation.look()
+    rotation.run_if_due()
     assert len(names(home)) == 2
 
 
 def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, moving: Clock):
-    asked_for = backup.make(home.data_dir, home.data_dir / "backups").path.name
+    asked_for = backup.create(home.data_dir, home.data_dir / "backups").path.name
     for _ in range(4):
         moving.forward(25 * HOUR)
-        rotation.look()
+        rotation.run_if_due()
     kept = names(home)
     assert kept[0] == asked_for
     assert len(kept) == 3
@@ -88,22 +88,22 @@ def test_another_accounts_backups_in_the_same_place_stay(home, tmp_path, moving:
         each = rotating(place, dest=str(tmp_path / "shared"), keep=1)
         for _ in range(2):
             moving.forward(25 * HOUR)
-            each.look()
-    assert len(list((tmp_path / "shared").glob(backup.NAMES))) == 2
+            each.run_if_due()
+    assert len(list((tmp_path / "shared").glob(backup.BACKUP_NAME_PATTERN))) == 2
 
 
 def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, moving, monkeypatch):
     for _ in range(2):
         moving.forward(25 * HOUR)
-        rotation.look()
+        rotation.run_if_due()
     before = names(home)
     moving.forward(25 * HOUR)
     with monkeypatch.context() as damaged:
-        damaged.setattr(backup.database_files, "faults", lambda _path: ["wrong # of entries in index"])
+        damaged.setattr(backup.database_files, "find_faults", lambda _path: ["wrong # of entries in index"])
         with pytest.raises(StorageError, match=r"copy of house\.db wrong # of entries"):
-            rotation.look()
+            rotation.run_if_due()
     assert names(home) == before
-    rotation.look()
+    rotation.run_if_due()
     assert names(home)[-1] > before[-1]
 
 
@@ -112,10 +112,10 @@ def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, moving):
     health = Health()
     each = rotating(home, dest=str(home.folder / "full"))
     moving.forward(25 * HOUR)
-    loop = Loop(NAME, each.look, 900, health)
+    loop = Consumer(HEALTH_NAME, each.run_if_due, 900, health)
     loop.start()
     try:
-        shown = wait_for(lambda: health.report()["checks"][NAME]["error"], "the failure")
+        shown = wait_for(lambda: health.report()["checks"][HEALTH_NAME]["error"], "the failure")
         assert "full" in shown
         assert health.report()["status"] == "degraded"
         (home.folder / "full").unlink()
@@ -137,7 +137,7 @@ def test_serve_does_it_unless_told_not_to(home, hours, days):
     )
     product = build(settings)
     try:
-        names = {loop.name for loop in product.loops}
+        names = {loop.name for loop in product.consumers}
         assert ({"backups", "retention"} <= names) is bool(hours)
     finally:
         product.stop()
@@ -151,38 +151,38 @@ def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, 
         told.set()
         assert go_on.wait(30)
 
-    manual = threading.Thread(target=backup.make, args=(home.data_dir, home.folder / "manual", hold))
+    manual = threading.Thread(target=backup.create, args=(home.data_dir, home.folder / "manual", hold))
     manual.start()
     assert told.wait(30)
-    rotation.look()
+    rotation.run_if_due()
     assert names(home) == []
     with pytest.raises(SwitchroomError, match="another backup of it is under way"):
-        backup.make(home.data_dir, home.folder / "third")
+        backup.create(home.data_dir, home.folder / "third")
     go_on.set()
     manual.join()
-    rotation.look()
+    rotation.run_if_due()
     assert len(names(home)) == 1
 
 
 def test_a_stop_leaves_nothing_half_made(home, rotation, moving):
     moving.forward(25 * HOUR)
     rotation.stop()
-    rotation.look()
+    rotation.run_if_due()
     assert names(home) == []
 
 
 def test_one_from_the_future_does_not_hold_up_the_next(home, rotation, moving: Clock):
     moving.forward(400 * 24 * HOUR)
-    rotation.look()
+    rotation.run_if_due()
     moving.forward(-300 * 24 * HOUR)
-    rotation.look()
-    rotation.look()
+    rotation.run_if_due()
+    rotation.run_if_due()
     assert len(names(home)) == 2
 
 
 def test_a_manifest_of_the_first_versions_was_asked_for(home):
-    made = backup.make(home.data_dir, home.folder / "backups", scheduled=True)
-    path = made.path / manifest.FILE
+    made = backup.create(home.data_dir, home.folder / "backups", scheduled=True)
+    path = made.path / manifest.MANIFEST_FILE
     body = json.loads(path.read_text())
     del body["scheduled"]
     path.write_text(json.dumps(body))

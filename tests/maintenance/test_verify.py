@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from integration.core import process_lock as lock
+from integration.core import process_lock
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_webhooks_that_a_running_serve_left_behind_are_found(home):
     with sqlite3.connect(home.data_dir / "inbox.db") as connection:
         connection.execute("UPDATE inbox SET received_at = '2026-03-01 12:00:00' WHERE seq <= 2")
     connection.close()
-    with lock.take(home.data_dir, "serve"):
+    with process_lock.acquire(home.data_dir, "serve"):
         done = home.run("verify")
     assert done.returncode == 1
     assert "2 webhooks are stored but not applied, the first is number 1" in done.stdout

@@ -7,7 +7,7 @@ import pytest
 
 from integration.platform_api import client, retry
 from integration.platform_api.client import Platform
-from tests.platform_api.server import Server
+from tests.support.scripted_server import Server
 
 
 @dataclass(frozen=True)

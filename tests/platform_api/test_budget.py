@@ -7,7 +7,7 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import PlatformUnreachable
-from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_people_do_not_wait_for_the_bucket(at):
     budget = Budget(1, 4)
     spend(budget, 1)
     for _ in range(5):
-        with budget.turn(PEOPLE, 0.1):
+        with budget.turn(INTERACTIVE, 0.1):
             pass
     assert budget.delay() > 60
 
@@ -53,7 +53,7 @@ def test_the_scheduler_leaves_people_a_slot():
     with budget.turn(BACKGROUND, 1):
         with ThreadPoolExecutor(1) as pool:
             second = pool.submit(spend, budget, 1)
-            with budget.turn(PEOPLE, 0.1):
+            with budget.turn(INTERACTIVE, 0.1):
                 assert not second.done()
             with pytest.raises(TimeoutError):
                 second.result(0.1)
@@ -64,30 +64,30 @@ def test_the_scheduler_leaves_people_a_slot():
 
 def test_a_person_is_told_when_every_slot_stays_taken():
     budget = Budget(600, 1)
-    with budget.turn(PEOPLE, 1), pytest.raises(PlatformUnreachable, match="busy"):
-        with budget.turn(PEOPLE, 0.05):
+    with budget.turn(INTERACTIVE, 1), pytest.raises(PlatformUnreachable, match="busy"):
+        with budget.turn(INTERACTIVE, 0.05):
             pass
 
 
 def test_trouble_halves_the_rate_and_good_answers_bring_it_back(at):
     budget = Budget(600, 4)
-    budget.complain()
-    budget.complain()
+    budget.record_failure()
+    budget.record_failure()
     assert budget.per_minute == 150
     for _ in range(20):
-        budget.complain()
+        budget.record_failure()
     assert budget.per_minute == pytest.approx(600 / 64)
     for _ in range(60):
-        budget.praise()
+        budget.record_success()
     assert budget.per_minute == 600
 
 
 def test_the_scheduler_rests_as_long_as_it_was_asked_to(at):
     budget = Budget(600, 4)
-    budget.complain(retry_after=30)
+    budget.record_failure(retry_after=30)
     at(29)
     assert 0.9 < budget.delay() < 1.1
-    with budget.turn(PEOPLE, 0.1):
+    with budget.turn(INTERACTIVE, 0.1):
         pass
     at(31)
     assert budget.delay() == 0

@@ -4,8 +4,8 @@ import pytest
 
 from integration.core import clock
 from integration.platform_api import circuit
-from integration.platform_api.budget import BACKGROUND, PEOPLE, Budget
-from integration.platform_api.circuit import FAILING_SECONDS, FAILURES, Circuit, Resting
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget
+from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES, Circuit, CircuitOpen
 
 
 @pytest.fixture
@@ -20,15 +20,15 @@ def at(monkeypatch):
     return at
 
 
-def fail(broken, times=FAILURES):
+def fail(broken, times=MIN_FAILURES):
     for _ in range(times):
-        broken.failed()
+        broken.record_failure()
 
 
 def test_a_short_disturbance_opens_nothing_however_many_fail(at):
     one = Circuit()
     fail(one, 100)
-    at(FAILING_SECONDS - 1)
+    at(MIN_FAILING_SECONDS - 1)
     fail(one, 100)
     one.admit()
     assert one.open_since is None
@@ -45,64 +45,64 @@ def test_one_that_works_among_those_that_fail_keeps_it_closed(at):
     one = Circuit()
     for second in range(300):
         at(second)
-        one.failed()
+        one.record_failure()
         if second % 10 == 0:
-            one.worked()
+            one.record_success()
     assert one.open_since is None
 
 
 def test_while_it_is_open_one_request_finds_out_and_the_gaps_grow(at):
     one = Circuit()
-    one.failed()
-    at(FAILING_SECONDS)
+    one.record_failure()
+    at(MIN_FAILING_SECONDS)
     fail(one)
     assert one.open_since is not None
-    now, gaps = FAILING_SECONDS, []
+    now, gaps = MIN_FAILING_SECONDS, []
     for _ in range(6):
-        with pytest.raises(Resting):
+        with pytest.raises(CircuitOpen):
             one.admit()
-        left = one.seconds_left
+        left = one.seconds_until_probe
         now += left + 0.001
         at(now)
         one.admit()
-        with pytest.raises(Resting):
+        with pytest.raises(CircuitOpen):
             one.admit()
-        one.failed()
+        one.record_failure()
         gaps.append(round(left))
-    assert gaps[0] == circuit.FIRST_GAP
+    assert gaps[0] == circuit.FIRST_PROBE_GAP
     assert gaps == sorted(gaps)
-    assert gaps[-1] == circuit.LONGEST_GAP
-    one.worked()
+    assert gaps[-1] == circuit.MAX_PROBE_GAP
+    one.record_success()
     one.admit()
-    assert one.seconds_left == 0
+    assert one.seconds_until_probe == 0
 
 
 def test_a_request_that_never_came_back_is_not_waited_for(at):
     one = Circuit()
-    one.failed()
-    at(FAILING_SECONDS)
+    one.record_failure()
+    at(MIN_FAILING_SECONDS)
     fail(one)
     at(200)
     one.admit()
-    at(200 + circuit.PROBE_SECONDS)
+    at(200 + circuit.PROBE_TIMEOUT_SECONDS)
     one.admit()
 
 
 def test_people_may_always_ask_and_what_works_for_them_opens_it_for_all(at):
     budget = Budget(600, 4)
-    budget.complain()
-    at(FAILING_SECONDS)
-    for _ in range(FAILURES):
-        budget.complain()
-    with pytest.raises(Resting), budget.turn(BACKGROUND, 1):
+    budget.record_failure()
+    at(MIN_FAILING_SECONDS)
+    for _ in range(MIN_FAILURES):
+        budget.record_failure()
+    with pytest.raises(CircuitOpen), budget.turn(BACKGROUND, 1):
         pass
-    standing = budget.standing()
+    standing = budget.state()
     assert standing.open_since is not None
-    assert 0 < standing.again <= circuit.LONGEST_GAP
+    assert 0 < standing.again <= circuit.MAX_PROBE_GAP
     assert standing.per_minute < standing.full == 600
-    with budget.turn(PEOPLE, 1):
-        budget.praise()
-    assert budget.standing().open_since is None
-    at(FAILING_SECONDS + 10)
+    with budget.turn(INTERACTIVE, 1):
+        budget.record_success()
+    assert budget.state().open_since is None
+    at(MIN_FAILING_SECONDS + 10)
     with budget.turn(BACKGROUND, 1):
         pass

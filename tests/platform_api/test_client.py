@@ -17,11 +17,11 @@ from integration.core.errors import (
     PlatformThrottled,
     PlatformUnreachable,
 )
-from integration.outbound import exchange as transport
+from integration.outbound import exchange
 from integration.platform_api import client
-from integration.platform_api.budget import PEOPLE
+from integration.platform_api.budget import INTERACTIVE
 from integration.simulator import embed
-from tests.harness import wait_for
+from tests.support.harness import wait_for
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -33,7 +33,7 @@ def page(*ids: int) -> dict:
 def test_it_sends_both_credential_headers_and_compact_filters(server, make):
     server.routes["/v1.2/cdrs"] = lambda asked, reply: reply.json(page(1, 2))
     found = make().page("cdrs", filter=[("live_id", "in", [4278000101])], sort="id", dir="ASC", limit=50)
-    assert [document.values["id"] for document in found.documents] == [1, 2]
+    assert [document.values["id"] for document in found.records] == [1, 2]
     assert found.total == 2
     asked = server.asked[0]
     assert asked.headers["Authorization"] == "Basic " + base64.b64encode(b"1000001:" + b"a" * 40).decode()
@@ -78,7 +78,7 @@ def test_a_get_is_repeated_until_it_succeeds(server, make, status):
     platform = make()
     assert platform.page("cdrs").total == 1
     assert len(server.asked) == 3
-    assert platform.away_since is None
+    assert platform.unreachable_since is None
     assert platform.budget.per_minute < 600
 
 
@@ -90,7 +90,7 @@ def test_a_get_is_given_up_after_its_tries(server, make):
     assert caught.value.status == 503
     assert len(server.asked) < 3 + 1
     before = len(server.asked)
-    assert platform.away_since is not None
+    assert platform.unreachable_since is not None
     with pytest.raises(PlatformBroken):
         platform.get("/cdrs", tries=3)
     assert len(server.asked) == before + 1, "while the platform is away, one try must do"
@@ -107,7 +107,7 @@ def test_it_waits_as_long_as_retry_after_says(server, make):
             reply.json(page())
 
     server.routes["*"] = route
-    make().page("cdrs", who=PEOPLE)
+    make().page("cdrs", priority=INTERACTIVE)
     assert times[1] - times[0] >= 0.99
 
 
@@ -284,7 +284,7 @@ def test_no_more_requests_than_allowed_are_under_way(server, make):
     server.routes["*"] = route
     platform = make(max_concurrency=3)
     with ThreadPoolExecutor(10) as pool:
-        list(pool.map(lambda _: platform.page("cdrs", who=PEOPLE), range(10)))
+        list(pool.map(lambda _: platform.page("cdrs", priority=INTERACTIVE), range(10)))
     assert most == 3
 
 
@@ -295,7 +295,7 @@ def test_a_bad_key_is_shown_to_people_and_not_tried_at_once_again(server, make):
         with pytest.raises(CredentialsRefused, match="api_key"):
             platform.get("/me")
     assert len(server.asked) == 1
-    assert "platform.api_key" in platform.trouble
+    assert "platform.api_key" in platform.problem
 
 
 def test_it_pings_only_after_five_minutes_of_silence(server, make, monkeypatch):
@@ -322,7 +322,7 @@ def test_closing_cuts_what_is_under_way(server, make):
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(platform.get, "/cdrs")
         assert begun.wait(30)
-        wait_for(lambda: platform._transport._open, "the open connection")
+        wait_for(lambda: platform._transport._open_responses, "the open connection")
         platform.close()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
             asked.result(30)
@@ -338,13 +338,13 @@ def test_no_credential_stands_in_an_error_or_a_representation(server, make):
     for text in (
         str(caught.value),
         repr(caught.value),
-        repr(platform.account.current()),
+        repr(platform.credential_source.current()),
         repr(vars(platform)),
     ):
         assert "a" * 40 not in text
 
 
 def test_the_transport_knows_one_host_only():
-    door = transport.Transport("http://127.0.0.1:9/v1.2", 1)
+    door = exchange.Transport("http://127.0.0.1:9/v1.2", 1)
     with pytest.raises(ValueError, match="slash"), door.exchange("GET", "@example.com/", {}, None, 1):
         pass

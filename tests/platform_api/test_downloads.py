@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from integration.core import atomic_files as durable
+from integration.core import atomic_files
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
-from integration.platform_api import downloads as files
-from integration.platform_api import file_types as formats
+from integration.platform_api import downloads, file_types
 
 SOUND = b"\xff\xfb\x90\x64" + bytes(range(256)) * 400
 KIND = "audio/mpeg3"
@@ -22,7 +21,9 @@ def fetch(make, tmp_path):
     def fetch(**options):
         target = tmp_path / "recordings" / "2026" / "09" / "02" / "7.mp3"
         asked = {name: options.pop(name) for name in ("seconds", "arrival") if name in options}
-        expected = files.Expected(**{"size": len(SOUND), "begin": formats.mp3, **options})
+        expected = downloads.Expected(
+            **{"size": len(SOUND), "check_head": file_types.check_mp3_head, **options}
+        )
         return make().download("/monitors/7.mp3", target, expected, **asked)
 
     fetch.folder = tmp_path
@@ -36,7 +37,7 @@ def names(folder):
 def test_a_good_file_arrives_whole(server, fetch):
     server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
     found = fetch()
-    assert found == files.Downloaded(len(SOUND), hashlib.sha256(SOUND).hexdigest(), KIND)
+    assert found == downloads.DownloadedFile(len(SOUND), hashlib.sha256(SOUND).hexdigest(), KIND)
     assert names(fetch.folder) == ["7.mp3"]
     path = next(fetch.folder.rglob("7.mp3"))
     assert path.read_bytes() == SOUND
@@ -79,13 +80,15 @@ def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
 def test_a_wrong_file_says_nothing_of_the_platform_and_a_cut_one_does(server, make, tmp_path):
     platform = make()
     server.routes["*"] = lambda asked, reply: reply.content(b"not a recording at all", KIND)
-    with pytest.raises(files.WrongFile):
-        platform.download("/monitors/7.mp3", tmp_path / "7.mp3", files.Expected(begin=formats.mp3))
-    assert (platform.away_since, platform.budget.per_minute) == (None, 600)
+    with pytest.raises(downloads.WrongFile):
+        platform.download(
+            "/monitors/7.mp3", tmp_path / "7.mp3", downloads.Expected(check_head=file_types.check_mp3_head)
+        )
+    assert (platform.unreachable_since, platform.budget.per_minute) == (None, 600)
     server.routes["*"] = lambda asked, reply: reply.raw(WRONG["a chunk cut"], close=True)
     with pytest.raises(PlatformBroken):
         platform.download("/monitors/7.mp3", tmp_path / "7.mp3")
-    assert platform.away_since is not None
+    assert platform.unreachable_since is not None
 
 
 def test_a_file_that_is_packed_though_nobody_asked_arrives_unpacked(server, fetch):
@@ -109,12 +112,14 @@ def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch)
 def test_a_doubtful_end_is_believed_where_it_was_told_before(server, fetch):
     server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
     with pytest.raises(PlatformBroken) as caught:
-        fetch(size=None, end=lambda file: f"no end after {file.stat().st_size}")
+        fetch(size=None, check_end=lambda file: f"no end after {file.stat().st_size}")
     assert names(fetch.folder) == []
     with pytest.raises(PlatformBroken):
-        fetch(size=None, end=lambda file: "no end after 7", believed=str(caught.value))
+        fetch(size=None, check_end=lambda file: "no end after 7", accepted_problem=str(caught.value))
     said = str(caught.value)
-    found = fetch(size=None, end=lambda file: f"no end after {file.stat().st_size}", believed=said)
+    found = fetch(
+        size=None, check_end=lambda file: f"no end after {file.stat().st_size}", accepted_problem=said
+    )
     assert found.size == len(SOUND)
 
 
@@ -182,8 +187,8 @@ def test_a_symbolic_link_leads_the_bytes_nowhere(server, fetch, tmp_path):
 
 def test_a_new_folders_name_is_made_durable_in_its_parent(server, fetch, monkeypatch):
     synced = []
-    real = durable.sync
-    monkeypatch.setattr(durable, "sync", lambda folder: (synced.append(folder), real(folder)))
+    real = atomic_files.fsync_path
+    monkeypatch.setattr(atomic_files, "fsync_path", lambda folder: (synced.append(folder), real(folder)))
     server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
     fetch()
     base = fetch.folder

@@ -3,10 +3,10 @@ from __future__ import annotations
 import lameenc
 import pytest
 
-from integration.platform_api import file_types as formats
+from integration.platform_api import file_types
 from integration.simulator.media import audio
 
-TEN = audio.mp3(10, seed=1)
+TEN = audio.make_mp3(10, seed=1)
 ID3 = b"ID3\x04\x00\x00\x00\x00\x01\x02" + bytes(130)
 
 
@@ -15,7 +15,7 @@ def end(tmp_path):
     def end(content, seconds=None):
         path = tmp_path / "file.part"
         path.write_bytes(content)
-        return formats.mp3_end(seconds)(path)
+        return file_types.make_mp3_end_check(seconds)(path)
 
     return end
 
@@ -62,6 +62,6 @@ def test_frames_of_every_version_are_walked(end, rate, channels, kbits):
 def test_a_pdf_has_its_end_near_its_end(tmp_path):
     path = tmp_path / "file.part"
     path.write_bytes(b"%PDF-1.4" + bytes(5000) + b"%%EOF\n")
-    assert formats.pdf_end(path) is None
+    assert file_types.check_pdf_end(path) is None
     path.write_bytes(b"%PDF-1.4 %%EOF" + bytes(5000))
-    assert formats.pdf_end(path) == "it has no end after 5,014 bytes"
+    assert file_types.check_pdf_end(path) == "it has no end after 5,014 bytes"

@@ -55,7 +55,7 @@ def test_twenty_threads_that_meet_a_dead_token_log_in_once(door, login):
 
         def ask(_, barrier=barrier):
             barrier.wait()
-            return platform.get("/cdrs", who="people").status
+            return platform.get("/cdrs", priority="people").status
 
         with ThreadPoolExecutor(20) as pool:
             assert list(pool.map(ask, range(20))) == [200] * 20
@@ -87,7 +87,7 @@ def test_a_wrong_password_is_tried_three_times_then_logins_pause_and_it_shows(se
             with pytest.raises(CredentialsRefused, match="Invalid email"):
                 platform.get("/cdrs")
     assert server.count("/v1.2/login") == 3
-    assert "paused" in platform.trouble
+    assert "paused" in platform.problem
     assert not platform.keep_alive()
 
 
@@ -100,7 +100,7 @@ def test_a_second_factor_pauses_at_once_and_says_what_to_do(server, login):
         with pytest.raises(CredentialsRefused, match="second factor"):
             platform.get("/cdrs")
     assert server.count("/v1.2/login") == 1
-    assert "platform.api_key" in platform.trouble
+    assert "platform.api_key" in platform.problem
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_login_that_fails_otherwise_is_tried_again_later_without_end(
     server.routes["/v1.2/login"] = door.log_in
     monkeypatch.setattr("integration.core.clock.monotonic", lambda: now + 1000)
     assert platform.get("/cdrs").status == 200
-    assert platform.trouble is None
+    assert platform.problem is None
 
 
 def test_a_token_refused_as_soon_as_given_out_does_not_cause_a_storm_of_logins(server, door, login):

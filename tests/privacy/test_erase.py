@@ -12,43 +12,44 @@ from functools import partial
 import pytest
 
 from integration.access import audit, keys
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
+from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused, StorageBroken
-from integration.core.json_records import Document
+from integration.core.json_records import JsonRecord
 from integration.exports import prepared_exports
 from integration.factory import Product
-from integration.inbox.replay_command import REPLAY
+from integration.inbox.replay import REPLAY
 from integration.maintenance import backup
 from integration.mirror.page_queries import messages
-from integration.mirror.privacy import erase_mirror as erasing
-from integration.mirror.records import response_cache as answers
-from integration.mirror.records import subresources as below
+from integration.mirror.privacy import erase_mirror
+from integration.mirror.records import response_cache, subresources
 from integration.mirror.records.upsert import upsert
 from integration.privacy import erasures
-from integration.server.control_channel import Progress
-from integration.sync.files import download as recordings
+from integration.sync.files import download
 from integration.workspace import callbacks
-from tests.upkeep.conftest import OTHER, OURS, THEIRS, Place
+from tests.support.applications.filled_data_dir import OTHER, OURS, THEIRS, Place
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
 OTHERS = ("Bob Other", OTHER)
 
 
 def ask(product: Product, sql: str) -> list[tuple]:
-    with product.parts.mirror.read() as connection:
+    with product.context.mirror_db.read() as connection:
         return [tuple(row) for row in connection.execute(sql)]
 
 
-def items(product: Product) -> list[callbacks.Item]:
-    with product.parts.house.read() as connection:
-        return callbacks.items(connection)
+def items(product: Product) -> list[callbacks.CallbackItem]:
+    with product.context.app_db.read() as connection:
+        return callbacks.list_items(connection)
 
 
 def settled(product: Product) -> None:
     """What was written stands in the databases themselves."""
-    for database in (product.parts.house, product.parts.mirror, product.parts.inbox.database):
-        database.aside(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
+    for database in (product.context.app_db, product.context.mirror_db, product.context.inbox.database):
+        database.run_exclusive(
+            lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        )
 
 
 def test_without_yes_it_tells_what_would_go_and_changes_nothing(place: Place) -> None:
@@ -97,7 +98,7 @@ def test_nothing_is_left_and_calls_are_counted_as_before(place: Place) -> None:
             "src": "erased", "src_name": None, "clid": None, "info": None,
         }  # fmt: skip
         assert items(product) == []
-        entry = audit.newest(product.parts.house)[0]
+        entry = audit.list_newest(product.context.app_db)[0]
         assert (entry.what, entry.about) == ("number erased", "erasure 1")
         assert product.health.report()["checks"]["erasures"]["state"] == "ok"
 
@@ -110,52 +111,54 @@ def test_nothing_comes_back(erased: Place) -> None:
         with erased.product() as product:
             erased.sync(product)
             erased.receive(product)
-            product._follow()
+            product._update_callbacks()
             notes = f'[{{"text":"Ann Example, {THEIRS}"}}]'
             for key in (1, 3):
-                product.parts.mirror.write(
-                    lambda tx, key=key, notes=notes: below.put(tx, "cdrs", key, "notes", notes, clock.stamp())
+                product.context.mirror_db.write(
+                    lambda tx, key=key, notes=notes: subresources.store(
+                        tx, "cdrs", key, "notes", notes, clock.utc_text()
+                    )
                 )
-            product.parts.mirror.write(
-                lambda tx, notes=notes: answers.keep(tx, "/x", notes.encode(), "", clock.stamp())
+            product.context.mirror_db.write(
+                lambda tx, notes=notes: response_cache.store(tx, "/x", notes.encode(), "", clock.utc_text())
             )
             for kind, number in (("recording", 11), ("recording", 12), ("voicemail", 21), ("fax", 51)):
                 with pytest.raises(PlatformRefused, match="was erased") as refused:
-                    recordings.fetch_file(product.parts, kind, number)
+                    download.fetch(product.context, kind, number)
                 assert refused.value.status == 404
             assert ask(product, "SELECT count(*) FROM cdrs") == [(3,)]
             assert items(product) == []
-            assert product.parts.inbox.overview().total == 10
+            assert product.context.inbox.load_overview().total == 10
             settled(product)
         assert erased.bytes_with(*TRACES) == {}
 
 
 def test_programs_and_pages_do_not_show_it(erased: Place) -> None:
     with erased.product() as product:
-        key = keys.add(product.parts.house, "test", "read", None, None, taken=frozenset())
+        key = keys.add(product.context.app_db, "test", "read", None, None, reserved_ids=frozenset())
         login = base64.b64encode(f"{key[0]}:{key[1]}".encode()).decode()
         client = product.site.test_client()
         for path in ("cdrs", "monitors", "sms", "voicemessages", "faxes", "cdrs/1", "monitors/12"):
             answer = client.get(f"/v1.2/{path}", headers={"Authorization": f"Basic {login}"})
             assert answer.status_code == 200, path
             assert not [trace for trace in TRACES if trace in answer.text], path
-        with product.parts.mirror.read() as connection:
-            assert [row["contact"] for row in messages.threads(connection)] == [OTHER]
+        with product.context.mirror_db.read() as connection:
+            assert [row["contact"] for row in messages.list_threads(connection)] == [OTHER]
 
 
 def test_what_comes_after_the_erasure_is_another_story(erased: Place) -> None:
-    later = clock.stamp(clock.now() + timedelta(hours=1))
+    later = clock.utc_text(clock.now() + timedelta(hours=1))
     call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": OURS, "type": "I"}
     person = {"id": 33, "first_name": "Ann", "last_name": "Example", "mobile": f"+{THEIRS}"}
     event = {"id": "new", "event_name": "call.ringing", "event_time": later, "call_id": 4_300_000_950}
     with erased.product() as product:
         for name, record in (("contacts", person), ("cdrs", call)):
-            documents = [Document(json.dumps(record), record)]
-            of = {"resource": resource(name), "source": "sync", "asked_at": clock.stamp()}
-            product.parts.mirror.write(partial(upsert, documents=documents, **of))
+            documents = [JsonRecord(json.dumps(record), record)]
+            of = {"resource": get_resource(name), "source": "sync", "requested_at": clock.utc_text()}
+            product.context.mirror_db.write(partial(upsert, records=documents, **of))
         body = json.dumps({**event, "src": THEIRS}).encode()
-        product.parts.inbox.receive(body).result(30)
-        assert bytes(product.parts.inbox.after(0, 100)[-1].body) == body
+        product.context.inbox.receive(body).result(30)
+        assert bytes(product.context.inbox.list_after(0, 100)[-1].body) == body
         assert ask(product, "SELECT party_e164, party_name FROM _calls WHERE id = 4300000950") == [
             (f"+{THEIRS}", "Ann Example")
         ]
@@ -167,7 +170,7 @@ def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monk
 
     with monkeypatch.context() as patched:
         # After the records were stripped of the number, before anything that is found by it alone.
-        patched.setattr(erasing, "remove_files", killed)
+        patched.setattr(erase_mirror, "remove_files", killed)
         assert place.erase(f"+{THEIRS}", "--yes").exit_code == 1
     with place.product() as product:
         assert "broken off" in product.health.report()["checks"]["erasures"]["error"]
@@ -179,18 +182,18 @@ def test_one_that_was_broken_off_is_told_and_done_by_the_next(place: Place, monk
     assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
     assert place.bytes_with(*TRACES) == {}
     assert [path.name for path in (place.data_dir / "recordings").rglob("*.mp3")] == ["13.mp3"]
-    with place.product() as product, product.parts.house.read() as connection:
-        assert [(one.id, one.done_at is None) for one in erasures.all_of(connection)] == [(1, False)]
+    with place.product() as product, product.context.app_db.read() as connection:
+        assert [(one.id, one.done_at is None) for one in erasures.list_all(connection)] == [(1, False)]
 
 
 def test_prepared_exports_go(place: Place) -> None:
     with place.product() as product:
         made = prepared_exports.add(
-            product.parts.house, owner="person 1", who="sue@example.com", person_id=1, export="calls",
+            product.context.app_db, owner="person 1", who="sue@example.com", person_id=1, export="calls",
             form="csv", args={}, only_user=None, total=3,
         )  # fmt: skip
-        prepared_exports.begin(product.parts.house, made.id)
-        prepared_exports.done(product.parts.house, made.id, 3, 20)
+        prepared_exports.mark_running(product.context.app_db, made.id)
+        prepared_exports.mark_done(product.context.app_db, made.id, 3, 20)
     file = place.data_dir / "prepared" / f"{made.id}.csv"
     file.parent.mkdir(exist_ok=True)
     file.write_text(f"party\n+{THEIRS}\n")
@@ -203,11 +206,11 @@ def test_nobody_is_erased_while_on_the_line(place: Place) -> None:
         event = {
             "id": "now",
             "event_name": "call.ringing",
-            "event_time": clock.stamp(),
+            "event_time": clock.utc_text(),
             "call_id": 4_300_000_970,
         }
         told = {**event, "src": THEIRS, "dst": OURS, "destination": "in", "state": "RINGING"}
-        product.parts.inbox.receive(json.dumps(told).encode()).result(30)
+        product.context.inbox.receive(json.dumps(told).encode()).result(30)
         product.commands[REPLAY]({}, Progress(lambda _: None, lambda: True))
     refused = place.erase(f"+{THEIRS}", "--yes")
     assert (refused.exit_code, "is going on" in refused.stderr) == (1, True)
@@ -222,12 +225,12 @@ def test_what_is_no_outside_number_is_refused(place: Place, number: str) -> None
 
 
 def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: Place) -> None:
-    before = backup.make(place.data_dir, place.data_dir / "backups").path
+    before = backup.create(place.data_dir, place.data_dir / "backups").path
     done = place.erase(f"+{THEIRS}", "--yes")
     assert before.name in done.stderr
     assert not (before / "erasure-key").exists()
     key = place.data_dir / "erasure-key"
     assert key.stat().st_mode & 0o077 == 0
     assert (
-        backup.make(place.data_dir, place.folder / "later").path / key.name
+        backup.create(place.data_dir, place.folder / "later").path / key.name
     ).read_text() == key.read_text()

@@ -8,12 +8,12 @@ from integration.access import audit
 from integration.core.errors import PlatformRefused
 from integration.factory import Product
 from integration.privacy import erasures, holds
-from integration.privacy.retention import Keeper
-from integration.sync.files import download as recordings
+from integration.privacy.retention import RetentionJob
+from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
-from tests.dashboard.site import running
-from tests.upkeep.conftest import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
+from tests.support.applications.dashboard_site import running
+from tests.support.applications.filled_data_dir import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
 
 KINDS = ("cdrs", "recordings", "transcripts", "sms", "voicemail", "faxes", "inbox")
 SHORT = {f"retention__{kind}_days": "30" for kind in KINDS}
@@ -26,7 +26,7 @@ def retained(place: Place) -> dict[str, list[int]]:
         keeper_of(product).run()
         place.sync(product)
         keeper_of(product).run()
-        with product.parts.mirror.read() as connection:
+        with product.context.mirror_db.read() as connection:
             left = {
                 table: [row[0] for row in connection.execute(f"SELECT id FROM {table} ORDER BY id")]
                 for table in TABLES
@@ -36,12 +36,12 @@ def retained(place: Place) -> dict[str, list[int]]:
             left["told"] = [1 for _ in connection.execute("SELECT 1 FROM _sms_events")]
             left["calls"] = [row[0] for row in connection.execute("SELECT id FROM _calls ORDER BY id")]
         left["files"] = sorted(int(path.stem) for path in place.files(product).values() if path.exists())
-        left["webhooks"] = [row.seq for row in product.parts.inbox.after(0, 100)]
+        left["webhooks"] = [row.seq for row in product.context.inbox.list_after(0, 100)]
     return left
 
 
-def keeper_of(product: Product) -> Keeper:
-    return product._keeper
+def keeper_of(product: Product) -> RetentionJob:
+    return product._retention_job
 
 
 def test_without_a_hold_all_of_it_goes(place: Place) -> None:
@@ -63,7 +63,7 @@ def test_what_was_said_is_spared_too(place: Place, by: str) -> None:
     place.hold(f"+{THEIRS}", "--reason", "claim 17")
     with place.product(retention__transcripts_days="30") as product:
         keeper_of(product).run() if by == "retention" else place.sync(product)
-        with product.parts.mirror.read() as connection:
+        with product.context.mirror_db.read() as connection:
             said = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
             assert [row[0] for row in said] == [11, 12]
 
@@ -80,11 +80,13 @@ def test_a_call_is_spared_alone(place: Place) -> None:
 def test_what_is_held_plays_and_outlives_its_deletion_on_the_platform(place: Place) -> None:
     place.hold(f"+{THEIRS}", "--reason", "claim 17")
     with place.product(**SHORT) as product:
-        assert recordings.fetch_file(product.parts, "recording", 11).name == "11.mp3"
+        assert download.fetch(product.context, "recording", 11).name == "11.mp3"
         with pytest.raises(PlatformRefused, match="older than retention"):
-            recordings.fetch_file(product.parts, "recording", 13)
-        product.parts.mirror.write(lambda tx: deletions._delete(product.parts, tx, PLAN["sms"], [41, 42]))
-        with product.parts.mirror.read() as connection:
+            download.fetch(product.context, "recording", 13)
+        product.context.mirror_db.write(
+            lambda tx: deletions._delete_rows(product.context, tx, PLAN["sms"], [41, 42])
+        )
+        with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
 
 
@@ -111,7 +113,7 @@ def test_they_are_listed_and_audited_and_set_once(place: Place) -> None:
     place.hold(f"+{OTHER}", "--release")
     assert len(place.hold("--list").stdout.splitlines()) == 1
     with place.product() as product:
-        told = [(entry.what, entry.about) for entry in audit.newest(product.parts.house)[:2]]
+        told = [(entry.what, entry.about) for entry in audit.list_newest(product.context.app_db)[:2]]
     assert told == [
         ("legal hold released", f"number +{OTHER}"),
         ("legal hold set", f"number +{OTHER}: claim 17"),
@@ -128,8 +130,8 @@ def test_what_makes_no_sense_is_refused(place: Place, arguments: tuple[str, ...]
 
 def test_system_shows_them_to_administrators(tmp_path) -> None:
     with running(tmp_path / "data") as site:
-        holds.add(site.house, "number", f"+{THEIRS}", "claim <17>", "command line")
-        site.house.write(lambda tx: erasures.begin(tx, stamp(1), "command line", [b"x"], [12]))
+        holds.add(site.app_db, "number", f"+{THEIRS}", "claim <17>", "command line")
+        site.app_db.write(lambda tx: erasures.begin(tx, stamp(1), "command line", [b"x"], [12]))
         shown = site.client("admin").get("/system").text
         assert f"+{THEIRS}" in shown
         assert "claim &lt;17&gt;" in shown

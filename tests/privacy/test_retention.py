@@ -13,28 +13,28 @@ from typing import get_args
 import pytest
 
 from integration.access import audit
-from integration.app_schema import open_house
-from integration.catalogue import resource
+from integration.app_schema import open_app_db
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformRefused
-from integration.core.json_records import Document
-from integration.core.phone_numbers import Numbers
+from integration.core.json_records import JsonRecord
+from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
-from integration.mirror import hooks as wiring
-from integration.mirror.calls.rules import Rules
+from integration.mirror import hooks
+from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.store import CallStore
-from integration.mirror.page_queries import search_index as search
-from integration.mirror.privacy import retention_rules as expiry
-from integration.mirror.records import response_cache as answers
+from integration.mirror.page_queries import search_index
+from integration.mirror.privacy import retention_rules
+from integration.mirror.records import response_cache
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import media_files as media
-from integration.privacy.retention import Keeper
+from integration.mirror.sync_state import media_files
+from integration.privacy.retention import RetentionJob
 from integration.settings.model import Settings
-from integration.sync.files import download as recordings
-from integration.sync.writing import write_log as journal
-from tests.commands.conftest import webhook
+from integration.sync.files import download
+from integration.sync.writing import write_log
+from tests.support.applications.data_dir import webhook
 
 OLD, NEW = 40, 20
 LIMIT = 30
@@ -43,7 +43,7 @@ DATES = {"cdrs": "calldate", "webcalls": "calldate", "monitors": "timestamp", "v
 
 @cache  # the same stamp for a whole test, also across a second's end
 def at(days: float) -> str:
-    return clock.stamp(clock.now() - timedelta(days=days))
+    return clock.utc_text(clock.now() - timedelta(days=days))
 
 
 @dataclass
@@ -61,37 +61,41 @@ class Kept:
                 "retention": self.retention,
             }
         )
-        self.mirror = open_mirror(self.folder / "mirror.db")
-        self.house = open_house(self.folder / "house.db")
+        self.mirror_db = open_mirror(self.folder / "mirror.db")
+        self.app_db = open_app_db(self.folder / "house.db")
         self.inbox = Inbox(self.folder / "inbox.db")
-        self.calls = CallStore(Rules(), Numbers())
-        wiring.connect(self.mirror, self.calls)
-        expiry.guard(self.mirror, expiry.Limits(self.settings.retention))
+        self.calls = CallStore(CallRules(), PhoneNumbers())
+        hooks.register_hooks(self.mirror_db, self.calls)
+        retention_rules.install_gates(
+            self.mirror_db, retention_rules.RetentionLimits(self.settings.retention)
+        )
         self.health = SimpleNamespace(beat=lambda _: None)
-        self.keeper = Keeper(self.settings, self.mirror, self.house, self.inbox, self.calls, self.health)
+        self.keeper = RetentionJob(
+            self.settings, self.mirror_db, self.app_db, self.inbox, self.calls, self.health
+        )
 
     def close(self) -> None:
-        for database in (self.mirror, self.house, self.inbox):
+        for database in (self.mirror_db, self.app_db, self.inbox):
             database.close()
 
     def put(self, table: str, id: int, days: float, *, late: bool = False, **values: object) -> None:
         """A record as if stored so many days ago; `late`: as a walk brings it today."""
         record = {"id": id, DATES.get(table, "created_at"): at(days), **values}
-        document = Document(json.dumps(record), record)
-        gates, self.mirror.gates = self.mirror.gates, self.mirror.gates if late else {}
-        self.mirror.write(
+        document = JsonRecord(json.dumps(record), record)
+        gates, self.mirror_db.gates = self.mirror_db.gates, self.mirror_db.gates if late else {}
+        self.mirror_db.write(
             lambda tx: (
-                setattr(tx, "gates", self.mirror.gates),
-                upsert(tx, resource(table), [document], source="sync", asked_at=clock.stamp()),
+                setattr(tx, "gates", self.mirror_db.gates),
+                upsert(tx, get_resource(table), [document], source="sync", requested_at=clock.utc_text()),
             )
         )
-        self.mirror.gates = gates
+        self.mirror_db.gates = gates
 
     def ids(self, table: str) -> list[int]:
         return self.ask(f"SELECT id FROM {table} ORDER BY id")
 
     def ask(self, sql: str) -> list[int]:
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             return [row[0] for row in connection.execute(sql)]
 
 
@@ -109,7 +113,8 @@ def keeping(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "table"), [(kinds[0], table) for table, kinds in expiry.ROWS.items() if len(kinds) == 1]
+    ("kind", "table"),
+    [(kinds[0], table) for table, kinds in retention_rules.ROW_KINDS.items() if len(kinds) == 1],
 )
 def test_old_records_go_and_do_not_come_back(keeping, kind, table):
     kept = keeping(**{f"{kind}_days": LIMIT})
@@ -121,22 +126,22 @@ def test_old_records_go_and_do_not_come_back(keeping, kind, table):
     kept.put(table, 1, OLD, late=True)
     kept.put(table, 4, NEW, late=True)
     assert kept.ids(table) == [2, 3, 4]
-    entry = audit.newest(kept.house)[0]
+    entry = audit.list_newest(kept.app_db)[0]
     assert (entry.who, entry.result) == ("retention", "1")
     assert entry.about.startswith(f"{table} before ")
 
 
 def test_every_kind_of_file_has_an_end() -> None:
-    assert set(expiry.FILES) == set(get_args(media.Kind))
+    assert set(retention_rules.FILE_KINDS) == set(get_args(media_files.MediaKind))
 
 
 def test_nothing_goes_without_a_limit(keeping):
     kept = keeping(sms_days=LIMIT)
-    for table in expiry.ROWS:
+    for table in retention_rules.ROW_KINDS:
         kept.put(table, 1, OLD)
     kept.keeper.run()
-    assert [table for table in expiry.ROWS if not kept.ids(table)] == ["sms"]
-    assert not keeping().keeper.wanted
+    assert [table for table in retention_rules.ROW_KINDS if not kept.ids(table)] == ["sms"]
+    assert not keeping().keeper.is_needed
 
 
 def test_whole_days_are_kept(keeping, monkeypatch):
@@ -144,15 +149,15 @@ def test_whole_days_are_kept(keeping, monkeypatch):
     monkeypatch.setattr(clock, "unix", lambda: present)
     kept = keeping(sms_days=1)
     midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    kept.put("sms", 1, 0, created_at=clock.stamp(midnight - timedelta(days=1)))
-    kept.put("sms", 2, 0, created_at=clock.stamp(midnight - timedelta(days=1, seconds=1)))
+    kept.put("sms", 1, 0, created_at=clock.utc_text(midnight - timedelta(days=1)))
+    kept.put("sms", 2, 0, created_at=clock.utc_text(midnight - timedelta(days=1, seconds=1)))
     kept.keeper.run()
     assert kept.ids("sms") == [1]
 
 
 def test_a_call_goes_with_all_that_was_told_of_it(keeping):
     kept = keeping(cdrs_days=LIMIT)
-    applier = Applier(kept.inbox, kept.mirror, kept.calls, lambda: None)
+    applier = Applier(kept.inbox, kept.mirror_db, kept.calls, lambda: None)
     for number, days in ((1, OLD), (2, NEW)):
         for event in ("call.ringing", "call.hangup"):
             told = json.loads(webhook(number)) | {"id": f"{number} {event}", "event_name": event}
@@ -162,7 +167,7 @@ def test_a_call_goes_with_all_that_was_told_of_it(keeping):
     # An ended call has its end by its CDR.
     assert len(kept.ids("_calls")) == 2
     kept.keeper.run()
-    search.catch_up(kept.mirror)
+    search_index.index_all_due(kept.mirror_db)
     for table in ("_calls", "_legs", "cdrs", "_leg_events"):
         assert (
             len(kept.ask(f"SELECT count(*) FROM {table} GROUP BY {'leg_id' if 'leg' in table else 'id'}"))
@@ -205,29 +210,29 @@ def test_a_file_goes_and_is_never_fetched_again(keeping):
     for path in paths:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"audio")
-    kept.mirror.write(lambda tx: tx.execute("UPDATE media SET state = 'have', size = 5"))
+    kept.mirror_db.write(lambda tx: tx.execute("UPDATE media SET state = 'have', size = 5"))
     kept.keeper.run()
     assert [path.exists() for path in paths] == [False, True]
     assert kept.ids("monitors") == [1, 2]
-    with kept.mirror.read() as connection:
-        assert media.state(connection, "recording", 1)["state"] == "gone"
-        assert [file.record_id for file in media.wanted(connection, clock.unix())] == []
+    with kept.mirror_db.read() as connection:
+        assert media_files.state(connection, "recording", 1)["state"] == "gone"
+        assert [file.record_id for file in media_files.list_due(connection, clock.unix())] == []
     with pytest.raises(PlatformRefused, match="older than retention"):
-        recordings.fetch_file(kept, "recording", 1)
+        download.fetch(kept, "recording", 1)
 
 
 def test_an_old_file_is_not_fetched_in_the_first_place(keeping):
     kept = keeping(recordings_days=LIMIT)
     kept.put("monitors", 1, OLD, late=True)
     with pytest.raises(PlatformRefused, match="older than retention") as refused:
-        recordings.fetch_file(kept, "recording", 1)
+        download.fetch(kept, "recording", 1)
     assert refused.value.status == 404
     assert kept.ask("SELECT state FROM media") == ["gone"]
 
 
 def test_a_message_that_only_a_webhook_told_goes_too(keeping):
     kept = keeping(sms_days=LIMIT)
-    applier = Applier(kept.inbox, kept.mirror, kept.calls, lambda: None)
+    applier = Applier(kept.inbox, kept.mirror_db, kept.calls, lambda: None)
     for number, days in ((1, OLD), (2, NEW)):
         told = {
             "id": str(number),
@@ -258,18 +263,18 @@ def test_webhooks_go_from_the_old_end_and_never_unapplied(keeping, monkeypatch):
 
     kept.inbox.database.write(put)
     kept.keeper.run()
-    assert [row.seq for row in kept.inbox.after(0, 10)] == [3, 4, 5]
-    kept.inbox.mark([(3, "failed", "no")])
+    assert [row.seq for row in kept.inbox.list_after(0, 10)] == [3, 4, 5]
+    kept.inbox.record_results([(3, "failed", "no")])
     kept.keeper.run()
-    assert [row.seq for row in kept.inbox.after(0, 10)] == [4, 5]
+    assert [row.seq for row in kept.inbox.list_after(0, 10)] == [4, 5]
 
 
 def test_the_audit_and_every_log_end_too(keeping):
     kept = keeping(audit_days=LIMIT, logs_days=LIMIT)
-    audit.record(kept.house, "ann@example.com", "login")
+    audit.record(kept.app_db, "ann@example.com", "login")
     for days in (OLD, NEW):
-        journal.begin(kept.house, who="key", address="", method="POST", path="/sms", body=None)
-        kept.house.write(
+        write_log.begin(kept.app_db, who="key", address="", method="POST", path="/sms", body=None)
+        kept.app_db.write(
             lambda tx, days=days: (
                 tx.execute("UPDATE audit SET at = ?", (at(OLD),)),
                 tx.execute("UPDATE journal SET at = ? WHERE id = (SELECT max(id) FROM journal)", (at(days),)),
@@ -286,11 +291,11 @@ def test_the_audit_and_every_log_end_too(keeping):
             )
         )
     kept.keeper.run()
-    with kept.house.read() as connection:
+    with kept.app_db.read() as connection:
         for table in ("journal", "export_attempts", "alert_log"):
             (left,) = connection.execute(f"SELECT at FROM {table}").fetchall()
             assert left[0] == at(NEW), table
-    assert {entry.who for entry in audit.newest(kept.house)} == {"retention"}
+    assert {entry.who for entry in audit.list_newest(kept.app_db)} == {"retention"}
 
 
 def test_answers_that_may_list_what_is_gone_stand_in_for_a_day_only(keeping):
@@ -301,7 +306,9 @@ def test_answers_that_may_list_what_is_gone_stand_in_for_a_day_only(keeping):
     ):
         kept = keeping(**settings)
         for target, days in asked:
-            kept.mirror.write(lambda tx, to=target, days=days: answers.keep(tx, to, b"[]", "", at(days)))
+            kept.mirror_db.write(
+                lambda tx, to=target, days=days: response_cache.store(tx, to, b"[]", "", at(days))
+            )
         kept.keeper.run()
         assert kept.ask("SELECT target FROM _answers ORDER BY target") == left
         kept.close()

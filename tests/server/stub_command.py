@@ -1,4 +1,4 @@
-"""A command that writes, as its own process: `python -m tests.processes.work_alone DATA_DIR TO [GATE]`.
+"""A command that writes, as its own process: `python -m tests.server.stub_command DATA_DIR TO [GATE]`.
 
 Counts with the stand-in's `count`, wherever the writer is; prints progress and result as lines of JSON.
 """
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from integration.cli import guarded
-from integration.server.control_channel import Handler
-from integration.server.run_command import carry_out_with
-from tests.processes.standin import StandIn, settings_for
+from integration.cli import exit_on_error
+from integration.core.commands import Handler
+from integration.server.run_command import run_command_with
+from tests.server.stub_product import StandIn, settings_for
 
 
-@guarded
+@exit_on_error
 def main(data_dir: str, to: str, *gate: str) -> None:
     def show(facts: Mapping[str, Any]) -> None:
         print(json.dumps(facts), flush=True)
@@ -29,7 +29,7 @@ def main(data_dir: str, to: str, *gate: str) -> None:
         yield StandIn(settings_for(data_dir)).commands
 
     arguments = {"to": int(to)} | ({"gate": gate[0]} if gate else {})
-    result = carry_out_with(
+    result = run_command_with(
         Path(data_dir),
         "count",
         arguments,

@@ -1,6 +1,6 @@
 """A small product behind the real supervisor, so that tests of processes are about processes.
 
-`python -m tests.processes.standin DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it; MODE `refuses` can't start.
+`python -m tests.server.stub_product DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it; MODE `refuses` can't start.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from integration.cli import guarded
-from integration.core import log_format as logs
+from integration.cli import exit_on_error
+from integration.core import log_format
+from integration.core.commands import Progress, Unfinished
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
 from integration.server import supervisor
-from integration.server.control_channel import Progress, Unfinished
 from integration.settings.model import Settings
 
 
@@ -62,7 +62,7 @@ class StandIn:
         done = arguments.get("from", 0)
         (self.folder / "counting").write_text(str(os.getpid()))
         while done < arguments["to"]:
-            if not progress.wanted:
+            if not progress.can_continue:
                 raise Unfinished({**arguments, "from": done})
             if done and "gate" in arguments and not Path(arguments["gate"]).exists():
                 threading.Event().wait(0.01)
@@ -76,15 +76,15 @@ class StandIn:
         raise SwitchroomError("that can't be done")
 
 
-def build(settings: Settings) -> StandIn:
+def build(settings: Settings, on_broken: object = None) -> StandIn:
     return StandIn(settings)
 
 
-def refuses(settings: Settings) -> StandIn:
+def refuses(settings: Settings, on_broken: object = None) -> StandIn:
     raise SwitchroomError("mirror.db was written by a newer version")
 
 
-def lingers(settings: Settings) -> StandIn:
+def lingers(settings: Settings, on_broken: object = None) -> StandIn:
     (settings.storage.data_dir / "lingering").touch()
     threading.Event().wait(60)
     return StandIn(settings)
@@ -100,12 +100,12 @@ def settings_for(data_dir: str | Path, port: int | str = 0, **server: Any) -> Se
     )
 
 
-@guarded
+@exit_on_error
 def main(data_dir: str, port: str, mode: str = "build", tls_folder: str | None = None) -> None:
-    logs.set_up()
+    log_format.configure_logging()
     tls = {"tls_cert": f"{tls_folder}/cert.pem", "tls_key": f"{tls_folder}/key.pem"} if tls_folder else {}
     settings = settings_for(data_dir, port, **tls)
-    supervisor.serve(settings, factory=f"tests.processes.standin:{mode}")
+    supervisor.serve(settings, factory=f"tests.server.stub_product:{mode}")
 
 
 if __name__ == "__main__":

@@ -14,65 +14,57 @@ from typing import Any, cast
 
 import pytest
 
-from integration.core import process_lock as lock
+from integration.core import process_lock
+from integration.core.commands import SOCKET_FILE, Progress, Unfinished
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.server import control_channel as channel_module
-from integration.server import run_command as commands
-from integration.server import unfinished_commands as leftover
-from integration.server.control_channel import (
-    SOCKET_FILE,
-    YIELD,
-    Channel,
-    Moved,
-    Progress,
-    Unfinished,
-    hand_over,
-)
-from integration.server.run_command import carry_out_with
-from integration.server.unfinished_commands import Leftover
+from integration.server import run_command, unfinished_commands
+from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
+from integration.server.run_command import run_command_with
+from integration.server.unfinished_commands import UnfinishedCommands
 from integration.server.worker import Worker
-from tests.processes.conftest import Running, wait_for
-from tests.processes.standin import StandIn, settings_for
+from tests.server.stub_product import StandIn, settings_for
+from tests.support.child_processes import Running, wait_for
 
 Start = Callable[..., Running]
 
 
 @pytest.fixture
-def channel(tmp_path: Path) -> Iterator[Channel]:
+def channel(tmp_path: Path) -> Iterator[ControlChannel]:
     def misconfigured(arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
         raise ConfigurationError(["one.key: is wrong", "other.key: too"])
 
     handlers = {**StandIn(settings_for(tmp_path)).commands, "misconfigured": misconfigured}
-    opened = Channel(tmp_path, handlers)
+    opened = ControlChannel(tmp_path, handlers)
     yield opened
     opened.close(5)
 
 
-def test_progress_and_result_arrive(channel: Channel, tmp_path: Path) -> None:
+def test_progress_and_result_arrive(channel: ControlChannel, tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
-    result = hand_over(tmp_path, "count", {"to": 3}, seen.append)
+    result = send_command(tmp_path, "count", {"to": 3}, seen.append)
     assert result is not None
     assert result["done"] == 3
     assert seen == [{"done": 1}, {"done": 2}, {"done": 3}]
 
 
 def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_path: Path) -> None:
-    assert hand_over(tmp_path, "count", {"to": 1}) is None
+    assert send_command(tmp_path, "count", {"to": 1}) is None
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(tmp_path / SOCKET_FILE))
-    assert hand_over(tmp_path, "count", {"to": 1}) is None
-    Channel(tmp_path, {}).close(1)
+    assert send_command(tmp_path, "count", {"to": 1}) is None
+    ControlChannel(tmp_path, {}).close(1)
 
 
 def test_a_process_that_is_suspended_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_module, "_TAKEN_SECONDS", 0.05)
+    monkeypatch.setattr(channel_module, "_ACCEPT_SECONDS", 0.05)
     with socket.socket(socket.AF_UNIX) as suspended:
         suspended.bind(str(tmp_path / SOCKET_FILE))
         suspended.listen()
-        assert hand_over(tmp_path, "count", {"to": 1}) is None
+        assert send_command(tmp_path, "count", {"to": 1}) is None
 
 
 def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> None:
@@ -87,47 +79,47 @@ def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> No
         listener.listen()
         threading.Thread(target=cut, args=(listener,), daemon=True).start()
         with pytest.raises(SwitchroomError, match="ended before"):
-            hand_over(tmp_path, "count", {"to": 1})
+            send_command(tmp_path, "count", {"to": 1})
 
 
-def test_errors_arrive_as_what_they_are(channel: Channel, tmp_path: Path) -> None:
+def test_errors_arrive_as_what_they_are(channel: ControlChannel, tmp_path: Path) -> None:
     with pytest.raises(SwitchroomError, match="that can't be done"):
-        hand_over(tmp_path, "refuse", {})
+        send_command(tmp_path, "refuse", {})
     with pytest.raises(ConfigurationError) as caught:
-        hand_over(tmp_path, "misconfigured", {})
+        send_command(tmp_path, "misconfigured", {})
     assert caught.value.mistakes == ("one.key: is wrong", "other.key: too")
     with pytest.raises(SwitchroomError, match="by a mistake of the product's"):
-        hand_over(tmp_path, "stumble", {})
+        send_command(tmp_path, "stumble", {})
     with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
-        hand_over(tmp_path, "unheard", {})
+        send_command(tmp_path, "unheard", {})
 
 
 def test_a_command_that_nobody_knows_is_refused_where_nothing_runs_too(tmp_path: Path) -> None:
     with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
-        carry_out_with(tmp_path, "unheard", {}, lambda: nullcontext({}), lambda _: None, lambda _: None)
-    assert hand_over(tmp_path, "count", {"to": 1}) is None, "the way is free again"
+        run_command_with(tmp_path, "unheard", {}, lambda: nullcontext({}), lambda _: None, lambda _: None)
+    assert send_command(tmp_path, "count", {"to": 1}) is None, "the way is free again"
 
 
 def test_the_socket_is_for_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
-    opened = Channel(deep, StandIn(settings_for(deep)).commands)
+    opened = ControlChannel(deep, StandIn(settings_for(deep)).commands)
     try:
         assert (deep / SOCKET_FILE).stat().st_mode & 0o777 == 0o600
-        assert hand_over(deep, "count", {"to": 1}) is not None
+        assert send_command(deep, "count", {"to": 1}) is not None
     finally:
         opened.close(5)
     assert not (deep / SOCKET_FILE).exists()
 
 
 def test_work_that_is_cut_short_by_the_end_of_the_process_says_what_is_left(tmp_path: Path) -> None:
-    opened = Channel(tmp_path, StandIn(settings_for(tmp_path)).commands)
+    opened = ControlChannel(tmp_path, StandIn(settings_for(tmp_path)).commands)
 
     def end(facts: dict[str, Any]) -> None:
         opened.stopping.set()
 
-    with pytest.raises(Moved) as moved:
-        hand_over(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, end)
+    with pytest.raises(CommandMoved) as moved:
+        send_command(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, end)
     assert moved.value.arguments == {"to": 5, "gate": str(tmp_path / "never"), "from": 1}
     opened.close(5)
 
@@ -149,10 +141,10 @@ def test_work_ends_when_its_caller_goes_away(tmp_path: Path) -> None:
     def go_away(facts: dict[str, Any]) -> None:
         raise GoneAway
 
-    opened = Channel(tmp_path, {"count": count})
+    opened = ControlChannel(tmp_path, {"count": count})
     try:
         with pytest.raises(GoneAway):
-            hand_over(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, go_away)
+            send_command(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, go_away)
         wait_for(lambda: ended, "end of the work")
         assert ended[0]["from"] == 1
     finally:
@@ -167,9 +159,9 @@ def lines_of(process: Running) -> list[dict[str, Any]]:
 
 
 def test_a_command_is_done_by_a_running_serve(start: Start, tmp_path: Path) -> None:
-    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
-    command = start("-m", "tests.processes.work_alone", tmp_path, 2)
+    command = start("-m", "tests.server.stub_command", tmp_path, 2)
     assert command.ended() == 0
     assert [line["done"] for line in lines_of(command)] == [1, 2, 2]
     assert lines_of(command)[-1]["mine"] is False
@@ -178,7 +170,7 @@ def test_a_command_is_done_by_a_running_serve(start: Start, tmp_path: Path) -> N
 def test_a_command_works_alone_where_nothing_runs_and_leaves_nothing_behind(
     start: Start, tmp_path: Path
 ) -> None:
-    command = start("-m", "tests.processes.work_alone", tmp_path, 2)
+    command = start("-m", "tests.server.stub_command", tmp_path, 2)
     assert command.ended() == 0
     assert lines_of(command)[-1]["mine"] is True
     assert not (tmp_path / SOCKET_FILE).exists()
@@ -186,9 +178,9 @@ def test_a_command_works_alone_where_nothing_runs_and_leaves_nothing_behind(
 
 def test_a_second_command_is_done_by_the_one_that_works_alone(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    first = start("-m", "tests.processes.work_alone", tmp_path, 2, gate)
+    first = start("-m", "tests.server.stub_command", tmp_path, 2, gate)
     wait_for(lambda: first.out, "first progress")
-    second = start("-m", "tests.processes.work_alone", tmp_path, 3)
+    second = start("-m", "tests.server.stub_command", tmp_path, 3)
     assert second.ended() == 0
     assert lines_of(second)[-1] == {"done": 3, "pid": first.pid, "mine": False}
     gate.touch()
@@ -199,9 +191,9 @@ def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
     start: Start, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    command = start("-m", "tests.processes.work_alone", tmp_path, 3, gate)
+    command = start("-m", "tests.server.stub_command", tmp_path, 3, gate)
     wait_for(lambda: command.out, "first progress")
-    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
     assert f"waiting for `switchroom count` (process {command.pid}," in server.err[0]
     gate.touch()
@@ -213,9 +205,9 @@ def test_a_starting_serve_takes_over_at_the_next_commit_and_finishes_the_work(
 
 def test_a_serve_finishes_what_it_took_over_even_if_the_command_dies(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    command = start("-m", "tests.processes.work_alone", tmp_path, 3, gate)
+    command = start("-m", "tests.server.stub_command", tmp_path, 3, gate)
     wait_for(lambda: command.out, "first progress")
-    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
     wait_for(lambda: (tmp_path / "counting").read_text() != str(command.pid), "hand-over")
     command.signal(signal.SIGKILL)
@@ -231,28 +223,28 @@ def test_a_serve_finishes_what_a_command_left_that_was_killed_on_its_way_to_it(
 
     def asked_to_yield(facts: dict[str, Any]) -> None:
         if facts == {"done": 2}:
-            hand_over(tmp_path, YIELD, {})
+            send_command(tmp_path, YIELD_COMMAND, {})
 
     with pytest.raises(Unfinished):
-        commands._alone(
+        run_command._run_alone(
             tmp_path,
-            lock.take(tmp_path, "count"),
+            process_lock.acquire(tmp_path, "count"),
             "count",
             {"to": 5},
             lambda: nullcontext(product.commands),
             asked_to_yield,
         )
-    serve = Leftover(tmp_path, product.commands, health)
-    serve.look()
+    serve = UnfinishedCommands(tmp_path, product.commands, health)
+    serve.finish_due()
     assert not (tmp_path / "counted").exists(), "the command may come for it"
-    monkeypatch.setattr(leftover, "COURTESY_SECONDS", 0)
+    monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
     counted: list[int] = []
     monkeypatch.setattr(health, "beat", counted.append)
-    serve.look()
+    serve.finish_due()
     assert (tmp_path / "counted").read_text() == "5"
     assert len(counted) == 3, "the first two are not done again"
-    serve.look()
-    assert not (tmp_path / leftover.FILE).exists()
+    serve.finish_due()
+    assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
 
 
 def test_what_a_serve_can_not_finish_before_its_own_end_is_left_to_the_next(
@@ -260,25 +252,25 @@ def test_what_a_serve_can_not_finish_before_its_own_end_is_left_to_the_next(
 ) -> None:
     product = StandIn(settings_for(tmp_path))
     asked = {"to": 3, "gate": str(tmp_path / "gate")}
-    leftover.keep(tmp_path, "count", asked)
-    serve = Leftover(tmp_path, product.commands, Health())
-    opened = Channel(tmp_path, product.commands, finish=serve.finish)
+    unfinished_commands.save(tmp_path, "count", asked)
+    serve = UnfinishedCommands(tmp_path, product.commands, Health())
+    opened = ControlChannel(tmp_path, product.commands, finish_command=serve.finish)
     try:
-        with pytest.raises(Moved):
-            hand_over(tmp_path, "count", asked, lambda _: opened.stopping.set(), finish=True)
+        with pytest.raises(CommandMoved):
+            send_command(tmp_path, "count", asked, lambda _: opened.stopping.set(), finish=True)
     finally:
         opened.close(5)
-    kept = json.loads((tmp_path / leftover.FILE).read_text())
+    kept = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
     assert kept["arguments"] == {**asked, "from": 1}
     (tmp_path / "gate").touch()
     assert serve.finish("count", kept["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
-    assert not (tmp_path / leftover.FILE).exists()
+    assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
 
 
 def test_work_left_that_hangs_is_cut_by_the_products_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftover, "COURTESY_SECONDS", 0)
+    monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
     begun, cut = threading.Event(), threading.Event()
 
     def hangs(_arguments: object, _progress: object) -> dict[str, Any]:
@@ -287,21 +279,23 @@ def test_work_left_that_hangs_is_cut_by_the_products_end(
             raise Unfinished({"from": 7})
         return {}
 
-    leftover.keep(tmp_path, "count", {})
+    unfinished_commands.save(tmp_path, "count", {})
     worker = Worker(settings_for(tmp_path), "", -1, -1)
-    worker.leftover = Leftover(tmp_path, {"count": hangs}, Health())
+    worker.unfinished_commands = UnfinishedCommands(tmp_path, {"count": hangs}, Health())
     worker.product = cast(Any, SimpleNamespace(stop=cut.set, health=Health()))
-    worker.leftover.start()
+    worker.unfinished_commands.start()
     assert begun.wait(60)
     worker._stop_product()
-    assert json.loads((tmp_path / leftover.FILE).read_text())["arguments"] == {"from": 7}
+    assert json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())["arguments"] == {
+        "from": 7
+    }
 
 
 def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
-    command = start("-m", "tests.processes.work_alone", tmp_path, 2, gate)
+    command = start("-m", "tests.server.stub_command", tmp_path, 2, gate)
     wait_for(lambda: command.out, "first progress")
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
@@ -311,9 +305,9 @@ def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_
 
 
 def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, tmp_path: Path) -> None:
-    server = start("-m", "tests.processes.standin", tmp_path, 0)
+    server = start("-m", "tests.server.stub_product", tmp_path, 0)
     assert server.port
-    command = start("-m", "tests.processes.work_alone", tmp_path, 2, tmp_path / "never")
+    command = start("-m", "tests.server.stub_command", tmp_path, 2, tmp_path / "never")
     wait_for(lambda: command.out, "first progress")
     server.signal(signal.SIGKILL)
     assert command.ended() == 1
@@ -323,8 +317,8 @@ def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, t
 
 
 def test_a_command_killed_while_it_works_alone_leaves_the_way_free(start: Start, tmp_path: Path) -> None:
-    command = start("-m", "tests.processes.work_alone", tmp_path, 2, tmp_path / "never")
+    command = start("-m", "tests.server.stub_command", tmp_path, 2, tmp_path / "never")
     wait_for(lambda: command.out, "first progress")
     command.signal(signal.SIGKILL)
-    again = start("-m", "tests.processes.work_alone", tmp_path, 2)
+    again = start("-m", "tests.server.stub_command", tmp_path, 2)
     assert again.ended() == 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.server import shutdown as stop
+from integration.server import shutdown
 
 
 @pytest.fixture
@@ -24,9 +24,9 @@ def pipe() -> Iterator[tuple[int, int]]:
 def test_it_tells_that_it_lives_what_is_asked_and_that_nobody_holds_the_other_end(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stop, "TICK_MILLISECONDS", 5)
+    monkeypatch.setattr(shutdown, "TICK_MILLISECONDS", 5)
     alive, asked, orphaned = threading.Event(), threading.Event(), threading.Event()
-    thread = stop.watch(pipe[0], asked.set, orphaned.set, alive.set)
+    thread = shutdown.watch_stop_pipe(pipe[0], asked.set, orphaned.set, alive.set)
     assert alive.wait(30)
     assert not asked.is_set()
     os.write(pipe[1], b"x")

@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from integration.server import worker as product_worker
-from tests.processes.conftest import Running, get, is_gone, open_stream, wait_for
+from tests.support.child_processes import Running, get, is_gone, open_stream, wait_for
 
 Start = Callable[..., Running]
 
@@ -31,14 +31,14 @@ def waited(server: Running) -> bool:
 
 @pytest.fixture
 def server(start: Start, tmp_path: Path) -> Running:
-    return start("-m", "tests.processes.standin", tmp_path / "data", 0)
+    return start("-m", "tests.server.stub_product", tmp_path / "data", 0)
 
 
 def test_a_second_start_on_the_same_data_says_who_holds_it(
     server: Running, start: Start, tmp_path: Path
 ) -> None:
     assert server.port
-    second = start("-m", "tests.processes.standin", tmp_path / "data", 0)
+    second = start("-m", "tests.server.stub_product", tmp_path / "data", 0)
     assert second.ended() == 1
     (line,) = second.err
     assert f"{tmp_path}/data is in use by `switchroom serve` (process {server.pid}," in line
@@ -51,7 +51,7 @@ def test_a_port_in_use_is_named_even_if_its_owner_would_share_it(start: Start, t
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        refused = start("-m", "tests.processes.standin", tmp_path / "data", port)
+        refused = start("-m", "tests.server.stub_product", tmp_path / "data", port)
         assert refused.ended() == 1
     assert refused.err == [
         f"switchroom: port {port} on 127.0.0.1 is in use by another program; stop it,"
@@ -116,7 +116,7 @@ def test_the_worker_of_a_killed_supervisor_ends_at_once_and_a_new_start_works_at
     worker = worker_of(server)
     with open_stream(port):
         server.signal(signal.SIGKILL)
-        again = start("-m", "tests.processes.standin", tmp_path / "data", port)
+        again = start("-m", "tests.server.stub_product", tmp_path / "data", port)
         assert again.port == port
     assert is_gone(worker)
     assert worker_of(again) != worker
@@ -133,26 +133,26 @@ def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> 
 
 
 def test_a_product_that_cannot_start_is_one_line_and_no_crash_loop(start: Start, tmp_path: Path) -> None:
-    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "refuses")
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "refuses")
     assert server.ended() == 1
     assert server.err == ["switchroom: mirror.db was written by a newer version"]
 
 
 def test_settings_of_the_environment_do_not_reach_requests(start: Start, tmp_path: Path) -> None:
     environ = {"SWITCHROOM_PLATFORM__API_KEY": "canary"}
-    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, **environ)
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, **environ)
     assert get(server.port).endswith(" []")
 
 
 def test_a_data_dir_that_cannot_be_written_is_one_line(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    server = start("-m", "tests.processes.standin", tmp_path / "file", 0)
+    server = start("-m", "tests.server.stub_product", tmp_path / "file", 0)
     assert server.ended() == 1
     assert server.err[0].startswith(f"switchroom: storage.data_dir: {tmp_path}/file: can't be written:")
 
 
 def test_a_stop_while_it_is_still_starting_is_a_clean_stop(start: Start, tmp_path: Path) -> None:
-    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "lingers")
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "lingers")
     wait_for((tmp_path / "data" / "lingering").exists, "start of the product")
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
@@ -170,7 +170,7 @@ def test_it_serves_https_with_a_configured_pair(start: Start, tmp_path: Path) ->
     issued = authority.issue_cert("localhost")
     issued.private_key_pem.write_to_path(tmp_path / "key.pem")
     issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "build", tmp_path)
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path)
     context = ssl.create_default_context()
     authority.configure_trust(context)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -186,7 +186,7 @@ def test_a_key_of_another_certificate_is_a_mistake_that_names_its_settings(
     authority = trustme.CA()
     authority.issue_cert("localhost").private_key_pem.write_to_path(tmp_path / "key.pem")
     authority.issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    server = start("-m", "tests.processes.standin", tmp_path / "data", 0, "build", tmp_path)
+    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path)
     assert server.ended() == 2
     assert server.err[0].startswith("switchroom: server.tls_cert: with server.tls_key this is no usable pair")
 

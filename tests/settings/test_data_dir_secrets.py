@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.core.json_records import Document
+from integration.core.json_records import JsonRecord
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.server.tenant import same_customer
-from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, claim_data_dir, webhook_secrets
+from integration.server.tenant import is_same_customer
+from integration.settings.data_dir_secrets import (
+    ACCOUNT_FILE,
+    SECRET_FILE,
+    claim_data_dir,
+    load_webhook_secrets,
+)
 from integration.settings.model import Settings
-from tests.harness import NOWHERE
-from tests.platform_api.server import Server
+from tests.support.harness import NOWHERE
+from tests.support.scripted_server import Server
 
 
 def settings(
@@ -29,22 +34,22 @@ def settings(
 
 def test_a_secret_is_made_once_and_kept_for_its_owner_only(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    (secret,) = webhook_secrets(settings(folder))
+    (secret,) = load_webhook_secrets(settings(folder))
     assert len(secret) >= 43
-    assert webhook_secrets(settings(folder)) == [secret]
+    assert load_webhook_secrets(settings(folder)) == [secret]
     assert (folder / SECRET_FILE).stat().st_mode & 0o777 == 0o600
-    assert webhook_secrets(settings(tmp_path / "other")) != [secret]
+    assert load_webhook_secrets(settings(tmp_path / "other")) != [secret]
 
 
 def test_configured_secrets_go_before_it(tmp_path: Path) -> None:
-    assert webhook_secrets(settings(tmp_path, webhooks={"secret": ["new", "old"]})) == ["new", "old"]
+    assert load_webhook_secrets(settings(tmp_path, webhooks={"secret": ["new", "old"]})) == ["new", "old"]
     assert not (tmp_path / SECRET_FILE).exists()
 
 
 def test_an_emptied_secret_file_is_told_and_not_accepted(tmp_path: Path) -> None:
     (tmp_path / SECRET_FILE).write_text("\n")
     with pytest.raises(SwitchroomError, match="is empty"):
-        webhook_secrets(settings(tmp_path))
+        load_webhook_secrets(settings(tmp_path))
 
 
 def test_a_data_dir_belongs_to_one_account(tmp_path: Path) -> None:
@@ -75,18 +80,18 @@ def test_another_login_of_the_same_customer_keeps_its_data(
         me = {"id": 1, "customer_id": known}
         mirror.write(
             lambda tx: upsert(
-                tx, resource("me"), [Document(json.dumps(me), me)], source="sync", asked_at="2026"
+                tx, get_resource("me"), [JsonRecord(json.dumps(me), me)], source="sync", requested_at="2026"
             )
         )
     mirror.close()
     other = settings(tmp_path, base_url=f"{server.url}/v1.2", user="100002")
     try:
         if kept:
-            claim_data_dir(other, lambda: same_customer(other))
+            claim_data_dir(other, lambda: is_same_customer(other))
             claim_data_dir(other)
         else:
             with pytest.raises(ConfigurationError, match="holds account 100001"):
-                claim_data_dir(other, lambda: same_customer(other))
+                claim_data_dir(other, lambda: is_same_customer(other))
             claim_data_dir(before)
     finally:
         server.close()
@@ -96,7 +101,7 @@ def test_a_platform_that_is_away_leaves_the_data_with_whom_it_belongs(tmp_path: 
     claim_data_dir(settings(tmp_path, base_url=NOWHERE))
     other = settings(tmp_path, base_url=NOWHERE, user="100002")
     with pytest.raises(ConfigurationError, match="holds account 100001"):
-        claim_data_dir(other, lambda: same_customer(other))
+        claim_data_dir(other, lambda: is_same_customer(other))
 
 
 def test_a_damaged_account_file_is_told(tmp_path: Path) -> None:

@@ -1,12 +1,12 @@
-"""The keys and defaults that people rely on (interface.md §2), written here by hand."""
+"""The keys and defaults that people rely on (interface.md .2), written here by hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from integration.settings.manual import toml
+from integration.settings.manual import to_toml
 from integration.settings.model import Settings
-from integration.settings.sources import keys
+from integration.settings.sources import iterate_keys
 
 REQUIRED = "required"
 PROMISED: dict[str, dict[str, Any]] = {
@@ -75,7 +75,7 @@ PROMISED: dict[str, dict[str, Any]] = {
 
 def test_they_are_all_there_with_their_defaults_and_nothing_else_is() -> None:
     found: dict[str, dict[str, Any]] = {section: {} for section in Settings.model_fields}
-    for section, key, info in keys(Settings):
+    for section, key, info in iterate_keys(Settings):
         found[section][key] = REQUIRED if info.is_required() else info.default
     assert {section: list(table) for section, table in found.items()} == {
         section: list(table) for section, table in PROMISED.items()
@@ -84,6 +84,6 @@ def test_they_are_all_there_with_their_defaults_and_nothing_else_is() -> None:
         for key, default in table.items():
             value = found[section][key]
             wanted = tuple(default) if isinstance(default, list) else default
-            assert (None if value is None else toml(value)) == (None if wanted is None else toml(wanted)), (
-                f"{section}.{key}"
-            )
+            assert (None if value is None else to_toml(value)) == (
+                None if wanted is None else to_toml(wanted)
+            ), f"{section}.{key}"

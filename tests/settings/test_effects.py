@@ -6,11 +6,11 @@ import ast
 from pathlib import Path
 
 import integration
-from integration.factory import rules
-from integration.mirror.calls.rules import Rules
-from integration.mirror.privacy import retention_rules as expiry
+from integration.factory import make_call_rules
+from integration.mirror.calls.rules import CallRules
+from integration.mirror.privacy import retention_rules
 from integration.settings.model import Settings
-from integration.settings.sources import keys
+from integration.settings.sources import iterate_keys
 
 ROOT = Path(integration.__file__).parent
 
@@ -28,11 +28,16 @@ def read_somewhere() -> set[str]:
 def test_every_key_is_read() -> None:
     attributes = read_somewhere()
     # By their kinds; what each does is in tests/commands/test_retention.py.
-    kinds = {kind for of in expiry.ROWS.values() for kind in of} | {"transcripts", "inbox", "audit", "logs"}
+    kinds = {kind for of in retention_rules.ROW_KINDS.values() for kind in of} | {
+        "transcripts",
+        "inbox",
+        "audit",
+        "logs",
+    }
     attributes |= {f"{kind}_days" for kind in kinds}
     unread = [
         f"{section}.{key}"
-        for section, key, _ in keys(Settings)
+        for section, key, _ in iterate_keys(Settings)
         if {"from": "from_"}.get(key, key) not in attributes
     ]
     assert unread == []
@@ -46,4 +51,4 @@ def test_calls_are_judged_by_the_settings() -> None:
             "sync": {"live_interval": 7},
         }
     )
-    assert rules(settings) == Rules(short=9, live_interval=7)
+    assert make_call_rules(settings) == CallRules(short_seconds=9, live_interval=7)

@@ -6,9 +6,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from integration.settings.manual import manual
+from integration.settings.manual import render_manual
 from integration.settings.model import Settings
-from integration.settings.sources import keys
+from integration.settings.sources import iterate_keys
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
@@ -21,19 +21,19 @@ def uncommented() -> dict[str, dict[str, Any]]:
 
 
 def test_it_is_what_the_settings_write() -> None:
-    assert EXAMPLE.read_text("utf-8") == manual()
+    assert EXAMPLE.read_text("utf-8") == render_manual()
 
 
 def test_its_keys_are_the_keys_of_the_settings_both_ways() -> None:
     assert [(section, key) for section, table in uncommented().items() for key in table] == [
-        (section, key) for section, key, _ in keys(Settings)
+        (section, key) for section, key, _ in iterate_keys(Settings)
     ]
 
 
 def test_its_values_are_the_defaults_where_there_are_any() -> None:
     example = Settings.model_validate(uncommented())
     plain = Settings.model_validate({"platform": {"base_url": "https://api.example.com"}})
-    for section, key, info in keys(Settings):
+    for section, key, info in iterate_keys(Settings):
         if info.default is not None and not info.is_required():
             name = "from_" if key == "from" else key
             assert getattr(getattr(example, section), name) == getattr(getattr(plain, section), name), (
@@ -43,7 +43,7 @@ def test_its_values_are_the_defaults_where_there_are_any() -> None:
 
 
 def test_every_key_has_its_help() -> None:
-    assert all(info.description for _, _, info in keys(Settings))
+    assert all(info.description for _, _, info in iterate_keys(Settings))
 
 
 def test_the_copied_file_as_it_is_lacks_only_credentials() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from integration.core.errors import ConfigurationError
-from integration.settings.model import Settings, load, warnings
+from integration.settings.model import Settings, list_warnings, load
 
 ENOUGH = {
     "SWITCHROOM_PLATFORM__BASE_URL": "https://api.example.com/v1.2",
@@ -154,7 +154,7 @@ def test_a_base_url_that_is_none_is_refused(url: str) -> None:
     ("url", "warned"), [("http://api.example.com/v1", True), ("http://127.0.0.1:80/v1", False)]
 )
 def test_plain_http_is_warned_about_unless_loopback(url: str, warned: bool) -> None:
-    assert bool(warnings(load(None, ENOUGH | {"SWITCHROOM_PLATFORM__BASE_URL": url}))) is warned
+    assert bool(list_warnings(load(None, ENOUGH | {"SWITCHROOM_PLATFORM__BASE_URL": url}))) is warned
 
 
 def test_networks_may_be_addresses_and_must_be_networks() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.catalogue import RESOURCES
-from tests.simulator.conftest import Client
+from tests.support.simulator_client import Client
 
 
 def ids(client: Client, path: str, field: str = "id") -> set:
@@ -14,11 +14,11 @@ def ids(client: Client, path: str, field: str = "id") -> set:
 
 # Relations of the catalogue that lead to live calls: those have ended, their CDRs are what remains.
 REFERENCES = [
-    (row.collection, relation.name, relation.to)
+    (row.collection, relation.name, relation.target_collection)
     for row in RESOURCES
-    if row.listed and row.name not in ("me", "call")
+    if row.is_listed and row.name not in ("me", "call")
     for relation in row.relations
-    if relation.to not in ("calls", "callmeback/buttons") and not relation.includable
+    if relation.target_collection not in ("calls", "callmeback/buttons") and not relation.is_includable
 ] + [
     ("chats", "operator_id", "users"),
     ("chats", "website_id", "callmeback/websites"),

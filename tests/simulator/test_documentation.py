@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from integration.simulator.control import CALL_KEYS
-from tests.simulator.conftest import START, Client
+from tests.support.simulator_client import START, Client
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
 TEXT = PAGE.read_text("utf-8")
@@ -23,7 +23,7 @@ def test_every_shell_example_prints_what_the_page_says(begin, tmp_path):
     environment = {
         **os.environ,
         "URL": simulator.url,
-        "CONTROL": simulator.control,
+        "CONTROL": simulator.control_url,
         "ID": str(simulator.admin.id),
         "KEY": simulator.admin.api_key,
     }
@@ -58,6 +58,6 @@ def test_the_page_keeps_to_endpoints_that_exist(begin):
     client: Client = begin()
     for path in set(re.findall(r"/_simulator(/[a-z/-]+)", TEXT)):
         if not path.startswith("/records"):
-            assert client.session.options(client.simulator.control + path, timeout=30).status_code == 200, (
-                path
-            )
+            assert (
+                client.session.options(client.simulator.control_url + path, timeout=30).status_code == 200
+            ), path

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import requests
 
-from integration.catalogue import OPERATIONS, resource
+from integration.catalogue import OPERATIONS, get_resource
 from integration.catalogue.shapes import Operation
 from integration.simulator import embed
-from tests.simulator.bodies import BAD, GOOD
-from tests.simulator.conftest import START, Client
+from tests.support.payloads.operation_bodies import BAD, GOOD
+from tests.support.simulator_client import START, Client
 
 pytestmark = pytest.mark.exhaustive
 
@@ -66,7 +66,7 @@ def _parameter(client: Client, operation: Operation, name: str) -> Any:
 
 def _message(client: Client) -> int:
     """A chat message that is not the ordinary user's."""
-    operators = {row["operator_id"] for row in client.rows("/chats")} - {client.simulator.ordinary.id}
+    operators = {row["operator_id"] for row in client.rows("/chats")} - {client.simulator.ordinary_user.id}
     return int(client.rows(f"/users/{operators.pop()}/chatmsgs")[0]["id"])
 
 
@@ -78,12 +78,12 @@ def registered(client: Client, name: str) -> str:
 
 def _login(client: Client, name: str) -> dict[str, Any]:
     simulator = client.simulator
-    person = simulator.admin if name == "POST /login" else simulator.two_factor
+    person = simulator.admin if name == "POST /login" else simulator.two_factor_user
     body = {"email": person.email, "password": person.password}
     if name == "POST /login":
         return body
     nonce = client.session.post(simulator.url + "/login", json=body).json()["nonce"]
-    return {"nonce": nonce, "code": simulator.machine.doorman.codes[person.email]}
+    return {"nonce": nonce, "code": simulator.context.login_service.codes[person.email]}
 
 
 def _reset_token(client: Client) -> str:
@@ -131,7 +131,7 @@ def test_every_operation_answers_an_administrator_as_its_row_says(name, begin, s
 
 
 def check_envelope(operation: Operation, answer: requests.Response) -> None:
-    if operation.answer == "file":
+    if operation.response_kind == "file":
         assert answer.content
         assert "json" not in answer.headers["Content-Type"]
         return
@@ -139,7 +139,7 @@ def check_envelope(operation: Operation, answer: requests.Response) -> None:
         assert answer.content == b""
         return
     shown = answer.json()
-    match operation.answer:
+    match operation.response_kind:
         case "collection" | "dictionary":
             assert isinstance(shown["data"], list)
             assert shown["total"] >= len(shown["data"])
@@ -149,7 +149,7 @@ def check_envelope(operation: Operation, answer: requests.Response) -> None:
             assert isinstance(shown["links"], dict)
             _check_fields(operation, shown["data"])
         case "message":
-            # The specification has {message}, the platform answers {data: {response}} (observed.md §2).
+            # The specification has {message}, the platform answers {data: {response}} (observed.md .2).
             assert "message" in shown or shown["data"]["response"] == "Pong"
         case "unknown":
             assert "message" in shown or "data" in shown
@@ -159,7 +159,7 @@ def _check_fields(operation: Operation, record: dict[str, Any]) -> None:
     """A record has all documented fields, but for those of lists that its own path calls otherwise."""
     if operation.resource is None or operation.name == "GET /me":
         return
-    missing = {f.name for f in resource(operation.resource).fields if f.documented} - record.keys()
+    missing = {f.name for f in get_resource(operation.resource).fields if f.documented} - record.keys()
     assert missing <= {"customer"}, missing
 
 
@@ -170,7 +170,7 @@ def test_without_credentials_only_public_operations_answer(name, shared):
     for parameter in operation.parameters:
         path = path.replace("{" + parameter + "}", "1")
     answer = requests.request(operation.method, shared.simulator.url + path, json={}, timeout=30)
-    assert (answer.status_code != 401) == operation.public, answer.text
+    assert (answer.status_code != 401) == operation.is_public, answer.text
 
 
 FOREIGN: dict[str, Callable[[Client], Any]] = {
@@ -193,7 +193,7 @@ OWN = {"GET /me"} | {n for n, row in EVERY.items() if row.module == "registratio
 
 
 def _others(client: Client, path: str, owner: str) -> Any:
-    me = client.simulator.ordinary.id
+    me = client.simulator.ordinary_user.id
     return next(row["id"] for row in client.rows(path) if row[owner] not in (None, me))
 
 
@@ -205,11 +205,11 @@ def test_an_ordinary_user_is_refused_what_is_others(name, shared):
     if parent in FOREIGN:
         foreign = FOREIGN[parent](shared)
         path = operation.path.replace("{ids}", "{id}").format(id=foreign)
-        if operation.bulk:
+        if operation.is_bulk:
             body = [{**body[0], "id": foreign}]
     if parent == "/chatmsgs":
         path = f"/chatmsgs/{_message(shared)}"
-    ordinary = Client(shared.simulator, shared.simulator.ordinary.api_key)
+    ordinary = Client(shared.simulator, shared.simulator.ordinary_user.api_key)
     answer = ordinary.ask(operation.method, path, json=body) if body else ordinary.ask(operation.method, path)
     assert answer.status_code == 403, answer.text
     assert answer.json() == {"message": "Access denied", "errors": []}
@@ -238,11 +238,11 @@ def test_a_bad_body_is_refused_naming_its_field(name, shared):
 
 def test_every_operation_with_a_400_and_a_body_has_a_bad_one_here():
     with_bodies = {n for n, row in EVERY.items() if 400 in row.errors and row.body is not None}
-    # Logins and lead calls name no field, as observed (observed.md §5).
+    # Logins and lead calls name no field, as observed (observed.md .5).
     assert with_bodies - BAD.keys() == {"POST /login", "POST /login2fa", "POST /leadcalls"}
 
 
-@pytest.mark.parametrize("name", [n for n in EVERY if EVERY[n].answer in ("collection", "dictionary")])
+@pytest.mark.parametrize("name", [n for n in EVERY if EVERY[n].response_kind in ("collection", "dictionary")])
 def test_every_collection_pages_filters_groups_and_narrows(name, shared):
     path = EVERY[name].path
     if path == _LIVE:
@@ -256,7 +256,7 @@ def test_every_collection_pages_filters_groups_and_narrows(name, shared):
     # Everything a record shows may be sorted by, but what is an array or an object.
     for field in rows[0]:
         assert shared.get(path, sort=field, dir="DESC", limit=1).status_code == 200, field
-    if EVERY[name].answer == "collection":
+    if EVERY[name].response_kind == "collection":
         fields = {f"fields[{path[1:]}]": key}
         assert shared.get(path, limit=1, **fields).json()["data"] == [{key: rows[0][key]}]
 
@@ -278,13 +278,13 @@ def test_no_body_however_odd_makes_it_fail(name, battered):
     """Every field of a body with every odd value, one at a time, beside otherwise good ones."""
     operation = EVERY[name]
     path, good = prepared(battered, operation)
-    base = dict((good[0] if operation.bulk else good) or {})
+    base = dict((good[0] if operation.is_bulk else good) or {})
     for body in (b"null", b"[]", b"{}", b'"x"', b"5", b"[5]", b"{", b"[[]]", b"\xff", b""):
         assert battered.ask(operation.method, path, data=body).status_code < 500, body
     for field in [field.name for field in operation.body or ()] or list(base):
         for value in ODD:
             body = {**base, field: value}
-            answer = battered.ask(operation.method, path, json=[body] if operation.bulk else body)
+            answer = battered.ask(operation.method, path, json=[body] if operation.is_bulk else body)
             assert answer.status_code < 500, (field, value)
     parent = operation.path.split("/{")[0]
     if any(row.path == parent and row.method == "GET" for row in OPERATIONS):

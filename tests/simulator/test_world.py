@@ -14,7 +14,7 @@ from integration.catalogue import OPERATIONS
 from integration.simulator import embed
 from integration.simulator.calls.history import seed_history
 from integration.simulator.world import World
-from tests.simulator.conftest import START, sample
+from tests.support.simulator_client import START, sample
 
 COLLECTIONS = (
     "cdrs", "monitors", "sms", "voicemessages", "contacts", "users", "ddis", "queues", "ringgroups",
@@ -25,7 +25,7 @@ FICTION = re.compile(r"44207946\d{4}|447700900\d{3}|1(202|212|312|415|617)55501\
 def test_the_same_seed_answers_byte_for_byte_the_same(begin):
     first = begin(cdrs=300, start_at=START)
     second = begin(cdrs=300, start_at=START)
-    for path in [f"{row.path}?limit=5000" for row in OPERATIONS if row.answer == "collection"]:
+    for path in [f"{row.path}?limit=5000" for row in OPERATIONS if row.response_kind == "collection"]:
         assert first.get(path).content == second.get(path).content, path
     other = begin(seed=8, cdrs=300, start_at=START)
     assert other.get("/cdrs?limit=5000").content != first.get("/cdrs?limit=5000").content
@@ -115,7 +115,7 @@ def test_every_outside_number_is_from_a_range_reserved_for_fiction(full):
 
 
 def test_addresses_and_numbers_of_faxes_visitors_and_web_calls_are_fiction_too(full):
-    rows = {name: list(collection.rows()) for name, collection in full.collections.items()}
+    rows = {name: list(collection.iterate_records()) for name, collection in full.collections.items()}
     phones = [fax[end] for fax in rows["faxes"] for end in ("from", "to")]
     phones += [visitor["phone"] for visitor in rows["callmeback/visitors"]]
     phones += [call["from"] for call in rows["webcalls"]]
@@ -160,7 +160,7 @@ def test_records_have_the_keys_and_types_of_the_platform(world, path, name):
 
 @pytest.mark.parametrize("name", COLLECTIONS)
 def test_records_have_every_field_the_catalogue_knows(world, name):
-    resource = catalogue.resource(name)
+    resource = catalogue.get_resource(name)
     record = world.rows(f"/{name}")[0]
     item = world.get(f"/{name}/{record['e164' if name == 'ddis' else 'id']}").json()["data"]
     for field in resource.fields:

@@ -12,8 +12,7 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageError
-from integration.sqlite import database
-from integration.sqlite import wal as write_ahead_log
+from integration.sqlite import database, wal
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
 
@@ -69,9 +68,9 @@ def test_items_that_queue_up_side_by_side_are_done_together_and_one_at_fault_is_
 
     hold = threading.Event()
     db.submit(lambda tx: hold.wait(10))
-    before = [db.gather(together, text) for text in ("a", "b")]
+    before = [db.submit_grouped(together, text) for text in ("a", "b")]
     db.submit(add("between"))
-    after = [db.gather(together, text) for text in ("c", None, "d")]
+    after = [db.submit_grouped(together, text) for text in ("c", None, "d")]
     hold.set()
     assert [future.result(30) for future in before] == ["kept a", "kept b"]
     assert [after[0].result(30), after[2].result(30)] == ["kept c", "kept d"]
@@ -124,16 +123,16 @@ def test_a_listener_that_fails_does_not_unmake_the_answer_and_shows_for_a_while(
     def listener(changes):
         raise RuntimeError("listener")
 
-    assert db.deaf is None
+    assert db.listener_error is None
     db.on_commit = listener
     assert db.write(lambda tx: tx.announce("call", 1)) == 1
     assert "listener failed" in caplog.text
     db.on_commit = None
     db.write(add("later"))
-    assert "RuntimeError: listener" in db.deaf
+    assert "RuntimeError: listener" in db.listener_error
     now = clock.monotonic()
-    monkeypatch.setattr(clock, "monotonic", lambda: now + database.DEAF_SECONDS + 1)
-    assert db.deaf is None
+    monkeypatch.setattr(clock, "monotonic", lambda: now + database.LISTENER_ERROR_SECONDS + 1)
+    assert db.listener_error is None
 
 
 def test_readers_can_not_write_and_see_one_moment(db):
@@ -174,11 +173,11 @@ def alone(path, folder):
 
 
 def test_the_log_is_copied_into_the_database_as_it_grows(db, tmp_path, monkeypatch):
-    monkeypatch.setattr(write_ahead_log, "COMMITS", 3)
+    monkeypatch.setattr(wal, "CHECKPOINT_COMMITS", 3)
     for number in range(4):
         db.write(add(str(number)))
     assert alone(db.path, tmp_path) == ["0", "1", "2"]
-    monkeypatch.setattr(write_ahead_log, "CHANGES", 2)
+    monkeypatch.setattr(wal, "CHECKPOINT_ROWS", 2)
     db.write(lambda tx: tx.executemany("INSERT INTO notes VALUES (?)", [("4",), ("5",)]))
     db.write(lambda tx: None)
     assert alone(db.path, tmp_path) == ["0", "1", "2", "3", "4", "5"]
@@ -201,7 +200,7 @@ def test_what_an_earlier_process_left_in_the_log_is_in_the_database_before_anyth
 def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_does_not(
     tmp_path, monkeypatch, code, goes_on
 ):
-    monkeypatch.setattr(write_ahead_log, "COMMITS", 1)
+    monkeypatch.setattr(wal, "CHECKPOINT_COMMITS", 1)
     broken = queue.SimpleQueue()
     db = Database(tmp_path / "test.db", prepare=prepare, on_broken=broken.put)
     db.write(add("before"))
@@ -214,7 +213,7 @@ def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_d
             error.sqlite_errorcode = code
             raise error
 
-    monkeypatch.setattr(db._log, "_connection", Failing())
+    monkeypatch.setattr(db._wal, "_connection", Failing())
     # Answered before the log is copied: it is durable.
     db.write(add("answered"))
     if goes_on:
@@ -267,7 +266,7 @@ def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, monkey
     for _ in range(2):
         with pytest.raises(StorageBroken, match="division"):
             failing.write(add("never"), timeout=5)
-    assert not failing.healthy
+    assert not failing.is_healthy
     assert [type(error) for error in heard] == [ZeroDivisionError]
     failing.close()
 
@@ -283,13 +282,13 @@ def test_what_runs_aside_and_fails_harms_nobody_else_unless_the_disk_did(tmp_pat
 
     try:
         with pytest.raises(ZeroDivisionError):
-            db.aside(lambda connection: 1 // 0)
+            db.run_exclusive(lambda connection: 1 // 0)
         with pytest.raises(StorageError, match="nowhere"):
-            db.aside(lambda connection: connection.execute("DROP TABLE nowhere"))
+            db.run_exclusive(lambda connection: connection.execute("DROP TABLE nowhere"))
         db.write(add("kept"))
         assert heard == []
         with pytest.raises(StorageBroken, match="disk I/O"):
-            db.aside(disk_fails)
+            db.run_exclusive(disk_fails)
         with pytest.raises(StorageBroken):
             db.write(add("never again on this handle"))
         assert len(heard) == 1
@@ -315,8 +314,8 @@ def test_threads_can_read_and_write_at_once(db):
 
 
 def test_the_clock_reads_and_writes_the_platforms_form():
-    assert clock.stamp(1788252353) == "2026-09-01 08:45:53"
-    assert clock.stamp(clock.parse_stamp("2026-09-02 08:45:55")) == "2026-09-02 08:45:55"
-    assert clock.parse_stamp("2026-09-02").hour == 0
-    assert clock.parse_stamp("tomorrow") is None
-    assert clock.parse_stamp(5) is None
+    assert clock.utc_text(1788252353) == "2026-09-01 08:45:53"
+    assert clock.utc_text(clock.parse_utc("2026-09-02 08:45:55")) == "2026-09-02 08:45:55"
+    assert clock.parse_utc("2026-09-02").hour == 0
+    assert clock.parse_utc("tomorrow") is None
+    assert clock.parse_utc(5) is None

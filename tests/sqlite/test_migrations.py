@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from integration.core.errors import NewerDatabase
-from integration.sqlite.migrations import prepare, run_script
+from integration.sqlite.migrations import migrate, run_script
 
 TABLES = "CREATE TABLE IF NOT EXISTS doors (id INTEGER PRIMARY KEY, colour TEXT);\n"
 
@@ -26,7 +26,7 @@ def connection(tmp_path):
 @pytest.fixture
 def older(connection):
     """A file of before there were colours."""
-    prepare(connection, "any.db", {}, lambda c: c.execute("CREATE TABLE doors (id INTEGER PRIMARY KEY)"))
+    migrate(connection, "any.db", {}, lambda c: c.execute("CREATE TABLE doors (id INTEGER PRIMARY KEY)"))
     return connection
 
 
@@ -39,8 +39,8 @@ def paint(connection):
 
 
 def test_an_older_file_gets_each_new_step_once(older):
-    prepare(older, "any.db", {"colour": paint}, create)
-    prepare(older, "any.db", {"colour": paint}, create)
+    migrate(older, "any.db", {"colour": paint}, create)
+    migrate(older, "any.db", {"colour": paint}, create)
     assert columns(older) == ["id", "colour"]
 
 
@@ -48,8 +48,8 @@ def test_a_new_file_has_its_last_form_already(connection):
     def never(_):
         raise AssertionError("a new file needs no step")
 
-    prepare(connection, "any.db", {"never": never}, create)
-    prepare(connection, "any.db", {"never": never}, create)
+    migrate(connection, "any.db", {"never": never}, create)
+    migrate(connection, "any.db", {"never": never}, create)
     assert columns(connection) == ["id", "colour"]
 
 
@@ -59,9 +59,9 @@ def test_a_step_that_fails_leaves_the_old_form_and_is_tried_again(older):
         raise ValueError("half done")
 
     with pytest.raises(ValueError, match="half done"):
-        prepare(older, "any.db", {"colour": broken}, create)
+        migrate(older, "any.db", {"colour": broken}, create)
     assert columns(older) == ["id"]
-    prepare(older, "any.db", {"colour": paint}, create)
+    migrate(older, "any.db", {"colour": paint}, create)
     assert columns(older) == ["id", "colour"]
 
 
@@ -71,14 +71,14 @@ def test_a_creation_that_fails_leaves_an_empty_file(connection):
         raise ValueError("half done")
 
     with pytest.raises(ValueError, match="half done"):
-        prepare(connection, "any.db", {}, broken)
+        migrate(connection, "any.db", {}, broken)
     assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
 
 
 def test_a_newer_file_is_refused_by_name(older):
     older.execute("INSERT INTO _migrations VALUES ('of the future', '2099')")
     with pytest.raises(NewerDatabase, match=r"any\.db .*'of the future'"):
-        prepare(older, "any.db", {}, create)
+        migrate(older, "any.db", {}, create)
 
 
 def test_a_record_of_the_first_versions_counts(connection):
@@ -86,7 +86,7 @@ def test_a_record_of_the_first_versions_counts(connection):
     create(connection)
     connection.execute("INSERT INTO _migrations VALUES ('colour', '2026')")
     later = {"colour": paint, "size": lambda c: c.execute("ALTER TABLE doors ADD COLUMN size TEXT")}
-    prepare(connection, "any.db", later, create)
+    migrate(connection, "any.db", later, create)
     assert columns(connection) == ["id", "colour", "size"]
 
 

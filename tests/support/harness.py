@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9/v1.2"
 """A platform that is away: nothing listens on the discard port."""
 

@@ -9,20 +9,18 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType
-from typing import Any
 
 from flask import Flask
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
-from werkzeug.routing import Rule
 
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 MEMORY = "/dev/shm"
 ENOUGH = 2 * 10**9
 """Bytes: what a run leaves behind, many times over."""
@@ -34,7 +32,6 @@ def install() -> None:
     keep_folders_in_memory()
     share_schemas()
     share_templates()
-    build_urls_when_asked()
 
 
 def keep_bytecode() -> None:
@@ -78,7 +75,7 @@ def keep_folders_in_memory() -> None:
 
 def share_schemas() -> None:
     """A new database gets its tables as a copy of the first of its kind: hundreds of statements otherwise."""
-    prepare = migrations.prepare
+    prepare = migrations.migrate
     kept: dict[str, sqlite3.Connection] = {}
 
     def copied(connection: sqlite3.Connection, name: str, steps: Mapping[str, Step], create: Step) -> None:
@@ -95,7 +92,7 @@ def share_schemas() -> None:
             connection.backup(first)
             kept[name] = first
 
-    migrations.prepare = copied
+    migrations.migrate = copied
 
 
 def leave_modules_alone() -> None:
@@ -125,24 +122,3 @@ class Templates(BytecodeCache):
 def share_templates() -> None:
     """Each application has a cache of its own, and a test that looks at a page mostly has one of its own."""
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": Templates()}
-
-
-def build_urls_when_asked() -> None:
-    """Compile what builds the URLs of a rule when the first is built.
-
-    Werkzeug does so at once, twice for each rule of each application: three quarters of what a simulator
-    costs, and it never builds any.
-    """
-    compile_builder = Rule._compile_builder
-
-    def when_asked(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        compiled: Callable[..., tuple[str, str]] | None = None
-
-        def build(bound: Rule, **values: Any) -> tuple[str, str]:
-            nonlocal compiled
-            compiled = compiled or compile_builder(rule, append_unknown)
-            return compiled(bound, **values)
-
-        return build
-
-    Rule._compile_builder = when_asked  # type: ignore[method-assign]

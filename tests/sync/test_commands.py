@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from integration.core.commands import Unfinished
 from integration.core.errors import ConfigurationError
-from integration.server.control_channel import Unfinished
 from integration.sync import commands
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.reading import full_sync as walking
+from integration.sync.reading import full_sync
 
 
 class Told:
@@ -20,14 +20,14 @@ class Told:
         self.facts.append(facts)
 
     @property
-    def wanted(self):
+    def can_continue(self):
         return self.ends_after is None or len(self.facts) < self.ends_after
 
 
 @pytest.fixture
 def sync(rig):
     """Does the command as the process that writes does it."""
-    handler = commands.handlers(rig.parts)["sync"]
+    handler = commands.make_handlers(rig.parts)["sync"]
     return lambda progress=None, **arguments: handler(arguments, progress or Told())
 
 
@@ -78,7 +78,7 @@ def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(rig, sy
 
 def test_every_unknown_name_is_told_at_once():
     with pytest.raises(ConfigurationError) as caught:
-        commands.names(["cdrz", "cdrs", "callmeback/buttons", "nonsense"])
+        commands.resolve_collections(["cdrz", "cdrs", "callmeback/buttons", "nonsense"])
     cdrz, buttons, nonsense = caught.value.mistakes
     assert "did you mean" in cdrz
     assert "callmeback/buttons is not mirrored" in buttons
@@ -106,7 +106,7 @@ def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(rig, sync):
 @pytest.mark.parametrize("ends_after", [1, 4, 9, 14, 25])
 def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, monkeypatch, ends_after):
     """As when a starting `serve` takes over: the rest is asked of it, and its result is the result."""
-    monkeypatch.setattr(walking, "page_limit", lambda failures: 20)
+    monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
         sync(Told(ends_after), full=True, resources=["users", "cdrs", "monitors"])
     result = sync(**caught.value.arguments)
@@ -120,7 +120,7 @@ def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, 
 
 
 def test_a_walk_that_is_handed_on_goes_on_where_it_was(rig, sync, monkeypatch):
-    monkeypatch.setattr(walking, "page_limit", lambda failures: 20)
+    monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
         sync(Told(3), full=True, files=False, resources=["cdrs"])
     done = len(rig.ids("cdrs"))

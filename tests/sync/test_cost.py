@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration.settings.model import load
-from integration.sync.cost import requests_a_day, table
+from integration.sync.cost import estimate_requests_per_day, render_table
 from integration.sync.plan import PLAN
 
 PAGE = Path(__file__).parents[2] / "docs" / "sync.md"
@@ -21,14 +21,14 @@ SETTINGS = load(
 
 def test_the_page_has_the_table_that_the_plan_gives():
     """After a change of the plan: paste what `table` returns."""
-    assert table(SETTINGS) in PAGE.read_text(encoding="utf-8")
+    assert render_table(SETTINGS) in PAGE.read_text(encoding="utf-8")
 
 
 def test_a_quiet_office_costs_a_small_part_of_the_budget():
     budget = SETTINGS.sync.max_requests_per_minute * 1440
-    cost = sum(requests_a_day(policy, SETTINGS) for policy in PLAN.values())
+    cost = sum(estimate_requests_per_day(policy, SETTINGS) for policy in PLAN.values())
     assert 0 < cost < budget / 10
 
 
 def test_every_collection_costs_something():
-    assert all(requests_a_day(policy, SETTINGS) > 0 for policy in PLAN.values())
+    assert all(estimate_requests_per_day(policy, SETTINGS) > 0 for policy in PLAN.values())

@@ -3,24 +3,27 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import Counter
+from datetime import datetime, timedelta
 
 import pytest
+from apscheduler.schedulers import base
+from apscheduler.triggers.interval import IntervalTrigger
 
-from integration.core import clock
+from integration.core import clock, scheduler
 from integration.core.errors import PlatformBroken, PlatformRefused, StorageFull
-from integration.mirror.sync_state import lookup_queue as lookups
-from integration.platform_api.circuit import FAILING_SECONDS, FAILURES
-from integration.sync import collection_backoff as backoff
-from integration.sync import jobs as schedule
-from integration.sync.collection_backoff import Backoff
-from integration.sync.files import download as recordings
-from integration.sync.files import scrub as inspection
-from integration.sync.jobs import Clockwork
+from integration.core.scheduler import Every
+from integration.mirror.sync_state import lookup_queue
+from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
+from integration.sync import collection_backoff, jobs
+from integration.sync.collection_backoff import CollectionBackoff
+from integration.sync.files import download, scrub
+from integration.sync.jobs import SyncJobs
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.reading import full_sync as walking
-from integration.sync.reading.full_sync import walk
+from integration.sync.reading import full_sync
+from integration.sync.reading.full_sync import run_full_sync
 
-SOON = schedule.IDLE_SECONDS - 20
+SOON = jobs.IDLE_SECONDS - 20
 """Seconds: what comes by a nudge, and not by itself a minute later."""
 
 
@@ -41,7 +44,7 @@ def run(make_rig):
     def run(**settings):
         short = {"sync__recent_interval": "1", "sync__live_interval": "1", "sync__full_interval": "86400"}
         rig = make_rig(**{**short, **settings})
-        clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+        clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
         clockwork.start()
         running.append(clockwork)
         return rig, clockwork
@@ -71,13 +74,13 @@ def test_a_start_brings_everything_and_its_files(run):
 def test_calls_that_wait_since_a_load_that_was_ended_are_put_together_at_the_next_start(
     make_rig, monkeypatch
 ):
-    monkeypatch.setattr(walking, "FRESH", 0)
+    monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 0)
     rig = make_rig()
-    walk(rig.parts, PLAN["cdrs"])
+    run_full_sync(rig.parts, PLAN["cdrs"])
     waits = {row[0] for row in rig.rows("SELECT leg_id FROM _legs_due")}
     assert waits
     assert rig.rows("SELECT 1 FROM _legs") == []
-    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
     clockwork.start()
     try:
         until(lambda: rig.rows("SELECT count(*) FROM _legs_due") == [(0,)])
@@ -106,10 +109,10 @@ def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
 def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
     rig, clockwork = run(sync__recent_interval="3600")
     until(lambda: complete(rig))
-    until(lambda: not rig.platform._transport._open)
+    until(lambda: not rig.platform._transport._open_responses)
     made = rig.play("plain_answered")
-    at = clock.stamp()
-    rig.mirror.write(lambda tx: [lookups.want(tx, leg, at) for leg in made["leg_ids"]])
+    at = clock.utc_text()
+    rig.mirror_db.write(lambda tx: [lookup_queue.enqueue_leg(tx, leg, at) for leg in made["leg_ids"]])
     clockwork.nudge()
     until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")), SOON)
     until(lambda: all_files(rig), SOON)
@@ -118,33 +121,33 @@ def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
 def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
     """What is arranged for the next run was read a moment before the wish was written."""
     _, clockwork = run()
-    real, runs, nudges = schedule.wishes.next_at, [], iter([clockwork.nudge])
+    real, runs, nudges = jobs.lookup_queue.next_at, [], iter([clockwork.nudge])
 
     def next_at(connection):
         runs.append(1)
         next(nudges, lambda: None)()
         return real(connection)
 
-    monkeypatch.setattr(schedule.wishes, "next_at", next_at)
+    monkeypatch.setattr(jobs.lookup_queue, "next_at", next_at)
     clockwork.nudge()
     until(lambda: len(runs) >= 2, SOON)
 
 
 def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
-    monkeypatch.setattr("integration.sync.reading.live_poll.YOUNG_SECONDS", 0.0)
+    monkeypatch.setattr("integration.sync.reading.live_poll.MIN_LEG_AGE_SECONDS", 0.0)
     rig, _ = run()
     made = rig.control("calls", script="plain_answered", until="connected")
     for event in made["events"]:
         if event["event_name"].startswith("call."):
             rig.tell(event)
-    rig.simulator.world.live.clear()
+    rig.simulator.world.live_legs.clear()
     until(lambda: rig.rows("SELECT count(*) FROM _calls WHERE state <> 'ended'") == [(0,)])
 
 
 def test_one_collection_that_is_forbidden_stops_no_other_and_shows(make_rig, monkeypatch):
     rig = make_rig(sync__recent_interval="1")
     rig.faults("status=403@/sms")
-    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
     clockwork.start()
     try:
         others = [name for name in PLAN if name != "calls" and not name.startswith("sms")]
@@ -183,6 +186,42 @@ def test_when_the_wall_clock_jumps_every_job_is_due_anew(run, monkeypatch):
     until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")))
 
 
+@pytest.fixture
+def computed(monkeypatch):
+    """Calls of `get_next_fire_time`, counted by trigger and by the time at which due jobs are processed."""
+    calls = Counter()
+
+    def count(trigger_class):
+        compute = trigger_class.get_next_fire_time
+
+        def counted(trigger, previous, now):
+            calls[id(trigger), now] += 1
+            return compute(trigger, previous, now)
+
+        monkeypatch.setattr(trigger_class, "get_next_fire_time", counted)
+
+    count(Every)
+    count(IntervalTrigger)
+    return calls
+
+
+def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(run, computed, monkeypatch):
+    _, clockwork = run(sync__recent_interval="60", sync__live_interval="60")
+    runs = []
+    clockwork.scheduler.every("counted", 600, lambda: runs.append(clock.unix()), at_once=False)
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return super().now(tz) + timedelta(days=1)
+
+    monkeypatch.setattr(base, "datetime", Ahead)
+    clockwork.nudge()
+    until(lambda: runs)
+    assert max(computed.values()) <= 2
+    assert len(runs) == 1
+
+
 def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
     rig, clockwork = run()
     times = []
@@ -192,13 +231,13 @@ def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
         if len(times) == 1:
             raise KeyError("mistake")
 
-    clockwork.every("odd job", 1, job)
+    clockwork.scheduler.every("odd job", 1, job)
     until(lambda: rig.health.report()["checks"].get("odd job", {}).get("error") == "KeyError: 'mistake'")
     until(lambda: rig.health.report()["checks"]["odd job"]["state"] == "ok")
 
 
 def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(rig, caplog):
-    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
     outcomes = iter(["full", "full", None, "full", "fuller"])
 
     def job():
@@ -206,7 +245,7 @@ def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(
             raise StorageFull(outcome)
 
     for _ in range(5):
-        clockwork._run("odd job", job, ())
+        clockwork.scheduler.run_job("odd job", job)
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said == ["odd job: full", "odd job: full", "odd job: fuller"]
 
@@ -223,7 +262,7 @@ def test_no_job_runs_twice_at_a_time(run):
         running -= 1
         rounds += 1
 
-    clockwork.every("slow job", 0.5, slow)
+    clockwork.scheduler.every("slow job", 0.5, slow)
     until(lambda: rounds >= 2)
     assert most == 1
 
@@ -231,28 +270,28 @@ def test_no_job_runs_twice_at_a_time(run):
 class TestBackoff:
     @pytest.fixture
     def rests(self):
-        return Backoff()
+        return CollectionBackoff()
 
     def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, rests, later):
         asked = 0
         for _ in range(3600):
             later(1)
-            if not rests.resting("sms"):
+            if not rests.is_paused("sms"):
                 asked += 1
                 rests.failed("sms", PlatformBroken("down", status=503))
         assert 10 <= asked <= 60
-        assert rests.seconds_left("sms") <= backoff.MOST * 1.3
+        assert rests.seconds_left("sms") <= collection_backoff.MAX_PAUSE_SECONDS * 1.3
 
     def test_it_rests_as_long_as_the_platform_asked(self, rests, later):
         rests.failed("sms", PlatformBroken("down", status=503, retry_after=1800))
         later(1790)
-        assert rests.resting("sms")
+        assert rests.is_paused("sms")
         later(11)
-        assert not rests.resting("sms")
+        assert not rests.is_paused("sms")
 
     def test_one_that_fails_holds_up_no_other(self, rests):
         rests.failed("sms", PlatformRefused("no", status=403))
-        assert not rests.resting("cdrs")
+        assert not rests.is_paused("cdrs")
 
     def test_the_first_success_after_an_outage_wakes_all(self, rests, later):
         for name in ("sms", "cdrs", "monitors"):
@@ -261,7 +300,7 @@ class TestBackoff:
         for name in ("sms", "cdrs", "monitors"):
             rests.failed(name, PlatformBroken("down", status=503))
         assert rests.succeeded("cdrs")
-        assert not rests.resting("sms")
+        assert not rests.is_paused("sms")
 
     def test_a_success_while_all_is_well_wakes_no_failing_one(self, rests, later):
         later(30)
@@ -269,38 +308,38 @@ class TestBackoff:
         rests.failed("sms", PlatformRefused("no", status=403))
         later(30)
         assert not rests.succeeded("cdrs")
-        assert rests.resting("sms")
+        assert rests.is_paused("sms")
 
 
 def test_the_watch_is_told_that_the_clockwork_lives(run):
     rig, _ = run()
-    until(lambda: rig.health.report()["checks"][schedule.WATCHDOG]["state"] == "ok")
+    until(lambda: rig.health.report()["checks"][scheduler.WATCHDOG]["state"] == "ok")
 
 
 def test_a_platform_that_does_not_answer_shows_in_the_health_report(rig, later):
-    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
-    assert clockwork._unanswered() is None
-    rig.platform.budget.complain()
-    later(FAILING_SECONDS + 1)
-    for _ in range(FAILURES):
-        rig.platform.budget.complain()
-    assert "nothing has worked since" in clockwork._unanswered()
-    rig.platform.get("/ping", who="people")
-    assert clockwork._unanswered() is None
+    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
+    assert clockwork._describe_outage() is None
+    rig.platform.budget.record_failure()
+    later(MIN_FAILING_SECONDS + 1)
+    for _ in range(MIN_FAILURES):
+        rig.platform.budget.record_failure()
+    assert "nothing has worked since" in clockwork._describe_outage()
+    rig.platform.get("/ping", priority="people")
+    assert clockwork._describe_outage() is None
 
 
 def test_what_was_damaged_on_our_disk_is_fetched_at_once(rig, monkeypatch):
-    monkeypatch.setattr(inspection, "EVERY_DAYS", -1)
-    walk(rig.parts, PLAN["voicemessages"])
-    recordings.download_due(rig.parts)
-    clockwork = Clockwork(rig.settings, rig.mirror, rig.platform, rig.parts.calls, rig.health)
+    monkeypatch.setattr(scrub, "SCRUB_INTERVAL_DAYS", -1)
+    run_full_sync(rig.parts, PLAN["voicemessages"])
+    download.download_due_files(rig.parts)
+    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
     nudged = []
-    monkeypatch.setattr(clockwork, "_nudge", nudged.append)
-    clockwork._inspect()
+    monkeypatch.setattr(clockwork.scheduler, "nudge", nudged.append)
+    clockwork._scrub_archive()
     assert nudged == []
     path = rig.rows("SELECT path FROM media LIMIT 1")[0][0]
     (rig.folder / path).unlink()
-    clockwork._inspect()
-    assert nudged == [schedule.DOWNLOADS]
-    assert recordings.download_due(rig.parts) == 1
+    clockwork._scrub_archive()
+    assert nudged == [jobs.DOWNLOADS_JOB]
+    assert download.download_due_files(rig.parts) == 1
     assert (rig.folder / path).is_file()

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration.catalogue import OPERATIONS, RESOURCES, resource
-from integration.sync.plan import BELOW, PLAN, RAW_ROWS, Policy
+from integration.catalogue import OPERATIONS, RESOURCES, get_resource
+from integration.sync.plan import KEYLESS_ROWS_PER_INTERVAL, PLAN, SUBRESOURCES, Policy
 
 
 class Settings:
@@ -13,7 +13,7 @@ class Settings:
 
 
 def test_every_collection_that_can_be_listed_has_a_policy():
-    assert set(PLAN) == {row.collection for row in RESOURCES if row.listed}
+    assert set(PLAN) == {row.collection for row in RESOURCES if row.is_listed}
 
 
 def test_every_path_that_is_read_without_a_parameter_is_planned():
@@ -34,47 +34,50 @@ def test_every_path_below_a_record_is_planned_or_left_for_a_reason():
         for row in OPERATIONS
         if row.method == "GET" and row.path.startswith(owners) and not row.path.endswith(".csv")
     }
-    assert set(BELOW) == told
-    for below in BELOW.values():
-        assert (below.seconds is None) == bool(below.why), below.path
+    assert set(SUBRESOURCES) == told
+    for below in SUBRESOURCES.values():
+        assert (below.interval_seconds is None) == bool(below.exclusion_reason), below.path
         assert below.collection in PLAN
-        assert below.where is None or resource(below.collection).field(below.where)
+        assert below.count_field is None or get_resource(below.collection).field(below.count_field)
 
 
 def test_a_collection_that_grows_has_a_date_and_numbers_for_keys():
     for policy in PLAN.values():
         if policy.kind == "grows":
             assert policy.resource.date is not None
-            assert policy.by_key
+            assert policy.reads_by_key
         else:
-            assert policy.reread is None
+            assert policy.refresh is None
 
 
 def test_keys_that_are_text_are_not_read_in_their_order():
     for policy in PLAN.values():
         key = policy.resource.field(policy.resource.key or "")
         if policy.kind == "settings":
-            assert policy.by_key == (key is not None and key.type == "integer"), policy.collection
+            assert policy.reads_by_key == (key is not None and key.type == "integer"), policy.collection
 
 
 def test_what_the_platform_lists_is_read_often_enough_for_five_minutes():
     for policy in PLAN.values():
         if policy.kind == "grows":
-            assert policy.look_back_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
+            assert policy.incremental_sync_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
         elif policy.kind in ("settings", "single"):
-            assert policy.walk_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
-    assert Policy("cdrs", "grows").walk_seconds(Settings) == 86400  # type: ignore[arg-type]
+            assert policy.full_sync_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
+    assert Policy("cdrs", "grows").full_sync_seconds(Settings) == 86400  # type: ignore[arg-type]
 
 
 def test_a_big_collection_without_keys_is_read_more_rarely():
     raw = PLAN["calltracking/cdrs"]
-    often, rarely = raw.walk_seconds(Settings), raw.walk_seconds(Settings, 10 * RAW_ROWS)  # type: ignore[arg-type]
+    often, rarely = (
+        raw.full_sync_seconds(Settings),
+        raw.full_sync_seconds(Settings, 10 * KEYLESS_ROWS_PER_INTERVAL),
+    )  # type: ignore[arg-type]
     assert rarely == pytest.approx(10 * often)
 
 
 def test_only_records_with_a_path_of_their_own_are_read_by_it():
     for policy in PLAN.values():
-        if policy.own_form is not None:
-            paths = {f"/{policy.collection}/{{{name}}}" for name in ("id", policy.own_form)}
+        if policy.item_key is not None:
+            paths = {f"/{policy.collection}/{{{name}}}" for name in ("id", policy.item_key)}
             assert paths & {row.path for row in OPERATIONS if row.method == "GET"}
-            assert policy.resource.field(policy.own_form)
+            assert policy.resource.field(policy.item_key)

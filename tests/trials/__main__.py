@@ -43,32 +43,10 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.trials import (
-    bigload,
-    burst,
-    canaries,
-    clocks,
-    contract,
-    crash,
-    deletions,
-    drift,
-    duplicates,
-    files,
-    full,
-    ghosts,
-    ioerror,
-    late,
-    libreoffice,
-    locked,
-    lost,
-    order,
-    paging,
-    platform,
-    powercut,
-    slow,
-    soak,
-    trouble,
-)
+from tests.trials.storage import disk_full, files, ioerror, locked, powercut
+from tests.trials.surfaces import canaries, contract, libreoffice, slow, soak
+from tests.trials.sync import bigload, clocks, deletions, drift, paging, platform, trouble
+from tests.trials.webhooks import burst, crash, duplicates, ghosts, late, lost, order
 
 TRIALS = {
     "crash": crash.main,
@@ -88,7 +66,7 @@ TRIALS = {
     "clocks": clocks.main,
     "bigload": bigload.main,
     "locked": locked.main,
-    "full": full.main,
+    "full": disk_full.main,
     "ioerror": ioerror.main,
     "powercut": powercut.main,
     "duplicates": duplicates.main,

@@ -12,13 +12,14 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from integration.access import browser as security
 from integration.access import keys
-from integration.app_schema import open_house
+from integration.app_schema import open_app_db
 from integration.core.health import Health
+from integration.dashboard.site import headers
 from integration.mirror.calls import backlog
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
+from integration.web import trusted_proxies
 from integration.web.health_routes import make_blueprint
 
 FAR = {"REMOTE_ADDR": "192.0.2.7"}
@@ -28,27 +29,30 @@ FAR = {"REMOTE_ADDR": "192.0.2.7"}
 class Parts:
     """As much of the product as these routes ask."""
 
-    house: Database
-    mirror: Database
+    app_db: Database
+    mirror_db: Database
     health: Health = field(default_factory=Health)
-    hub: Any = field(default_factory=lambda: SimpleNamespace(watchers=2))
-    inbox: Any = field(default_factory=lambda: SimpleNamespace(counts=lambda: {"stored": 3, "refused": 1}))
+    live_hub: Any = field(default_factory=lambda: SimpleNamespace(subscriber_count=2))
+    inbox: Any = field(
+        default_factory=lambda: SimpleNamespace(count_acknowledgements=lambda: {"stored": 3, "refused": 1})
+    )
 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Iterator[Parts]:
-    house = open_house(tmp_path / "house.db")
+    app_db = open_app_db(tmp_path / "house.db")
     mirror = open_mirror(tmp_path / "mirror.db")
-    yield Parts(house, mirror)
+    yield Parts(app_db, mirror)
     mirror.close()
-    house.close()
+    app_db.close()
 
 
 @pytest.fixture
 def client(parts: Parts) -> FlaskClient:
     app = Flask(__name__)
     app.register_blueprint(make_blueprint(parts))  # type: ignore[arg-type]
-    security.install(app, [])
+    trusted_proxies.install(app, [])
+    headers.install(app)
     return app.test_client()
 
 
@@ -99,7 +103,7 @@ def test_metrics_count_webhooks(client: FlaskClient) -> None:
 
 
 def test_metrics_tell_how_many_legs_wait_for_their_calls(client: FlaskClient, parts: Parts) -> None:
-    parts.mirror.write(lambda tx: backlog.add(tx, [1, 2, 3]))
+    parts.mirror_db.write(lambda tx: backlog.add(tx, [1, 2, 3]))
     assert "switchroom_legs_waiting 3.0" in client.get("/metrics").text
 
 
@@ -109,14 +113,14 @@ def test_metrics_are_not_for_whom_a_proxy_on_this_machine_speaks(client: FlaskCl
 
 
 def test_metrics_are_for_a_key_from_anywhere(client: FlaskClient, parts: Parts) -> None:
-    user, secret = keys.add(parts.house, "prometheus", "read")
+    user, secret = keys.add(parts.app_db, "prometheus", "read")
     for given in (
         {"auth": (str(user), secret)},
         {"headers": {"X-Auth-Token": secret}},
     ):
         assert client.get("/metrics", environ_base=FAR, **given).status_code == 200
     assert client.get("/metrics", environ_base=FAR, auth=(str(user + 1), secret)).status_code == 401
-    keys.revoke(parts.house, "prometheus")
+    keys.revoke(parts.app_db, "prometheus")
     assert client.get("/metrics", environ_base=FAR, auth=(str(user), secret)).status_code == 401
 
 

@@ -8,14 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
-from integration.web import request_limits as bodies
-from integration.web.request_limits import Bodies
+from integration.web.request_limits import RequestLimits
 
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch):
-    monkeypatch.setattr(bodies, "MOST", 3)
-    monkeypatch.setattr(bodies, "MOST_OF_ONE", 2)
+MAX_WAITING = 3
+"""Two of these for one address."""
 
 
 class Sender:
@@ -42,7 +38,7 @@ def ask(application, sender=None, address="192.0.2.1"):
 
 
 def test_bodies_are_waited_for_up_to_a_bound_for_each_address_and_for_all():
-    application, slow, ready = Bodies(echo), [Sender() for _ in range(3)], Sender()
+    application, slow, ready = RequestLimits(echo, MAX_WAITING), [Sender() for _ in range(3)], Sender()
     ready.go.set()
     with ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(ask, application, sender) for sender in slow[:2]]
@@ -78,7 +74,7 @@ def answering(body, *headers):
         start_response("200 OK", list(headers))
         return body
 
-    return Bodies(application)
+    return RequestLimits(application, MAX_WAITING)
 
 
 def test_answers_bit_by_bit_are_bounded_and_free_their_place_when_closed():

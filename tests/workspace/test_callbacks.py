@@ -14,8 +14,19 @@ import pytest
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
 from integration.workspace import callbacks
-from integration.workspace.callback_items import Call, Deed, episodes
-from tests.calls.telling import ANN, CALLER, OTHER, Fact, Office, Phone, at, cdr, set_now, voicemail
+from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
+from tests.support.payloads.call_facts import (
+    ANN,
+    CALLER,
+    OTHER,
+    Fact,
+    Office,
+    Phone,
+    at,
+    cdr,
+    set_now,
+    voicemail,
+)
 
 WHO = "ann@example.com"
 
@@ -25,45 +36,45 @@ def prepare(connection: Any) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def app_db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """A house.db that was installed just before the calls are told."""
     set_now(monkeypatch, 0)
-    house = Database(tmp_path / "house.db", prepare=prepare, synchronous="FULL")
-    yield house
-    house.close()
+    app_db = Database(tmp_path / "house.db", prepare=prepare, synchronous="FULL")
+    yield app_db
+    app_db.close()
 
 
 class List:
     """The list as people work with it."""
 
-    def __init__(self, office: Office, house: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.office, self.house, self._patch = office, house, monkeypatch
-        callbacks.follow(house, office.mirror)
+    def __init__(self, office: Office, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.office, self.app_db, self._patch = office, app_db, monkeypatch
+        callbacks.update_from_mirror(app_db, office.mirror_db)
 
     def tell(self, *facts: Fact) -> None:
         self.office.tell(*facts)
         self.follow()
 
     def follow(self) -> int:
-        return callbacks.follow(self.house, self.office.mirror)
+        return callbacks.update_from_mirror(self.app_db, self.office.mirror_db)
 
     def do(self, when: float, deed: Callable[..., bool], *more: Any) -> bool:
         set_now(self._patch, when)
-        return deed(self.house, *more)
+        return deed(self.app_db, *more)
 
     def items(self, *columns: str) -> list[Any]:
-        with self.house.read() as connection:
-            found = callbacks.items(connection, "open") + callbacks.items(connection, "closed")
+        with self.app_db.read() as connection:
+            found = callbacks.list_items(connection, "open") + callbacks.list_items(connection, "closed")
         return [tuple(getattr(one, name) for name in columns) for one in found] if columns else found
 
     def open(self) -> list[str]:
-        with self.house.read() as connection:
-            return [one.party for one in callbacks.items(connection, "open")]
+        with self.app_db.read() as connection:
+            return [one.party for one in callbacks.list_items(connection, "open")]
 
 
 @pytest.fixture
-def work(office: Office, house: Database, monkeypatch: pytest.MonkeyPatch) -> List:
-    return List(office, house, monkeypatch)
+def work(office: Office, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> List:
+    return List(office, app_db, monkeypatch)
 
 
 def missed(leg: int, when: float, **more: Any) -> Fact:
@@ -99,7 +110,7 @@ def test_a_message_makes_the_reason_voicemail(work: List) -> None:
 def test_it_closes_by_itself_when_a_later_call_of_the_party_is_answered(work: List) -> None:
     work.tell(missed(101, 100), answered(102, 0))
     assert work.open() == ["+447700900101"], "that call was before the miss"
-    with work.house.read() as connection:
+    with work.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 1, (
             "only what matters"
         )
@@ -145,21 +156,21 @@ def test_withheld_numbers_are_listed_one_by_one_and_closed_only_by_hand(work: Li
     work.tell(missed(101, 0, src=""), missed(102, 60, src="anonymous"), answered(103, 120, src=""))
     assert sorted(work.open()) == ["withheld:101", "withheld:102"]
     number = work.items("id", "party")[0][0]
-    assert work.do(200, callbacks.close, number, WHO, "rang back by chance")
+    assert work.do(200, callbacks.close_item, number, WHO, "rang back by chance")
     assert len(work.open()) == 1
 
 
 def test_it_is_closed_by_hand_with_a_note_and_reopened(work: List) -> None:
     work.tell(missed(101, 0))
     number = work.items("id")[0][0]
-    assert work.do(60, callbacks.assign, number, WHO, WHO)
-    assert work.do(90, callbacks.close, number, WHO, "left word")
+    assert work.do(60, callbacks.assign_owner, number, WHO, WHO)
+    assert work.do(90, callbacks.close_item, number, WHO, "left word")
     assert work.items("id", "state", "closed_by", "closed_at", "owner", "note") == [
         (number, "closed", WHO, at(90), WHO, "left word")
     ]
-    assert work.do(120, callbacks.reopen, number, WHO)
+    assert work.do(120, callbacks.reopen_item, number, WHO)
     assert work.items("id", "state", "closed_at") == [(number, "open", None)]
-    assert work.do(130, callbacks.note, number, " ", WHO)
+    assert work.do(130, callbacks.set_note, number, " ", WHO)
     assert work.items("note") == [(None,)]
     work.tell(answered(102, 200))
     assert work.items("id", "state", "closed_by") == [(number, "closed", "auto")]
@@ -167,16 +178,16 @@ def test_it_is_closed_by_hand_with_a_note_and_reopened(work: List) -> None:
 
 def test_a_deed_counts_though_the_platforms_clock_is_ahead_of_ours(work: List) -> None:
     work.tell(missed(101, 5000))
-    assert work.do(60, callbacks.close, work.items("id")[0][0], WHO)
+    assert work.do(60, callbacks.close_item, work.items("id")[0][0], WHO)
     assert work.items("state", "closed_by") == [("closed", WHO)]
 
 
 def test_a_deed_on_what_does_not_exist_says_so(work: List) -> None:
     for deed, more in (
-        (callbacks.close, (7, WHO)),
-        (callbacks.reopen, (7, WHO)),
-        (callbacks.assign, (7, WHO, WHO)),
-        (callbacks.note, (7, "x", WHO)),
+        (callbacks.close_item, (7, WHO)),
+        (callbacks.reopen_item, (7, WHO)),
+        (callbacks.assign_owner, (7, WHO, WHO)),
+        (callbacks.set_note, (7, "x", WHO)),
     ):
         assert not work.do(1, deed, *more)
 
@@ -184,19 +195,25 @@ def test_a_deed_on_what_does_not_exist_says_so(work: List) -> None:
 def test_reopening_changes_nothing_while_a_newer_item_of_the_caller_is_open(work: List) -> None:
     work.tell(missed(101, 0))
     number = work.items("id")[0][0]
-    work.do(60, callbacks.close, number, WHO)
+    work.do(60, callbacks.close_item, number, WHO)
     work.tell(missed(102, 100))
-    work.do(200, callbacks.reopen, number, WHO)
+    work.do(200, callbacks.reopen_item, number, WHO)
     assert work.items("state", "attempts") == [("open", 1), ("closed", 1)]
 
 
 def test_a_deed_outlives_the_joining_of_its_call(work: List) -> None:
     work.tell(missed(101, 0, src=""), missed(102, 30, src=""))
     work.do(
-        60, callbacks.close, next(n for n, party in work.items("id", "party") if party == "withheld:102"), WHO
+        60,
+        callbacks.close_item,
+        next(n for n, party in work.items("id", "party") if party == "withheld:102"),
+        WHO,
     )
     work.do(
-        60, callbacks.close, next(n for n, party in work.items("id", "party") if party == "withheld:101"), WHO
+        60,
+        callbacks.close_item,
+        next(n for n, party in work.items("id", "party") if party == "withheld:101"),
+        WHO,
     )
     work.tell(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=99, src="")))
     work.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
@@ -207,16 +224,16 @@ def test_following_again_changes_nothing(work: List) -> None:
     work.tell(missed(101, 0), answered(102, 50), missed(103, 100))
     before = work.items()
     assert work.follow() == 0
-    with work.house.read() as connection:
+    with work.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 3
-    work.house.write(lambda tx: tx.execute("UPDATE callback_position SET number = 0").rowcount)
+    work.app_db.write(lambda tx: tx.execute("UPDATE callback_position SET number = 0").rowcount)
     work.follow()
     assert work.items() == before
 
 
 def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_path: Path) -> None:
     work.tell(missed(101, 0), missed(102, 10, src=OTHER))
-    work.do(60, callbacks.close, next(n for n, p in work.items("id", "party") if p.endswith("102")), WHO)
+    work.do(60, callbacks.close_item, next(n for n, p in work.items("id", "party") if p.endswith("102")), WHO)
     before = work.items()
     empty = Office(open_mirror(tmp_path / "anew.db"))
     empty.seed()
@@ -231,13 +248,13 @@ def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_pat
         else replace(one, id=0)
         for one in sorted(before, key=lambda one: one.last_at, reverse=True)
     ]
-    empty.mirror.close()
+    empty.mirror_db.close()
 
 
 def test_changes_that_were_tidied_away_are_made_good(work: List) -> None:
     work.tell(missed(101, 0, src=""))
     work.office.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
-    work.office.mirror.write(
+    work.office.mirror_db.write(
         lambda tx: tx.execute("DELETE FROM _changes WHERE id < (SELECT max(id) FROM _changes)").rowcount
     )
     work.follow()
@@ -276,34 +293,34 @@ def test_the_list_is_the_same_whatever_the_order_of_the_facts(work: List, seed: 
     assert [(one.state, one.attempts) for one in expected] == [("open", 1), ("closed", 1), ("closed", 2)]
     work.office.clear()
     for table in ("callbacks", "callback_calls", "callback_position"):
-        work.house.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}").rowcount)  # type: ignore[misc]
+        work.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}").rowcount)  # type: ignore[misc]
     for fact in random.Random(seed).sample(FACTS, len(FACTS)):
         work.tell(fact)
     assert [replace(one, id=0) for one in work.items()] == expected
 
 
 def test_items_are_a_function_of_the_sets_of_calls_and_deeds() -> None:
-    calls = [Call(n, "+447700900101", at(60 * n), kind, None, "") for n, kind in enumerate(
+    calls = [CallbackCall(n, "+447700900101", at(60 * n), kind, None, "") for n, kind in enumerate(
         ["missed", "reached", "missed", "voicemail", "reached", "missed"]
     )]  # fmt: skip
     deeds = [
-        Deed(1, at(200), WHO, "note", "n", frozenset({2, 3})),
-        Deed(2, at(330), WHO, "close", None, frozenset({5})),
+        CallbackAction(1, at(200), WHO, "note", "n", frozenset({2, 3})),
+        CallbackAction(2, at(330), WHO, "close", None, frozenset({5})),
     ]
-    expected = [one.row(0) for one in episodes(calls, deeds)]
+    expected = [one.to_item(0) for one in build_episodes(calls, deeds)]
     assert [(one.attempts, one.closed_by, one.note) for one in expected] == [
         (1, "auto", None), (2, "auto", "n"), (1, WHO, None),
     ]  # fmt: skip
     for order in itertools.permutations(calls):
-        assert [one.row(0) for one in episodes(order, reversed(deeds))] == expected
+        assert [one.to_item(0) for one in build_episodes(order, reversed(deeds))] == expected
 
 
 def test_the_open_item_of_a_caller_is_found(work: List) -> None:
     work.tell(missed(101, 0))
-    with work.house.read() as connection:
-        found = callbacks.open_for(connection, "+447700900101")
+    with work.app_db.read() as connection:
+        found = callbacks.find_open_item(connection, "+447700900101")
         assert found is not None
-        assert callbacks.item(connection, found.id) == found
-        assert callbacks.open_for(connection, "+447700900102") is None
+        assert callbacks.find_item(connection, found.id) == found
+        assert callbacks.find_open_item(connection, "+447700900102") is None
         assert callbacks.count_open(connection) == 1
     assert CALLER in found.party

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from integration.access import people
-from integration.app_schema import open_house
-from integration.core.refused import Refused
+from integration.app_schema import open_app_db
+from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.workspace import column_sets
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Database]:
-    database = open_house(tmp_path / "house.db")
+def app_db(tmp_path: Path) -> Iterator[Database]:
+    database = open_app_db(tmp_path / "house.db")
     for name in ("ann", "bea"):
         people.create(database, f"{name}@example.com", "supervisor")
     yield database
@@ -26,46 +26,46 @@ def house(tmp_path: Path) -> Iterator[Database]:
 ANN, BEA = 1, 2
 
 
-def found(house: Database, name: str, person: int | None) -> tuple[str, ...] | None:
-    with house.read() as connection:
+def found(app_db: Database, name: str, person: int | None) -> tuple[str, ...] | None:
+    with app_db.read() as connection:
         there = column_sets.find(connection, "cdrs", name, person)
     return None if there is None else there.columns
 
 
-def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(house: Database) -> None:
-    column_sets.save(house, ANN, "cdrs", " for  tax ", ("id", "charge"), shared=True)
-    column_sets.save(house, BEA, "cdrs", "for tax", ("charge",), shared=False)
-    column_sets.save(house, ANN, "cdrs", "mine", ("dst",), shared=False)
-    assert found(house, "for tax", ANN) == ("id", "charge")
-    assert found(house, "for tax", BEA) == ("charge",)
-    assert found(house, "for  tax", None) == ("id", "charge")
-    assert found(house, "mine", BEA) is None
-    assert found(house, "mine", None) is None
-    with house.read() as connection:
+def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(app_db: Database) -> None:
+    column_sets.save(app_db, ANN, "cdrs", " for  tax ", ("id", "charge"), shared=True)
+    column_sets.save(app_db, BEA, "cdrs", "for tax", ("charge",), shared=False)
+    column_sets.save(app_db, ANN, "cdrs", "mine", ("dst",), shared=False)
+    assert found(app_db, "for tax", ANN) == ("id", "charge")
+    assert found(app_db, "for tax", BEA) == ("charge",)
+    assert found(app_db, "for  tax", None) == ("id", "charge")
+    assert found(app_db, "mine", BEA) is None
+    assert found(app_db, "mine", None) is None
+    with app_db.read() as connection:
         assert column_sets.find(connection, "sms", "for tax", ANN) is None
-        names = [(one.name, one.shared) for one in column_sets.known(connection, "cdrs", BEA)]
+        names = [(one.name, one.shared) for one in column_sets.list_visible(connection, "cdrs", BEA)]
     assert names == [("for tax", True), ("for tax", False)]
 
 
-def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(house: Database) -> None:
-    column_sets.save(house, ANN, "cdrs", "for tax", ("id",), shared=True)
-    with pytest.raises(Refused, match="Somebody else"):
-        column_sets.save(house, BEA, "cdrs", "for tax", ("id",), shared=True)
-    column_sets.save(house, ANN, "cdrs", "for tax", ("dst",), shared=True)
-    assert found(house, "for tax", BEA) == ("dst",)
+def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(app_db: Database) -> None:
+    column_sets.save(app_db, ANN, "cdrs", "for tax", ("id",), shared=True)
+    with pytest.raises(DomainError, match="Somebody else"):
+        column_sets.save(app_db, BEA, "cdrs", "for tax", ("id",), shared=True)
+    column_sets.save(app_db, ANN, "cdrs", "for tax", ("dst",), shared=True)
+    assert found(app_db, "for tax", BEA) == ("dst",)
     for name, columns in (("", ("id",)), ("none", ())):
-        with pytest.raises(Refused):
-            column_sets.save(house, ANN, "cdrs", name, columns, shared=False)
+        with pytest.raises(DomainError):
+            column_sets.save(app_db, ANN, "cdrs", name, columns, shared=False)
 
 
-def test_what_others_use_outlives_whoever_made_it(house: Database) -> None:
-    column_sets.save(house, ANN, "cdrs", "for all", ("id",), shared=True)
-    column_sets.save(house, ANN, "cdrs", "mine", ("id",), shared=False)
-    people.create(house, "root@example.com", "admin")
-    people.remove(house, "ann@example.com")
-    assert found(house, "for all", BEA) == ("id",)
-    with house.read() as connection:
+def test_what_others_use_outlives_whoever_made_it(app_db: Database) -> None:
+    column_sets.save(app_db, ANN, "cdrs", "for all", ("id",), shared=True)
+    column_sets.save(app_db, ANN, "cdrs", "mine", ("id",), shared=False)
+    people.create(app_db, "root@example.com", "admin")
+    people.remove(app_db, "ann@example.com")
+    assert found(app_db, "for all", BEA) == ("id",)
+    with app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM column_sets").fetchone()[0] == 1
-        (kept,) = column_sets.known(connection, "cdrs", BEA)
-    assert not column_sets.remove(house, kept.id, BEA)
-    assert column_sets.remove(house, kept.id, BEA, anybodys=True)
+        (kept,) = column_sets.list_visible(connection, "cdrs", BEA)
+    assert not column_sets.remove(app_db, kept.id, BEA)
+    assert column_sets.remove(app_db, kept.id, BEA, include_shared=True)

@@ -9,26 +9,22 @@ from urllib.parse import urlencode
 from flask import make_response, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.catalogue import field_labels as words_of
+from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
+from integration.catalogue import HISTORY, field_labels
+from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Resource
-from integration.context import this_house
+from integration.context import app_context
 from integration.core.errors import QueryError
-from integration.core.json_records import read_object
-from integration.dashboard.account import edit as account_edit
-from integration.dashboard.account import list_query as account_view
-from integration.dashboard.account.list_query import View
-from integration.dashboard.account.sections import RESOURCE, Shelf, Sight
-from integration.dashboard.account.values import Names, Reader
-from integration.dashboard.site import formats
-from integration.dashboard.site import layout as shell
-from integration.exports.call_filter import calling_code
-from integration.exports.selection import HISTORY
-from integration.mirror.query import browse
-from integration.mirror.query import text_search as anywhere
+from integration.core.json_records import read_record
+from integration.dashboard.account import edit, list_query
+from integration.dashboard.account.list_query import ListView
+from integration.dashboard.account.values import ReferenceNames, ValueFormatter
+from integration.dashboard.site import formats, layout
+from integration.exports.call_filter import find_calling_code
+from integration.mirror.query import browse, text_search
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 from integration.mirror.records import dictionaries
-from integration.mirror.records.masking import is_secret
 
 READ_SECONDS = 5.0
 COUNT_SECONDS = 2.0
@@ -37,139 +33,165 @@ COUNT_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`sorted`: 'ascending', 'descending' or ''; `url` sorts by it."""
+    """`sort_order`: 'ascending', 'descending' or ''; `url` sorts by it."""
 
     name: str
     label: str
     url: str
-    sorted: str
-    right: bool
+    sort_order: str
+    is_right_aligned: bool
 
 
-def show(sight: Sight, shelf: Shelf) -> Response:
-    house = this_house()
-    resource = RESOURCE[shelf.collection]
-    view = account_view.read(
-        shelf.path,
+def show_list(visibility: Visibility, section: Section) -> Response:
+    context = app_context()
+    resource = RESOURCES_BY_COLLECTION[section.collection]
+    list_view = list_query.parse_view(
+        section.path,
         resource,
         request.args,
-        hidden=sight.hidden(shelf),
-        missing=shelf.collection in HISTORY,
+        hidden_fields=visibility.hidden_fields(section),
+        include_missing=section.collection in HISTORY,
     )
-    meant = account_view.completed(view, request.args, formats.zone())
-    if meant is not None and view.mistake is None:
-        return redirect(meant, 302)
-    groups = anywhere.words(view.q, calling_code(house.settings.dashboard.country))
-    items = sight.items(shelf)
+    canonical_url = list_query.url_from_form(list_view, request.args, formats.display_zone())
+    if canonical_url is not None and list_view.mistake is None:
+        return redirect(canonical_url, 302)
+    search_words = text_search.parse_search_groups(
+        list_view.q, find_calling_code(context.settings.dashboard.country)
+    )
+    include_item_fields = visibility.can_see_item_fields(section)
     rows: list[sqlite3.Row] = []
-    mistake = view.mistake
-    with house.mirror.read(seconds=READ_SECONDS) as connection:
-        state = sight.standing(connection, shelf)
-        seen = browse.sample(connection, resource)
-        question = sight.narrowed(connection, shelf, view.question)
-        away = shell.unreachable_since(connection)
+    mistake = list_view.mistake
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        state = visibility.collection_state(connection, section)
+        sample = browse.sample_fields(connection, resource)
+        record_query = visibility.restrict_query(connection, section, list_view.query)
+        unreachable_since = layout.unreachable_since(connection)
         if mistake is None:
             try:
-                rows = browse.page(connection, question, groups, items=items)
+                rows = browse.fetch_page(
+                    connection, record_query, search_words, include_items=include_item_fields
+                )
             except QueryError as error:
                 mistake = str(error)
-        names = Names(connection, sight.opens)
-        records = [(browse.key_in(resource, row), row, read_object(row["_doc"]).values) for row in rows]
-        names.prepare(resource, [values for _, _, values in records])
-        reader = Reader(resource, names, dictionaries.labels(connection, resource))
-    dated = resource.date if shelf.collection in HISTORY else None
-    fields = _fields(resource, seen.strange, view.question.hidden)
-    chosen = _chosen(view, resource, seen, fields)
-    total = None if mistake else _count(question, groups, items, full=len(rows))
-    html = shell.page(
+        reference_names = ReferenceNames(connection, visibility.can_open_collection)
+        records = [(browse.get_row_key(resource, row), row, read_record(row["_doc"]).values) for row in rows]
+        reference_names.load(resource, [values for _, _, values in records])
+        formatter = ValueFormatter(resource, reference_names, dictionaries.load_labels(connection, resource))
+    date_field = resource.date if section.collection in HISTORY else None
+    fields = _list_fields(resource, sample.undocumented, list_view.query.hidden_fields)
+    column_names = _choose_columns(list_view, resource, sample, fields)
+    total = (
+        None
+        if mistake
+        else _count_records(record_query, search_words, include_item_fields, page_row_count=len(rows))
+    )
+    html = layout.render_page(
         "account",
         "account_list.html",
-        shelf=shelf,
-        add=account_edit.new_at(sight, shelf),
+        shelf=section,
+        add=edit.new_record_url(visibility, section),
         resource=resource,
-        view=view,
+        view=list_view,
         mistake=mistake,
         state=state,
-        away=away,
+        away=unreachable_since,
         rows=[
             {
                 "key": key,
-                "name": words_of.title_of(words_of.without(values, view.question.hidden)),
-                "at": reader.show(dated, values) if dated else None,
-                "cells": [(name, reader.show(name, values)) for name in chosen],
+                "name": field_labels.record_title(
+                    field_labels.remove_hidden(values, list_view.query.hidden_fields)
+                ),
+                "at": formatter.format_value(date_field, values) if date_field else None,
+                "cells": [(name, formatter.format_value(name, values)) for name in column_names],
                 "gone": row["_missing_since"],
             }
             for key, row, values in records
         ],
-        columns=[_column(view, resource, name) for name in chosen],
-        by_key=_column(view, resource, resource.key) if resource.key else None,
-        by_time=_column(view, resource, dated) if dated else None,
-        about=words_of.about(resource) if len(resource.fields) < 2 else "",
+        columns=[_build_column(list_view, resource, name) for name in column_names],
+        by_key=_build_column(list_view, resource, resource.key) if resource.key else None,
+        by_time=_build_column(list_view, resource, date_field) if date_field else None,
+        about=field_labels.describe(resource) if len(resource.fields) < 2 else "",
         fields=fields,
-        chosen=chosen,
+        chosen=column_names,
         filters=[
             (
-                words_of.label(row.property),
-                *account_view.spoken(resource, row, reader.word),
-                view.without(place),
+                field_labels.label_field(row.property),
+                *list_query.describe_condition(resource, row, formatter.label_code),
+                list_view.url_without_condition(index),
             )
-            for place, row in enumerate(view.question.conditions)
+            for index, row in enumerate(list_view.query.conditions)
             if isinstance(row, Condition)
         ],
-        OPERATORS=account_view.OPERATORS,
+        OPERATORS=list_query.OPERATORS,
         total=total,
-        number=view.question.page,
-        number_of=lambda key: words_of.numbered(resource, key),
-        last=None if total is None else max(1, -(-total // account_view.PAGE)),
-        more=total is None and len(rows) == account_view.PAGE,
-        export=_export(view, resource, chosen),
-        history=shelf.collection in HISTORY,
+        number=list_view.query.page,
+        number_of=lambda key: field_labels.fallback_title(resource, key),
+        last=None if total is None else max(1, -(-total // list_query.PAGE_SIZE)),
+        more=total is None and len(rows) == list_query.PAGE_SIZE,
+        export=_export_url(list_view, resource, column_names),
+        history=section.collection in HISTORY,
     )
     return make_response(html, 400 if mistake else 200)
 
 
-def _fields(resource: Resource, strange: tuple[str, ...], hidden: frozenset[str]) -> list[tuple[str, str]]:
+def _list_fields(
+    resource: Resource, undocumented_fields: tuple[str, ...], hidden_fields: frozenset[str]
+) -> list[tuple[str, str]]:
     """(name, label) of what a list can show, be filtered and sorted by."""
-    listed = [field.name for field in resource.fields if not field.item_only]
+    list_field_names = [field.name for field in resource.fields if not field.item_only]
     return [
-        (name, words_of.label(name))
-        for name in (*listed, *strange)
-        if name not in hidden and not is_secret(name)
+        (name, field_labels.label_field(name))
+        for name in (*list_field_names, *undocumented_fields)
+        if name not in hidden_fields and not is_secret(name)
     ]
 
 
-def _chosen(view: View, resource: Resource, seen: browse.Sample, fields: list[tuple[str, str]]) -> list[str]:
-    known = {name for name, _ in fields}
-    asked = [name for name in view.args.get("columns", "").split(",") if name in known]
-    return asked or [name for name in words_of.columns(resource, seen.strange, seen.filled) if name in known]
+def _choose_columns(
+    list_view: ListView, resource: Resource, sample: browse.FieldSample, fields: list[tuple[str, str]]
+) -> list[str]:
+    available = {name for name, _ in fields}
+    requested = [name for name in list_view.args.get("columns", "").split(",") if name in available]
+    return requested or [
+        name
+        for name in field_labels.choose_columns(resource, sample.undocumented, sample.filled_fields)
+        if name in available
+    ]
 
 
-def _column(view: View, resource: Resource, name: str) -> Column:
-    url, way = view.sorted_by(name)
+def _build_column(list_view: ListView, resource: Resource, name: str) -> Column:
+    url, sort_order = list_view.sort_link(name)
     field = resource.field(name)
-    right = name in words_of.DURATIONS or (field is not None and field.real_type == "number")
-    return Column(name, words_of.label(name), url, way, right)
+    is_right_aligned = name in field_labels.DURATION_FIELDS or (
+        field is not None and field.actual_type == "number"
+    )
+    return Column(name, field_labels.label_field(name), url, sort_order, is_right_aligned)
 
 
-def _count(question: Query, groups: anywhere.Words, items: bool, *, full: int) -> int | None:
+def _count_records(
+    record_query: Query,
+    search_words: text_search.SearchGroups,
+    include_item_fields: bool,
+    *,
+    page_row_count: int,
+) -> int | None:
     """All matches; None when counting them takes too long."""
-    if question.page == 1 and full < account_view.PAGE:
-        return full
+    if record_query.page == 1 and page_row_count < list_query.PAGE_SIZE:
+        return page_row_count
     try:
-        with this_house().mirror.read(seconds=COUNT_SECONDS) as connection:
-            return browse.count(connection, question, groups, items=items)
+        with app_context().mirror_db.read(seconds=COUNT_SECONDS) as connection:
+            return browse.count(connection, record_query, search_words, include_items=include_item_fields)
     except sqlite3.OperationalError as error:
         if str(error) != "interrupted":
             raise
         return None
 
 
-def _export(view: View, resource: Resource, chosen: list[str]) -> str | None:
+def _export_url(list_view: ListView, resource: Resource, column_names: list[str]) -> str | None:
     """The same filter, order and (where they were chosen, or nothing is documented) columns as a file."""
-    if view.mistake:
+    if list_view.mistake:
         return None
-    listed = "columns" in view.args or len(resource.fields) < 2
-    columns = [name for name in (resource.key, resource.date, *chosen) if name]
-    zone = this_house().settings.dashboard.timezone
-    asked = view.export(",".join(dict.fromkeys(columns)) if listed else None, zone)
-    return f"/exports/{resource.table}.csv" + (f"?{urlencode(asked)}" if asked else "")
+    has_columns = "columns" in list_view.args or len(resource.fields) < 2
+    columns = [name for name in (resource.key, resource.date, *column_names) if name]
+    zone = app_context().settings.dashboard.timezone
+    parameters = list_view.export_parameters(",".join(dict.fromkeys(columns)) if has_columns else None, zone)
+    return f"/exports/{resource.table}.csv" + (f"?{urlencode(parameters)}" if parameters else "")

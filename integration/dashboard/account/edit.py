@@ -10,234 +10,250 @@ from flask import abort, make_response, request
 from werkzeug.wrappers import Response
 
 from integration.access.people import Role
-from integration.catalogue import field_labels as words_of
+from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
+from integration.catalogue import OPERATIONS, field_labels
 from integration.catalogue.shapes import Field
-from integration.context import this_house
+from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.context import app_context
 from integration.core.errors import PlatformError
-from integration.core.json_records import read_object
-from integration.dashboard.account.sections import RESOURCE, Shelf, Sight
-from integration.dashboard.site import form_responses as replies
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site import write_through as through
-from integration.dashboard.site.write_through import Said
-from integration.facade.openapi import DOCUMENTED
+from integration.core.json_records import read_record
+from integration.dashboard.site import form_responses, layout, write_through
+from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.records import dictionaries
-from integration.platform_api.budget import PEOPLE
+from integration.platform_api.budget import INTERACTIVE
 
-Kind = Literal["text", "prose", "number", "yes", "choice", "people", "agents"]
-MEMBERS = "users"
+InputKind = Literal["text", "prose", "number", "yes", "choice", "people", "agents"]
+MEMBERS_FIELD = "users"
 """The field of ring groups and queues that names their people."""
-LONGEST = 2000
+MAX_TEXT_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Editable:
+class EditRule:
     """Which fields of a collection have a form, in its order; whether records are made and deleted too; the
     least role that may."""
 
     fields: tuple[str, ...]
-    whole: bool = False
-    role: Role = "supervisor"
+    can_add_and_delete: bool = False
+    min_role: Role = "supervisor"
 
 
-EDITABLE: Mapping[str, Editable] = {
-    "sms/cannedresponses": Editable(("name", "text"), whole=True),
-    "calllabels": Editable(("name", "color"), whole=True),
-    "ringgroups": Editable(("name", MEMBERS, "strategy", "ring_time", "cli_prefix")),
+EDIT_RULES: Mapping[str, EditRule] = {
+    "sms/cannedresponses": EditRule(("name", "text"), can_add_and_delete=True),
+    "calllabels": EditRule(("name", "color"), can_add_and_delete=True),
+    "ringgroups": EditRule(("name", MEMBERS_FIELD, "strategy", "ring_time", "cli_prefix")),
     # Of queues only their people can be changed (observed.md §7).
-    "queues": Editable((MEMBERS,)),
+    "queues": EditRule((MEMBERS_FIELD,)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class FormField:
     """One field of a form. `value` is what stands in it; `options` are (value, word) of a choice or of the
-    people there are; `chosen` maps the people who are members to whether they are logged in."""
+    people there are; `members` maps the people who are members to whether they are logged in."""
 
     name: str
     label: str
-    kind: Kind
+    kind: InputKind
     value: str = ""
-    about: str = ""
+    description: str = ""
     options: tuple[tuple[str, str], ...] = ()
-    chosen: Mapping[str, bool] | None = None
+    members: Mapping[str, bool] | None = None
 
 
-def allowed(sight: Sight, shelf: Shelf) -> Editable | None:
+def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
     """What this person may change of the collection."""
-    rule = EDITABLE.get(shelf.collection)
-    return rule if rule is not None and sight.person.may(rule.role) else None
+    rule = EDIT_RULES.get(section.collection)
+    return rule if rule is not None and visibility.person.has_permission(rule.min_role) else None
 
 
-def new_at(sight: Sight, shelf: Shelf) -> str | None:
+def new_record_url(visibility: Visibility, section: Section) -> str | None:
     """Where the person may make a record of the collection."""
-    if shelf.collection == "contacts":
-        return "/contacts/new" if sight.person.may("agent") else None
-    rule = allowed(sight, shelf)
-    return f"{shelf.path}?edit=1" if rule is not None and rule.whole else None
+    if section.collection == "contacts":
+        return "/contacts/new" if visibility.person.has_permission("agent") else None
+    rule = find_edit_rule(visibility, section)
+    return f"{section.path}?edit=1" if rule is not None and rule.can_add_and_delete else None
 
 
-def body_of(collection: str) -> dict[str, Field]:
+def body_fields(collection: str) -> dict[str, Field]:
     """The body fields of the operation that changes a record of it. Where the specification shows none
     (calllabels), the record's own."""
-    for operation in DOCUMENTED:
+    for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         if operation.method == "PATCH" and operation.path == f"/{collection}/{{id}}" and operation.body:
             return {field.name: field for field in operation.body}
-    return {field.name: field for field in RESOURCE[collection].fields}
+    return {field.name: field for field in RESOURCES_BY_COLLECTION[collection].fields}
 
 
-def show(sight: Sight, shelf: Shelf, key: str | None, said: Said | None = None) -> Response:
+def show_form(
+    visibility: Visibility, section: Section, key: str | None, result: WriteResult | None = None
+) -> Response:
     """The form of a record, or of a new one. What the platform refused stands in it again."""
-    rule = _rule(sight, shelf, key)
-    values, trouble = _present(shelf, key) if key is not None else ({}, None)
-    inputs = _inputs(shelf, rule, values)
-    entered = request.form if said is not None else None
-    page = shell.page(
+    rule = _require_edit_rule(visibility, section, key)
+    values, read_error = _read_record(section, key) if key is not None else ({}, None)
+    form_fields = _build_fields(section, rule, values)
+    form_values = request.form if result is not None else None
+    page = layout.render_page(
         "account",
         "account_edit.html",
-        shelf=shelf,
-        resource=RESOURCE[shelf.collection],
+        shelf=section,
+        resource=RESOURCES_BY_COLLECTION[section.collection],
         key=key,
-        called=words_of.title_of(values) if key is not None else "",
-        inputs=inputs,
-        entered=entered,
-        whole=rule.whole,
-        said=said,
-        trouble=trouble,
-        MEMBERS=MEMBERS,
+        called=field_labels.record_title(values) if key is not None else "",
+        inputs=form_fields,
+        entered=form_values,
+        whole=rule.can_add_and_delete,
+        said=result,
+        trouble=read_error,
+        MEMBERS=MEMBERS_FIELD,
     )
-    return make_response(page, (said.status or 502) if said is not None else 200)
+    return make_response(page, (result.status or 502) if result is not None else 200)
 
 
-def change(sight: Sight, shelf: Shelf, key: str | None) -> Response:
+def save(visibility: Visibility, section: Section, key: str | None) -> Response:
     """What the form sent: only what differs goes to the platform, so that nobody's change meanwhile is
     undone."""
-    rule = _rule(sight, shelf, key)
-    collection = shelf.collection
+    rule = _require_edit_rule(visibility, section, key)
+    collection = section.collection
     if request.form.get("drop"):
-        if key is None or not rule.whole:
+        if key is None or not rule.can_add_and_delete:
             abort(404)
-        said = through.send("DELETE", f"/{collection}/{key}", collection=collection)
-        return replies.done("Deleted.", shelf.path) if said.done else show(sight, shelf, key, said)
-    present, _ = _present(shelf, key) if key is not None else ({}, None)
-    inputs = _inputs(shelf, rule, present)
+        result = write_through.send("DELETE", f"/{collection}/{key}", collection=collection)
+        return (
+            form_responses.respond_done("Deleted.", section.path)
+            if result.is_done
+            else show_form(visibility, section, key, result)
+        )
+    current_values, _ = _read_record(section, key) if key is not None else ({}, None)
+    form_fields = _build_fields(section, rule, current_values)
     mistakes: dict[str, str] = {}
-    body = {one.name: value for one in inputs if (value := _entered(one, mistakes)) is not None}
+    body = {
+        form_field.name: value
+        for form_field in form_fields
+        if (value := _parse_input(form_field, mistakes)) is not None
+    }
     if mistakes:
-        return show(sight, shelf, key, Said(400, "Not sent: " + " ".join(mistakes.values()), mistakes))
+        return show_form(
+            visibility, section, key, WriteResult(400, "Not sent: " + " ".join(mistakes.values()), mistakes)
+        )
     if key is None:
-        said = through.once(lambda: through.send("POST", f"/{collection}", body, collection=collection))
+        result = write_through.send_once(
+            lambda: write_through.send("POST", f"/{collection}", body, collection=collection)
+        )
     elif body:
-        said = through.send("PATCH", f"/{collection}/{key}", body, collection=collection)
+        result = write_through.send("PATCH", f"/{collection}/{key}", body, collection=collection)
     else:
-        said = Said(200)
-    if not said.done:
-        return show(sight, shelf, key, said)
-    made = said.record.values.get("id") if said.record is not None else None
-    return replies.done("Saved.", f"{shelf.path}/{key or made}" if key or made else shelf.path)
+        result = WriteResult(200)
+    if not result.is_done:
+        return show_form(visibility, section, key, result)
+    new_id = result.record.values.get("id") if result.record is not None else None
+    return form_responses.respond_done(
+        "Saved.", f"{section.path}/{key or new_id}" if key or new_id else section.path
+    )
 
 
-def _rule(sight: Sight, shelf: Shelf, key: str | None) -> Editable:
-    rule = allowed(sight, shelf)
+def _require_edit_rule(visibility: Visibility, section: Section, key: str | None) -> EditRule:
+    rule = find_edit_rule(visibility, section)
     if rule is None:
-        abort(403 if shelf.collection in EDITABLE else 404)
-    if key is None and not rule.whole:
+        abort(403 if section.collection in EDIT_RULES else 404)
+    if key is None and not rule.can_add_and_delete:
         abort(404)
     return rule
 
 
-def _present(shelf: Shelf, key: str | None) -> tuple[dict[str, Any], str | None]:
+def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str | None]:
     """(the record as the platform has it now, with its people and whether they are logged in; why it could
     not be asked: then as the mirror has it). 404 for one that is nowhere."""
-    house, resource = this_house(), RESOURCE[shelf.collection]
-    found = browse.key_of(resource, key or "")
-    if found is None:
+    context, resource = app_context(), RESOURCES_BY_COLLECTION[section.collection]
+    record_key = browse.parse_key(resource, key or "")
+    if record_key is None:
         abort(404)
-    with house.mirror.read() as connection:
-        row = browse.record(connection, resource, found)
+    with context.mirror_db.read() as connection:
+        row = browse.find_record(connection, resource, record_key)
     if row is None:
         abort(404)
-    path = f"/{shelf.collection}/{found}"
-    if any(relation.name == MEMBERS for relation in resource.relations):
-        path += f"?include={MEMBERS}"
+    path = f"/{section.collection}/{record_key}"
+    if any(relation.name == MEMBERS_FIELD for relation in resource.relations):
+        path += f"?include={MEMBERS_FIELD}"
     try:
-        return dict(house.platform.item(path, who=PEOPLE, tries=1).values), None
+        return dict(context.platform.item(path, priority=INTERACTIVE, tries=1).values), None
     except PlatformError as error:
-        known = read_object(row["_item"] or row["_doc"]).values
-        return dict(known), f"The platform could not be asked ({error}); this is what was read last."
+        stored_values = read_record(row["_item"] or row["_doc"]).values
+        return dict(stored_values), f"The platform could not be asked ({error}); this is what was read last."
 
 
-def _inputs(shelf: Shelf, rule: Editable, values: Mapping[str, Any]) -> list[Input]:
-    house, body = this_house(), body_of(shelf.collection)
-    with house.mirror.read() as connection:
-        codes = dictionaries.labels(connection, RESOURCE[shelf.collection])
-        people = {str(row["id"]): row for row in history.people(connection)}
-    inputs = []
+def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -> list[FormField]:
+    context, fields_by_name = app_context(), body_fields(section.collection)
+    with context.mirror_db.read() as connection:
+        code_labels = dictionaries.load_labels(connection, RESOURCES_BY_COLLECTION[section.collection])
+        users_by_id = {str(row["id"]): row for row in history.list_users(connection)}
+    form_fields = []
     for name in rule.fields:
-        field = body.get(name) or Field(name, "string")
+        field = fields_by_name.get(name) or Field(name, "string")
         value = values.get(name)
-        about = words_of.about(field)
-        label = words_of.label(name)
-        if name == MEMBERS:
-            kind: Kind = "agents" if "status" in field.about else "people"
-            members = _members(value)
+        description = field_labels.describe(field)
+        label = field_labels.label_field(name)
+        if name == MEMBERS_FIELD:
+            kind: InputKind = "agents" if "status" in field.about else "people"
+            members = _parse_members(value)
             # Whoever is a member stands there, also one who is unknown here: else saving would take them out.
             options = {
-                user: row["name"] for user, row in people.items() if user in members or not row["gone"]
+                user: row["name"] for user, row in users_by_id.items() if user in members or not row["gone"]
             }
             options |= {user: "" for user in members if user not in options}
-            named = tuple((user, word or user) for user, word in options.items())
-            inputs.append(Input(name, "People", kind, "", "", named, members))
+            member_options = tuple((user, member_name or user) for user, member_name in options.items())
+            form_fields.append(FormField(name, "People", kind, "", "", member_options, members))
             continue
-        words = codes.get(name) or words_of.codes(RESOURCE[shelf.collection].field(name) or field, name)
-        kind = _kind(name, field, bool(words))
+        choice_labels = code_labels.get(name) or field_labels.parse_codes(
+            RESOURCES_BY_COLLECTION[section.collection].field(name) or field, name
+        )
+        kind = _field_kind(name, field, bool(choice_labels))
         text = "1" if value in (True, 1, "1", "true") and kind == "yes" else str(value or "")
-        inputs.append(Input(name, label, kind, text, about, tuple(words.items())))
-    return inputs
+        form_fields.append(FormField(name, label, kind, text, description, tuple(choice_labels.items())))
+    return form_fields
 
 
-def _kind(name: str, field: Field, coded: bool) -> Kind:
-    if coded:
+def _field_kind(name: str, field: Field, has_codes: bool) -> InputKind:
+    if has_codes:
         return "choice"
-    if field.real_type == "boolean":
+    if field.actual_type == "boolean":
         return "yes"
-    if field.real_type in ("integer", "number"):
+    if field.actual_type in ("integer", "number"):
         return "number"
-    return "prose" if name in words_of.LONG else "text"
+    return "prose" if name in field_labels.PROSE_FIELDS else "text"
 
 
-def _members(value: Any) -> dict[str, bool]:
+def _parse_members(value: Any) -> dict[str, bool]:
     """User id → whether logged in, of ids or of objects {id, status}."""
     entries: Sequence[Any] = value if isinstance(value, list) else ()
-    found = {}
+    logged_in_by_user = {}
     for entry in entries:
-        for user in browse.references(entry):
-            off = isinstance(entry, dict) and entry.get("status") in (False, 0, "0")
-            found[user] = not off
-    return found
+        for user in browse.extract_ids(entry):
+            is_logged_out = isinstance(entry, dict) and entry.get("status") in (False, 0, "0")
+            logged_in_by_user[user] = not is_logged_out
+    return logged_in_by_user
 
 
-def _entered(one: Input, mistakes: dict[str, str]) -> Any:
+def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
     """What was entered, as the body carries it; None for what stayed as it was."""
-    if one.kind == "people":
-        chosen = [int(user) for user in request.form.getlist(one.name) if user.isdecimal()]
-        return chosen if {str(user) for user in chosen} != set(one.chosen or {}) else None
-    if one.kind == "agents":
-        states = {user: request.form.get(f"{one.name} {user}", "") for user, _ in one.options}
+    if form_field.kind == "people":
+        user_ids = [int(user) for user in request.form.getlist(form_field.name) if user.isdecimal()]
+        return user_ids if {str(user) for user in user_ids} != set(form_field.members or {}) else None
+    if form_field.kind == "agents":
+        states = {user: request.form.get(f"{form_field.name} {user}", "") for user, _ in form_field.options}
         members = {user: state == "in" for user, state in states.items() if state}
-        if members == dict(one.chosen or {}):
+        if members == dict(form_field.members or {}):
             return None
         return [{"id": int(user), "status": status} for user, status in members.items()]
-    text = request.form.get(one.name, "").strip()[:LONGEST]
-    if text == one.value:
+    text = request.form.get(form_field.name, "").strip()[:MAX_TEXT_LENGTH]
+    if text == form_field.value:
         return None
-    if one.kind == "yes":
+    if form_field.kind == "yes":
         return text == "1"
-    if one.kind == "number":
+    if form_field.kind == "number":
         if not text.isdecimal():
-            mistakes[one.name] = f"{one.label} is a whole number."
+            mistakes[form_field.name] = f"{form_field.label} is a whole number."
             return None
         return int(text)
     return text

@@ -12,79 +12,72 @@ from flask import Blueprint, abort, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
-from integration.context import this_house
-from integration.dashboard.account import (
-    collection as account_list,
-)
-from integration.dashboard.account import (
-    edit as account_edit,
-)
-from integration.dashboard.account import (
-    record as account_record,
-)
-from integration.dashboard.account.sections import GROUPS, SHELVES, Shelf, Sight
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import current_person, needs
+from integration.access.visibility import SECTIONS, Section, Visibility
+from integration.context import app_context
+from integration.dashboard.account import collection, edit, record
+from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, sections_by_group
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import current_person, requires
 
 blueprint = Blueprint("account", __name__)
 
-SINGLE = "me"
+SINGLE_RECORD_COLLECTION = "me"
 """The collection that is one record, at its own path."""
 
 
-def _sight() -> Sight:
-    return Sight(current_person(), shell.only_user())
+def _current_visibility() -> Visibility:
+    return Visibility(current_person(), layout.get_user_scope())
 
 
 @blueprint.get("/account")
 def index() -> str:
-    sight = _sight()
-    shelves = sight.groups()
-    with this_house().mirror.read(seconds=account_list.READ_SECONDS) as connection:
-        standings = {
-            shelf.collection: sight.standing(connection, shelf)
-            for group in shelves.values()
-            for shelf in group
+    visibility = _current_visibility()
+    sections = sections_by_group(visibility)
+    with app_context().mirror_db.read(seconds=collection.READ_SECONDS) as connection:
+        states = {
+            section.collection: visibility.collection_state(connection, section)
+            for group in sections.values()
+            for section in group
         }
-        away = shell.unreachable_since(connection)
-    return shell.page(
+        unreachable_since = layout.unreachable_since(connection)
+    return layout.render_page(
         "account",
         "account.html",
-        shelves=shelves,
-        GROUPS=GROUPS,
-        standings=standings,
-        mirrored=sum(state.mirrored for state in standings.values()),
-        away=away,
+        shelves=sections,
+        GROUPS=GROUP_DESCRIPTIONS,
+        standings=states,
+        mirrored=sum(state.is_mirrored for state in states.values()),
+        away=unreachable_since,
     )
 
 
 @blueprint.get("/account/<path:path>")
-def below(path: str) -> Response:
+def show_path(path: str) -> Response:
     """A collection where the whole path is one; else the record that its last part names."""
-    shelf, key = _placed(path.rstrip("/"))
-    sight = _sight()
-    if not sight.reaches(shelf):
-        abort(403, f"{shelf.title} are shown to supervisors and administrators.")
+    section, key = _resolve_path(path.rstrip("/"))
+    visibility = _current_visibility()
+    if not visibility.can_open(section):
+        abort(403, f"{section.title} are shown to supervisors and administrators.")
     if request.args.get("edit"):
-        return account_edit.show(sight, shelf, key)
-    if key is not None or shelf.collection == SINGLE:
-        return account_record.show(sight, shelf, key)
-    return account_list.show(sight, shelf)
+        return edit.show_form(visibility, section, key)
+    if key is not None or section.collection == SINGLE_RECORD_COLLECTION:
+        return record.show_record(visibility, section, key)
+    return collection.show_list(visibility, section)
 
 
 @blueprint.post("/account/<path:path>")
-@needs("agent")
-def change(path: str) -> Response:
+@requires("agent")
+def save_record(path: str) -> Response:
     """A record that is changed, or a new one of a collection."""
-    shelf, key = _placed(path.rstrip("/"))
-    return account_edit.change(_sight(), shelf, key)
+    section, key = _resolve_path(path.rstrip("/"))
+    return edit.save(_current_visibility(), section, key)
 
 
-def _placed(path: str) -> tuple[Shelf, str | None]:
+def _resolve_path(path: str) -> tuple[Section, str | None]:
     """The collection and the id in a path. Both may have slashes; the longest collection wins."""
-    parts = path.split("/")
-    for end in range(len(parts), 0, -1):
-        shelf = SHELVES.get("/".join(parts[:end]))
-        if shelf is not None:
-            return shelf, "/".join(parts[end:]) or None
+    segments = path.split("/")
+    for end in range(len(segments), 0, -1):
+        section = SECTIONS.get("/".join(segments[:end]))
+        if section is not None:
+            return section, "/".join(segments[end:]) or None
     raise NotFound

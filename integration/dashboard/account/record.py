@@ -11,154 +11,169 @@ from typing import Any
 from flask import abort, make_response
 from werkzeug.wrappers import Response
 
-from integration.catalogue import field_labels as words_of
+from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
+from integration.catalogue import HISTORY, field_labels
+from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Resource
-from integration.context import this_house
-from integration.core.json_records import read_object
-from integration.dashboard.account import edit as account_edit
+from integration.context import app_context
+from integration.core.json_records import read_record
+from integration.dashboard.account import edit
 from integration.dashboard.account.collection import READ_SECONDS
-from integration.dashboard.account.related import related
-from integration.dashboard.account.sections import RESOURCE, Shelf, Sight
-from integration.dashboard.account.values import Names, Reader, Shown
-from integration.dashboard.site import layout as shell
-from integration.exports.selection import HISTORY
+from integration.dashboard.account.related import list_related
+from integration.dashboard.account.values import DisplayValue, ReferenceNames, ValueFormatter
+from integration.dashboard.site import layout
 from integration.mirror.query import browse
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 from integration.mirror.records import dictionaries
-from integration.mirror.records.masking import is_secret, masked
+from integration.mirror.records.masking import mask_json
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RecordField:
     """One field of a record, with what the catalogue tells about it."""
 
     name: str
     label: str
-    shown: Shown
-    about: str
+    value: DisplayValue
+    description: str
 
 
-def show(sight: Sight, shelf: Shelf, text: str | None) -> Response:
-    """The record whose key is `text`; None for that of a collection which is one record."""
-    house = this_house()
-    resource = RESOURCE[shelf.collection]
-    items = sight.items(shelf)
-    with house.mirror.read(seconds=READ_SECONDS) as connection:
-        row = _find(connection, sight, shelf, resource, text)
+def show_record(visibility: Visibility, section: Section, key_text: str | None) -> Response:
+    """The record whose key is `key_text`; None for that of a collection which is one record."""
+    context = app_context()
+    resource = RESOURCES_BY_COLLECTION[section.collection]
+    include_item_fields = visibility.can_see_item_fields(section)
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        row = _find_row(connection, visibility, section, resource, key_text)
         if row is None:
-            if text is not None:
+            if key_text is not None:
                 abort(404)
-            return _nothing(connection, sight, shelf, resource)
-        listed = words_of.without(read_object(row["_doc"]).values, sight.hidden(shelf) - _masked(resource))
-        own = read_object(row["_item"]).values if row["_item"] and items else {}
-        values = {**listed, **own}
-        names = Names(connection, sight.opens)
-        names.prepare(resource, [values])
-        reader = Reader(resource, names, dictionaries.labels(connection, resource))
-        sections = _sections(resource, values, reader)
-        key = browse.key_in(resource, row)
-        around = related(connection, sight, shelf, key, values)
+            return _show_empty(connection, visibility, section, resource)
+        list_values = field_labels.remove_hidden(
+            read_record(row["_doc"]).values, visibility.hidden_fields(section) - _secret_fields(resource)
+        )
+        item_values = read_record(row["_item"]).values if row["_item"] and include_item_fields else {}
+        values = {**list_values, **item_values}
+        reference_names = ReferenceNames(connection, visibility.can_open_collection)
+        reference_names.load(resource, [values])
+        formatter = ValueFormatter(resource, reference_names, dictionaries.load_labels(connection, resource))
+        field_groups = _group_fields(resource, values, formatter)
+        key = browse.get_row_key(resource, row)
+        related_groups = list_related(connection, visibility, section, key, values)
     return make_response(
-        shell.page(
+        layout.render_page(
             "account",
             "account_record.html",
-            shelf=shelf,
+            shelf=section,
             resource=resource,
             key=key,
-            called=words_of.title_of(values),
-            numbered=words_of.numbered(resource, key),
-            at=listed.get(resource.date) if resource.date and shelf.collection in HISTORY else None,
-            sections=sections,
-            about=words_of.about(resource),
-            call=_call_of(resource, values),
-            related=around,
-            raw=_raw(row, items) if sight.whole else [],
+            called=field_labels.record_title(values),
+            numbered=field_labels.fallback_title(resource, key),
+            at=list_values.get(resource.date) if resource.date and section.collection in HISTORY else None,
+            sections=field_groups,
+            about=field_labels.describe(resource),
+            call=_call_url(resource, values),
+            related=related_groups,
+            raw=_raw_texts(row, include_item_fields) if visibility.can_see_raw else [],
             row=row,
             has_item=row["_item"] is not None,
-            history=shelf.collection in HISTORY,
-            edit=_edit(sight, shelf, key) if not row["_missing_since"] else None,
+            history=section.collection in HISTORY,
+            edit=_edit_url(visibility, section, key) if not row["_missing_since"] else None,
         )
     )
 
 
-def _edit(sight: Sight, shelf: Shelf, key: int | str) -> str | None:
+def _edit_url(visibility: Visibility, section: Section, key: int | str) -> str | None:
     """Where the person may change it."""
-    if shelf.collection == "contacts":
+    if section.collection == "contacts":
         return f"/contacts/{key}"
-    return f"{shelf.path}/{key}?edit=1" if account_edit.allowed(sight, shelf) else None
+    return f"{section.path}/{key}?edit=1" if edit.find_edit_rule(visibility, section) else None
 
 
-def _find(
-    connection: sqlite3.Connection, sight: Sight, shelf: Shelf, resource: Resource, text: str | None
+def _find_row(
+    connection: sqlite3.Connection,
+    visibility: Visibility,
+    section: Section,
+    resource: Resource,
+    key_text: str | None,
 ) -> sqlite3.Row | None:
-    if text is None:
-        return browse.only_record(connection, resource)
-    key = browse.key_of(resource, text)
-    row = browse.record(connection, resource, key) if key is not None else None
-    if row is None or sight.only is None or not shelf.personal:
+    if key_text is None:
+        return browse.find_single_record(connection, resource)
+    key = browse.parse_key(resource, key_text)
+    row = browse.find_record(connection, resource, key) if key is not None else None
+    if row is None or visibility.user_scope is None or not section.is_personal:
         return row
-    mine = Query(resource, (Condition(resource.key or "id", "eq", key),), missing=True)
-    return row if sight.narrowed(connection, shelf, mine).total(connection) else None
+    own_query = Query(resource, (Condition(resource.key or "id", "eq", key),), include_missing=True)
+    return (
+        row if visibility.restrict_query(connection, section, own_query).count_matches(connection) else None
+    )
 
 
-def _nothing(connection: sqlite3.Connection, sight: Sight, shelf: Shelf, resource: Resource) -> Response:
+def _show_empty(
+    connection: sqlite3.Connection, visibility: Visibility, section: Section, resource: Resource
+) -> Response:
     return make_response(
-        shell.page(
+        layout.render_page(
             "account",
             "account_record.html",
-            shelf=shelf,
+            shelf=section,
             resource=resource,
             row=None,
-            state=sight.standing(connection, shelf),
-            away=shell.unreachable_since(connection),
+            state=visibility.collection_state(connection, section),
+            away=layout.unreachable_since(connection),
         )
     )
 
 
-def _masked(resource: Resource) -> frozenset[str]:
+def _secret_fields(resource: Resource) -> frozenset[str]:
     """Secrets, which a record shows as set or not."""
     return frozenset(field.name for field in resource.fields if is_secret(field.name))
 
 
-def _sections(resource: Resource, values: Mapping[str, Any], reader: Reader) -> list[tuple[str, list[Line]]]:
+def _group_fields(
+    resource: Resource, values: Mapping[str, Any], formatter: ValueFormatter
+) -> list[tuple[str, list[RecordField]]]:
     """Headings with their fields: the catalogue's in its order, then what else the record has."""
-    found = []
-    for heading, prefix, names in words_of.groups(resource, words_of.ordered(resource, values)):
-        lines = []
-        for name in names:
-            about = resource.field(name)
-            lines.append(
-                Line(
+    field_groups = []
+    for heading, prefix, field_names in field_labels.group_fields(
+        resource, field_labels.order_fields(resource, values)
+    ):
+        record_fields = []
+        for name in field_names:
+            field = resource.field(name)
+            record_fields.append(
+                RecordField(
                     name,
-                    words_of.label(name, within=prefix),
-                    reader.show(name, values),
-                    words_of.about(about),
+                    field_labels.label_field(name, heading_prefix=prefix),
+                    formatter.format_value(name, values),
+                    field_labels.describe(field),
                 )
             )
-        found.append((heading, lines))
-    return found
+        field_groups.append((heading, record_fields))
+    return field_groups
 
 
-def _call_of(resource: Resource, values: Mapping[str, Any]) -> str | None:
+def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
     """The page of the call that the record is part of."""
-    number = values.get("id" if resource.collection == "calls" else "live_id")
-    if isinstance(number, int | str) and str(number).isdecimal() and str(number) != "0":
-        return f"/calls/{number}"
+    call_id = values.get("id" if resource.collection == "calls" else "live_id")
+    if isinstance(call_id, int | str) and str(call_id).isdecimal() and str(call_id) != "0":
+        return f"/calls/{call_id}"
     return None
 
 
-def _raw(row: sqlite3.Row, items: bool) -> list[tuple[str, str]]:
+def _raw_texts(row: sqlite3.Row, include_item_fields: bool) -> list[tuple[str, str]]:
     """The record's texts as received, secrets as null, indented where that changes nothing else."""
     texts = [("As the collection lists it", row["_doc"])]
-    if row["_item"] and items:
+    if row["_item"] and include_item_fields:
         texts.append(("As its own path answers", row["_item"]))
     return [
-        (title, _indented(masked(text.encode("utf-8", "surrogatepass")).decode())) for title, text in texts
+        (title, _indent_json(mask_json(text.encode("utf-8", "surrogatepass")).decode()))
+        for title, text in texts
     ]
 
 
-def _indented(text: str) -> str:
+def _indent_json(text: str) -> str:
     try:
         indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from integration.catalogue import field_labels as words_of
+from integration.access.visibility import RESOURCES_BY_COLLECTION, SECTIONS, Section, Visibility
+from integration.catalogue import HISTORY, field_labels
 from integration.catalogue.shapes import Relation, Resource
 from integration.core.errors import QueryError
-from integration.dashboard.account import list_query as account_view
-from integration.dashboard.account.sections import RESOURCE, SHELVES, Shelf, Sight
+from integration.dashboard.account import list_query
 from integration.dashboard.site import formats
-from integration.exports.selection import HISTORY
 from integration.mirror.query import browse
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 
-MOST = 50
+MAX_LINKS = 50
 """Records named one by one; the rest is behind the link to their list."""
 
 
@@ -26,81 +25,102 @@ MOST = 50
 class Related:
     """Either `links`, (name, URL) each, or `count` records behind the list at `url`."""
 
-    word: str
+    label: str
     links: tuple[tuple[str, str], ...] = ()
     url: str | None = None
     count: int = 0
 
 
-def related(
+def list_related(
     connection: sqlite3.Connection,
-    sight: Sight,
-    shelf: Shelf,
+    visibility: Visibility,
+    section: Section,
     key: int | str,
     values: Mapping[str, Any],
 ) -> list[Related]:
     """What the person may see of it."""
-    found = []
-    own_names = {str(key)} | ({str(values["e164"])} if values.get("e164") else set())
-    for other in SHELVES.values():
-        if not sight.reaches(other):
+    related_groups = []
+    reference_keys = {str(key)} | ({str(values["e164"])} if values.get("e164") else set())
+    for other_section in SECTIONS.values():
+        if not visibility.can_open(other_section):
             continue
-        about = RESOURCE[other.collection]
-        for relation in about.relations:
-            if relation.to != shelf.collection:
+        resource = RESOURCES_BY_COLLECTION[other_section.collection]
+        for relation in resource.relations:
+            if relation.target_collection != section.collection:
                 continue
-            if not relation.many:
-                found.append(_records(connection, sight, other, about, relation, key))
-            elif sight.items(other):
-                found.append(_members(connection, other, about, relation, own_names))
-    if sight.opens("ddis"):
-        found.insert(0, _numbers(connection, shelf, key))
-    return [there for there in found if there is not None]
+            if not relation.is_list:
+                related_groups.append(
+                    _count_related(connection, visibility, other_section, resource, relation, key)
+                )
+            elif visibility.can_see_item_fields(other_section):
+                related_groups.append(
+                    _member_links(connection, other_section, resource, relation, reference_keys)
+                )
+    if visibility.can_open_collection("ddis"):
+        related_groups.insert(0, _number_links(connection, section, key))
+    return [related_group for related_group in related_groups if related_group is not None]
 
 
-def _members(
-    connection: sqlite3.Connection, other: Shelf, about: Resource, relation: Relation, names: set[str]
-) -> Related | None:
-    groups = browse.members(connection, about, relation, names)
-    links = [(words_of.title_of(record) or str(its), f"{other.path}/{its}") for its, record in groups[:MOST]]
-    return Related(other.title, tuple(links)) if links else None
-
-
-def _records(
+def _member_links(
     connection: sqlite3.Connection,
-    sight: Sight,
-    other: Shelf,
-    about: Resource,
+    section: Section,
+    resource: Resource,
+    relation: Relation,
+    reference_keys: set[str],
+) -> Related | None:
+    members = browse.find_referring(connection, resource, relation, reference_keys)
+    links = [
+        (field_labels.record_title(record) or str(member_key), f"{section.path}/{member_key}")
+        for member_key, record in members[:MAX_LINKS]
+    ]
+    return Related(section.title, tuple(links)) if links else None
+
+
+def _count_related(
+    connection: sqlite3.Connection,
+    visibility: Visibility,
+    section: Section,
+    resource: Resource,
     relation: Relation,
     key: int | str,
 ) -> Related | None:
-    asked = Query(about, (Condition(relation.name, "eq", key),), missing=other.collection in HISTORY)
-    asked = sight.narrowed(connection, other, asked)
-    count = asked.total(connection) if browse.quick(connection, about, relation.name) else 0
+    record_query = Query(
+        resource, (Condition(relation.name, "eq", key),), include_missing=section.collection in HISTORY
+    )
+    record_query = visibility.restrict_query(connection, section, record_query)
+    count = (
+        record_query.count_matches(connection)
+        if browse.is_fast_lookup(connection, resource, relation.name)
+        else 0
+    )
     if not count:
         return None
-    word = other.title
+    label = section.title
     if relation.name not in ("user_id", "live_id"):
-        word += f" ({words_of.label(relation.name).lower()})"
-    return Related(word, url=account_view.filtered(other.path, relation.name, key), count=count)
+        label += f" ({field_labels.label_field(relation.name).lower()})"
+    return Related(label, url=list_query.filtered_url(section.path, relation.name, key), count=count)
 
 
-def _numbers(connection: sqlite3.Connection, shelf: Shelf, key: int | str) -> Related | None:
+def _number_links(connection: sqlite3.Connection, section: Section, key: int | str) -> Related | None:
     """Telephone numbers whose target this is."""
-    ddis = RESOURCE["ddis"]
-    letters = [letter for letter, (to, _) in words_of.DESTINATION_TYPES.items() if to == shelf.collection]
-    if not letters:
+    ddis = RESOURCES_BY_COLLECTION["ddis"]
+    type_codes = [
+        code
+        for code, (collection, _) in field_labels.DESTINATION_TYPES.items()
+        if collection == section.collection
+    ]
+    if not type_codes:
         return None
-    asked = Query(
-        ddis, (Condition("target_id", "eq", key), Condition("target_type", "in", letters)), limit=MOST
+    record_query = Query(
+        ddis, (Condition("target_id", "eq", key), Condition("target_type", "in", type_codes)), limit=MAX_LINKS
     )
     try:
-        rows = asked.rows(connection)
+        rows = record_query.fetch_rows(connection)
     except QueryError:
         # Where the types are numbers, as the specification has them, nobody tells what they mean.
         return None
     links = [
-        (formats.national(str(row["e164"] or row["id"])), f"{SHELVES['ddis'].path}/{row['id']}")
+        (formats.national(str(row["e164"] or row["id"])), f"{SECTIONS['ddis'].path}/{row['id']}")
         for row in rows
     ]
     return Related("Telephone numbers", tuple(links)) if links else None

@@ -10,233 +10,260 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from integration.catalogue import field_labels as words_of
+from integration.access.visibility import RESOURCES_BY_COLLECTION
+from integration.catalogue import field_labels
+from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Field, Resource
 from integration.core import clock
-from integration.core.json_records import Raw
-from integration.dashboard.account.sections import RESOURCE
+from integration.core.json_records import RawJson
 from integration.dashboard.site import formats
 from integration.mirror.query import browse
 from integration.mirror.records.dictionaries import Labels
-from integration.mirror.records.masking import is_secret, masked, without_secrets
+from integration.mirror.records.masking import mask_json, remove_secrets
 
-Kind = Literal[
+ValueKind = Literal[
     "nothing", "secret", "text", "prose", "number", "yes", "no", "code", "time", "duration", "phone",
     "reference", "call", "list", "object", "colour", "email", "json",
 ]  # fmt: skip
 
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _EMAIL = re.compile(r"[A-Za-z0-9._+'-]{1,64}@[A-Za-z0-9.-]{1,189}")
-_DEEPEST = 4
+_MAX_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayValue:
     """What a template writes. `text` is what people read, `raw` the value as received where that differs,
-    `href` a page of ours, `parts` what a list or an object holds (label, value)."""
+    `href` a page of ours, `children` what a list or an object holds (label, value)."""
 
-    kind: Kind
+    kind: ValueKind
     text: str = ""
     raw: str = ""
     href: str | None = None
     title: str = ""
-    parts: tuple[tuple[str, Shown], ...] = ()
+    children: tuple[tuple[str, DisplayValue], ...] = ()
 
 
-NOTHING = Shown("nothing")
+EMPTY_VALUE = DisplayValue("nothing")
 
 
 @dataclass(slots=True)
-class Names:
+class ReferenceNames:
     """Names of the records that a page refers to, read in one query per collection.
 
-    `visible` says of a collection whether the person may open it; others are named without a link.
+    `can_open_collection` says of a collection whether the person may open it; others are named without a
+    link.
     """
 
     connection: sqlite3.Connection
-    visible: Callable[[str], bool]
-    _known: dict[tuple[str, str], dict[str, dict[str, Any]]] = field(
+    can_open_collection: Callable[[str], bool]
+    _records: dict[tuple[str, str], dict[str, dict[str, Any]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    _asked: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    _requested_keys: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
 
-    def prepare(self, resource: Resource, records: Iterable[Mapping[str, Any]]) -> None:
+    def load(self, resource: Resource, records: Iterable[Mapping[str, Any]]) -> None:
         """Read what `records` refer to."""
-        wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
+        keys_by_target: dict[tuple[str, str], set[str]] = defaultdict(set)
         for values in records:
             for name, value in values.items():
-                for collection, by in targets(resource, name, values):
-                    wanted[collection, by].update(browse.references(value))
-        for (collection, by), keys in wanted.items():
-            missing = keys - self._asked[collection, by]
-            if missing:
-                self._asked[collection, by] |= missing
-                self._known[collection, by] |= browse.named(
-                    self.connection, RESOURCE[collection], by, missing
+                for collection, key_field in reference_targets(resource, name, values):
+                    keys_by_target[collection, key_field].update(browse.extract_ids(value))
+        for (collection, key_field), keys in keys_by_target.items():
+            missing_keys = keys - self._requested_keys[collection, key_field]
+            if missing_keys:
+                self._requested_keys[collection, key_field] |= missing_keys
+                self._records[collection, key_field] |= browse.find_by_field(
+                    self.connection, RESOURCES_BY_COLLECTION[collection], key_field, missing_keys
                 )
 
-    def find(self, collection: str, by: str, key: str) -> dict[str, Any] | None:
-        return self._known[collection, by].get(key)
+    def find(self, collection: str, key_field: str, key: str) -> dict[str, Any] | None:
+        return self._records[collection, key_field].get(key)
 
 
-def targets(resource: Resource, name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
+def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(collection, field) by which the value of `name` names a record; several where it may be either."""
     relation = next((row for row in resource.relations if row.name == name), None)
-    found: list[tuple[str, str]] = []
-    if relation is not None and relation.to != "calls":
-        found = [(relation.to, "id")] + ([("ddis", "e164")] if relation.to == "ddis" else [])
-    elif name in words_of.DESTINATIONS:
-        kind = values.get(words_of.DESTINATIONS[name])
-        found = [(words_of.DESTINATION_TYPES.get(str(kind), ("", ""))[0], "id")]
-    elif name in words_of.SOFT and relation is None:
-        found = [(words_of.SOFT[name], "id")]
-    return [(collection, by) for collection, by in found if collection in RESOURCE]
+    candidates: list[tuple[str, str]] = []
+    if relation is not None and relation.target_collection != "calls":
+        candidates = [(relation.target_collection, "id")] + (
+            [("ddis", "e164")] if relation.target_collection == "ddis" else []
+        )
+    elif name in field_labels.DESTINATION_TYPE_FIELDS:
+        type_code = values.get(field_labels.DESTINATION_TYPE_FIELDS[name])
+        candidates = [(field_labels.DESTINATION_TYPES.get(str(type_code), ("", ""))[0], "id")]
+    elif name in field_labels.IMPLIED_REFERENCES and relation is None:
+        candidates = [(field_labels.IMPLIED_REFERENCES[name], "id")]
+    return [
+        (collection, key_field)
+        for collection, key_field in candidates
+        if collection in RESOURCES_BY_COLLECTION
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ValueFormatter:
     """Shows the values of one collection's records."""
 
     resource: Resource
-    names: Names
+    reference_names: ReferenceNames
     labels: Labels = field(default_factory=dict)
 
-    def show(self, name: str, values: Mapping[str, Any]) -> Shown:
+    def format_value(self, name: str, values: Mapping[str, Any]) -> DisplayValue:
         """The value of field `name` among the record's `values`."""
         value = values.get(name)
         if is_secret(name):
             # That a PIN is set may be known; how long it is may not.
-            return NOTHING if value in (None, "") else Shown("secret")
+            return EMPTY_VALUE if value in (None, "") else DisplayValue("secret")
         if value is None or value in ("", [], {}):
-            return NOTHING
-        known = self._reference(name, value, values) or self._coded(name, value)
-        return known or self._plain(name, value, self.resource.field(name))
+            return EMPTY_VALUE
+        display_value = self._format_reference(name, value, values) or self._format_code(name, value)
+        return display_value or self._format_plain(name, value, self.resource.field(name))
 
-    def _reference(self, name: str, value: Any, values: Mapping[str, Any]) -> Shown | None:
+    def _format_reference(self, name: str, value: Any, values: Mapping[str, Any]) -> DisplayValue | None:
         relation = next((row for row in self.resource.relations if row.name == name), None)
-        if relation is not None and relation.to == "calls":
-            return _call(value)
-        found = targets(self.resource, name, values)
-        if not found:
+        if relation is not None and relation.target_collection == "calls":
+            return _format_call(value)
+        candidates = reference_targets(self.resource, name, values)
+        if not candidates:
             return None
-        listed = value if isinstance(value, list) else [value]
-        shown = [self._one(found, item, sure=relation is not None) for item in listed]
-        if any(item is None for item in shown):
+        items = value if isinstance(value, list) else [value]
+        display_values = [
+            self._format_single_reference(candidates, item, is_documented=relation is not None)
+            for item in items
+        ]
+        if any(item is None for item in display_values):
             return None
         if not isinstance(value, list):
-            return shown[0]
-        return Shown("list", parts=tuple(("", item) for item in shown if item is not None))
+            return display_values[0]
+        return DisplayValue("list", children=tuple(("", item) for item in display_values if item is not None))
 
-    def _one(self, found: list[tuple[str, str]], item: Any, *, sure: bool) -> Shown | None:
-        keys = browse.references(item)
+    def _format_single_reference(
+        self, candidates: list[tuple[str, str]], item: Any, *, is_documented: bool
+    ) -> DisplayValue | None:
+        keys = browse.extract_ids(item)
         if len(keys) != 1:
             return None
-        for collection, by in found:
-            record = self.names.find(collection, by, keys[0])
+        for collection, key_field in candidates:
+            record = self.reference_names.find(collection, key_field, keys[0])
             if record is not None:
-                resource = RESOURCE[collection]
+                resource = RESOURCES_BY_COLLECTION[collection]
                 href = f"/account/{collection}/{record.get(resource.key or '', keys[0])}"
-                text = words_of.title_of(record) or keys[0]
+                text = field_labels.record_title(record) or keys[0]
                 if collection == "ddis":
                     text = formats.national(str(record.get("e164", text)))
-                off = " (off)" if isinstance(item, dict) and item.get("status") in (False, 0) else ""
-                return Shown(
-                    "reference", text + off, keys[0], href if self.names.visible(collection) else None
+                status_suffix = (
+                    " (off)" if isinstance(item, dict) and item.get("status") in (False, 0) else ""
                 )
-        if found[0][0] == "ddis":
-            return self._phone(keys[0])
-        return Shown("text", keys[0], title="not among the mirrored records") if sure else None
+                return DisplayValue(
+                    "reference",
+                    text + status_suffix,
+                    keys[0],
+                    href if self.reference_names.can_open_collection(collection) else None,
+                )
+        if candidates[0][0] == "ddis":
+            return self._format_phone(keys[0])
+        return (
+            DisplayValue("text", keys[0], title="not among the mirrored records") if is_documented else None
+        )
 
-    def _coded(self, name: str, value: Any) -> Shown | None:
+    def _format_code(self, name: str, value: Any) -> DisplayValue | None:
         if isinstance(value, list | dict | bool):
             return None
-        told = self._told(name, str(value))
-        return Shown("code", told, str(value)) if told else None
+        label = self._find_code_label(name, str(value))
+        return DisplayValue("code", label, str(value)) if label else None
 
-    def _told(self, name: str, code: str) -> str | None:
+    def _find_code_label(self, name: str, code: str) -> str | None:
         dictionary = self.labels.get(name, {})
-        return dictionary.get(code) or words_of.codes(self.resource.field(name), name).get(code)
+        return dictionary.get(code) or field_labels.parse_codes(self.resource.field(name), name).get(code)
 
-    def word(self, name: str, code: str) -> str:
+    def label_code(self, name: str, code: str) -> str:
         """What a code of the field means, else the code."""
-        return self._told(name, code) or code
+        return self._find_code_label(name, code) or code
 
-    def _plain(self, name: str, value: Any, about: Field | None) -> Shown:
-        if isinstance(value, Raw):
-            return Shown("json", masked(value.encode("utf-8", "surrogatepass")).decode())
+    def _format_plain(self, name: str, value: Any, field_spec: Field | None) -> DisplayValue:
+        if isinstance(value, RawJson):
+            return DisplayValue("json", mask_json(value.encode("utf-8", "surrogatepass")).decode())
         if isinstance(value, list | dict):
-            return self._nested(name, value, 0)
+            return self._format_nested(name, value, 0)
         if isinstance(value, bool):
-            return _truth(value)
-        if about is not None and about.real_type == "boolean" and value in (0, 1, "0", "1", "true", "false"):
-            return _truth(value in (1, "1", "true"))
-        if words_of.is_time(self.resource, name) or name in words_of.UNIX_TIMES:
-            return _time(name, value)
+            return _format_boolean(value)
+        if (
+            field_spec is not None
+            and field_spec.actual_type == "boolean"
+            and value in (0, 1, "0", "1", "true", "false")
+        ):
+            return _format_boolean(value in (1, "1", "true"))
+        if field_labels.is_time_field(self.resource, name) or name in field_labels.UNIX_TIME_FIELDS:
+            return _format_time(name, value)
         if isinstance(value, int | float):
-            return _number(name, value)
+            return _format_number(name, value)
         text = str(value)
-        if name in words_of.SECONDS and text.isdecimal():
-            return Shown("number", f"{text} s", text)
-        if name in words_of.PHONES:
-            return self._phone(text)
+        if name in field_labels.SECONDS_FIELDS and text.isdecimal():
+            return DisplayValue("number", f"{text} s", text)
+        if name in field_labels.PHONE_FIELDS:
+            return self._format_phone(text)
         if _COLOUR.fullmatch(text):
-            return Shown("colour", text)
+            return DisplayValue("colour", text)
         if _EMAIL.fullmatch(text):
-            return Shown("email", text)
-        return Shown("prose" if name in words_of.LONG or "\n" in text else "text", text)
+            return DisplayValue("email", text)
+        return DisplayValue("prose" if name in field_labels.PROSE_FIELDS or "\n" in text else "text", text)
 
-    def _phone(self, text: str) -> Shown:
-        return Shown("phone", formats.national(text), text, title=formats.international(text))
+    def _format_phone(self, text: str) -> DisplayValue:
+        return DisplayValue("phone", formats.national(text), text, title=formats.international(text))
 
-    def _nested(self, name: str, value: Any, depth: int) -> Shown:
-        if depth >= _DEEPEST:
-            return Shown("json", json.dumps(without_secrets(value), ensure_ascii=False))
+    def _format_nested(self, name: str, value: Any, depth: int) -> DisplayValue:
+        if depth >= _MAX_DEPTH:
+            return DisplayValue("json", json.dumps(remove_secrets(value), ensure_ascii=False))
         if isinstance(value, list):
-            return Shown("list", parts=tuple(("", self._inner(name, item, depth)) for item in value))
-        return Shown(
+            return DisplayValue(
+                "list", children=tuple(("", self._format_child(name, item, depth)) for item in value)
+            )
+        return DisplayValue(
             "object",
-            parts=tuple(
-                (words_of.label(str(key)), self._inner(str(key), item, depth)) for key, item in value.items()
+            children=tuple(
+                (field_labels.label_field(str(key)), self._format_child(str(key), item, depth))
+                for key, item in value.items()
             ),
         )
 
-    def _inner(self, name: str, item: Any, depth: int) -> Shown:
+    def _format_child(self, name: str, item: Any, depth: int) -> DisplayValue:
         if is_secret(name):
-            return NOTHING if item in (None, "") else Shown("secret")
+            return EMPTY_VALUE if item in (None, "") else DisplayValue("secret")
         if item is None or item in ("", [], {}):
-            return NOTHING
+            return EMPTY_VALUE
         if isinstance(item, list | dict):
-            return self._nested(name, item, depth + 1)
-        return self._plain(name, item, None)
+            return self._format_nested(name, item, depth + 1)
+        return self._format_plain(name, item, None)
 
 
-def _truth(value: bool) -> Shown:
-    return Shown("yes", "Yes") if value else Shown("no", "No")
+def _format_boolean(value: bool) -> DisplayValue:
+    return DisplayValue("yes", "Yes") if value else DisplayValue("no", "No")
 
 
-def _call(value: Any) -> Shown:
-    keys = browse.references(value)
+def _format_call(value: Any) -> DisplayValue:
+    keys = browse.extract_ids(value)
     if len(keys) == 1 and keys[0].isdecimal() and keys[0] != "0":
-        return Shown("call", keys[0], href=f"/calls/{keys[0]}")
-    return Shown("text", str(value)) if keys else NOTHING
+        return DisplayValue("call", keys[0], href=f"/calls/{keys[0]}")
+    return DisplayValue("text", str(value)) if keys else EMPTY_VALUE
 
 
-def _time(name: str, value: Any) -> Shown:
+def _format_time(name: str, value: Any) -> DisplayValue:
     """In the display zone, as received (UTC) on hover; what is no time as it came."""
-    stamp = value if isinstance(value, str) else None
-    if isinstance(value, int | float) and name in words_of.UNIX_TIMES and 0 < value < 4e9:
-        stamp = clock.stamp(float(value))
-    if clock.parse_stamp(stamp) is None:
-        return Shown("number" if isinstance(value, int | float) else "text", str(value))
-    return Shown("time", formats.at_full(stamp), str(stamp), title=f"{stamp} UTC")
+    timestamp = value if isinstance(value, str) else None
+    if isinstance(value, int | float) and name in field_labels.UNIX_TIME_FIELDS and 0 < value < 4e9:
+        timestamp = clock.utc_text(float(value))
+    if clock.parse_utc(timestamp) is None:
+        return DisplayValue("number" if isinstance(value, int | float) else "text", str(value))
+    return DisplayValue("time", formats.at_full(timestamp), str(timestamp), title=f"{timestamp} UTC")
 
 
-def _number(name: str, value: int | float) -> Shown:
-    raw = repr(value)
-    if name in words_of.DURATIONS:
-        return Shown("duration", formats.duration(value), raw, title=f"{raw} s")
-    if name in words_of.SECONDS:
-        return Shown("number", f"{raw} s", raw)
-    if name in words_of.BYTES:
-        return Shown("number", formats.size(value), raw, title=f"{raw} bytes")
-    return Shown("number", raw)
+def _format_number(name: str, value: int | float) -> DisplayValue:
+    raw_text = repr(value)
+    if name in field_labels.DURATION_FIELDS:
+        return DisplayValue("duration", formats.duration(value), raw_text, title=f"{raw_text} s")
+    if name in field_labels.SECONDS_FIELDS:
+        return DisplayValue("number", f"{raw_text} s", raw_text)
+    if name in field_labels.BYTE_FIELDS:
+        return DisplayValue("number", formats.size(value), raw_text, title=f"{raw_text} bytes")
+    return DisplayValue("number", raw_text)

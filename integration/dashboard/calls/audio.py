@@ -8,93 +8,87 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
-from integration.context import this_house
-from integration.dashboard.site import form_responses as replies
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site import write_through as through
-from integration.dashboard.site.guard import current_person, needs
-from integration.dashboard.site.write_through import Said
-from integration.mirror.page_queries import (
-    call_detail as one_call,
-)
-from integration.mirror.page_queries import (
-    media_lists as audio,
-)
-from integration.mirror.page_queries import (
-    search_index as search,
-)
-from integration.mirror.page_queries.media_lists import AudioKind, Place, Wanted
-from integration.workspace import heard
+from integration.context import app_context
+from integration.dashboard.site import form_responses, layout, write_through
+from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.write_through import WriteResult
+from integration.mirror.page_queries import call_detail, media_lists, search_index
+from integration.mirror.page_queries.media_lists import AudioKind, MediaFilter, PageCursor
+from integration.workspace import reads
 
 blueprint = Blueprint("audio", __name__)
 
 STATES = {"have": "On disk", "wanted": "Waiting", "failed": "Failed", "gone": "Gone"}
 READ_SECONDS = 5.0
-EITHER_SIDE = 60
+EXCERPT_CONTEXT = 60
 """Characters of a transcript shown before what was searched for."""
 
 
 @blueprint.get("/recordings")
-@needs("recordings")
+@requires("recordings")
 def recordings() -> str | Response:
-    return _list("recording", "/recordings")
+    return _render_list("recording", "/recordings")
 
 
 @blueprint.get("/voicemail")
-@needs("recordings")
+@requires("recordings")
 def voicemail() -> str | Response:
-    return _list("voicemail", "/voicemail")
+    return _render_list("voicemail", "/voicemail")
 
 
 @blueprint.post("/voicemail/<int:number>/heard")
-@needs("agent")
-def hear(number: int) -> Response:
+@requires("agent")
+def mark_played(number: int) -> Response:
     """Heard, for everybody: here, and on the platform where it is known how it keeps heard messages."""
-    house, only = this_house(), shell.only_user()
-    with house.mirror.read() as connection:
-        there, user = one_call.user_of_voicemail(connection, number)
-        folder = audio.heard_folder(connection)
-    if not there or (only is not None and user != only):
+    context, user_scope = app_context(), layout.get_user_scope()
+    with context.mirror_db.read() as connection:
+        exists, user_id = call_detail.find_voicemail_user(connection, number)
+        folder = media_lists.find_played_folder(connection)
+    if not exists or (user_scope is not None and user_id != user_scope):
         abort(404)
-    me = current_person().email
-    house.house.write(lambda tx: heard.mark(tx, number, me))
-    said = Said(None)
+    email = current_person().email
+    context.app_db.write(lambda tx: reads.mark_played(tx, number, email))
+    result = WriteResult(None)
     if folder is not None:
         body = [{"id": number, "folder": folder}]
-        said = through.send("PATCH", "/voicemessages", body, collection="voicemessages")
-    message = "Heard." if said.done else f"Heard, as far as Switchroom goes. {said.message}".strip()
-    return replies.done(message, f"/voicemail#voicemail-{number}")
+        result = write_through.send("PATCH", "/voicemessages", body, collection="voicemessages")
+    message = "Heard." if result.is_done else f"Heard, as far as Switchroom goes. {result.message}".strip()
+    return form_responses.respond_done(message, f"/voicemail#voicemail-{number}")
 
 
-def _list(kind: AudioKind, path: str) -> str:
+def _render_list(kind: AudioKind, path: str) -> str:
     """`find` searches; `state` is the archive's; `new=1` unheard messages; `before` pages."""
-    find = request.args.get("find", "").strip()[:200]
+    search_text = request.args.get("find", "").strip()[:200]
     state = request.args.get("state") if request.args.get("state") in STATES else None
-    with this_house().house.read() as connection:
-        listened = tuple(heard.ids(connection))
-    wanted = Wanted(find, state, request.args.get("new") == "1", listened, shell.only_user())
-    if find and kind == "recording":
-        search.catch_up(this_house().mirror)
-    with this_house().mirror.read(seconds=READ_SECONDS) as connection:
-        rows = audio.page(connection, kind, wanted, _place(), audio.PAGE + 1)
-        files = audio.states(connection, kind)
-    asked = {"find": find, "state": state or "", "new": "1" if wanted.new else ""}
+    with app_context().app_db.read() as connection:
+        played_ids = tuple(reads.list_played_ids(connection))
+    media_filter = MediaFilter(
+        search_text, state, request.args.get("new") == "1", played_ids, layout.get_user_scope()
+    )
+    if search_text and kind == "recording":
+        search_index.index_all_due(app_context().mirror_db)
+    with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
+        rows = media_lists.fetch_page(
+            connection, kind, media_filter, _parse_cursor(), media_lists.PAGE_SIZE + 1
+        )
+        files = media_lists.count_by_state(connection, kind)
+    parameters = {"find": search_text, "state": state or "", "new": "1" if media_filter.only_unplayed else ""}
 
     def url(**changes: str) -> str:
-        kept = {name: value for name, value in {**asked, **changes}.items() if value}
-        return path + (f"?{urlencode(kept)}" if kept else "")
+        merged = {name: value for name, value in {**parameters, **changes}.items() if value}
+        return path + (f"?{urlencode(merged)}" if merged else "")
 
-    last = rows[audio.PAGE - 1] if len(rows) > audio.PAGE else None
-    return shell.page(
+    last_row = rows[media_lists.PAGE_SIZE - 1] if len(rows) > media_lists.PAGE_SIZE else None
+    return layout.render_page(
         "voicemail",
         "audio.html",
         kind=kind,
-        rows=rows[: audio.PAGE],
-        older=url(before=f"{last['at']}~{last['id']}") if last else None,
+        rows=rows[: media_lists.PAGE_SIZE],
+        older=url(before=f"{last_row['at']}~{last_row['id']}") if last_row else None,
         files=files,
-        find=find,
+        find=search_text,
         state=state,
-        new=wanted.new,
+        new=media_filter.only_unplayed,
         url=url,
         path=path,
         excerpt=excerpt,
@@ -102,17 +96,17 @@ def _list(kind: AudioKind, path: str) -> str:
     )
 
 
-def _place() -> Place | None:
-    at, tilde, number = request.args.get("before", "").partition("~")
-    return (at, int(number)) if tilde and number.isdecimal() and len(number) <= 18 else None
+def _parse_cursor() -> PageCursor | None:
+    timestamp, separator, number = request.args.get("before", "").partition("~")
+    return (timestamp, int(number)) if separator and number.isdecimal() and len(number) <= 18 else None
 
 
-def excerpt(told: object, find: str) -> tuple[str, str, str]:
+def excerpt(transcript: object, search_text: str) -> tuple[str, str, str]:
     """A transcript cut to the place that was searched for: (before it, it, after it)."""
-    text = str(told or "")
+    text = str(transcript or "")
     # Not by comparing folded texts: "ß" folds to two letters, and every place behind it is another.
-    found = re.search(re.escape(find), text, re.IGNORECASE) if find else None
-    if found is None:
+    match = re.search(re.escape(search_text), text, re.IGNORECASE) if search_text else None
+    if match is None:
         return text, "", ""
-    begin = max(0, found.start() - EITHER_SIDE)
-    return ("…" if begin else "") + text[begin : found.start()], found[0], text[found.end() :]
+    start = max(0, match.start() - EXCERPT_CONTEXT)
+    return ("…" if start else "") + text[start : match.start()], match[0], text[match.end() :]

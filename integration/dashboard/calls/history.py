@@ -10,27 +10,23 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, request
 
-from integration.context import this_house
-from integration.dashboard.site import formats
-from integration.dashboard.site import layout as shell
+from integration.context import app_context
+from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.exports.call_filter import (
     DEFAULT_RANGE,
+    DIRECTION_LABELS,
     OUTCOMES,
     RANGES,
-    WAYS,
     WEEKDAYS,
-    View,
-    calling_code,
-    read,
+    CallView,
+    find_calling_code,
+    parse_view,
 )
 from integration.mirror.calls import backlog
-from integration.mirror.page_queries import call_detail as one_call
-from integration.mirror.page_queries import history
-from integration.mirror.page_queries import search_index as search
+from integration.mirror.page_queries import call_detail, history, search_index
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.workspace import notes
-from integration.workspace import saved_views as views
+from integration.workspace import notes, saved_views
 
 blueprint = Blueprint("calls", __name__)
 
@@ -50,108 +46,112 @@ READ_SECONDS = 5.0
 
 @blueprint.get("/calls")
 def index() -> str:
-    house, zone = this_house(), formats.zone()
-    view = read(
+    context, zone = app_context(), formats.display_zone()
+    view = parse_view(
         request.args,
         zone=zone,
         today=formats.today(),
-        calling_code=calling_code(house.settings.dashboard.country),
-        house=house.house,
+        calling_code=find_calling_code(context.settings.dashboard.country),
+        app_db=context.app_db,
     )
-    asked = replace(view.asked, only_user=shell.only_user())
-    if asked.wanted is not None:
-        search.catch_up(house.mirror)
-    cursor = Cursor.read(request.args.get("before"), "before") or Cursor.read(
+    call_filter = replace(view.call_filter, user_scope=layout.get_user_scope())
+    if call_filter.search_terms is not None:
+        search_index.index_all_due(context.mirror_db)
+    cursor = Cursor.parse(request.args.get("before"), "before") or Cursor.parse(
         request.args.get("after"), "after"
     )
-    with house.mirror.read(seconds=READ_SECONDS) as connection:
-        asked = history.searched(connection, asked)
-        page = history.page(connection, asked, cursor)
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        call_filter = history.resolve_search(connection, call_filter)
+        page = history.fetch_page(connection, call_filter, cursor)
         if cursor is None and page.older is None:
             # The page is all there is.
-            total, whole = len(page.rows), True
+            total, is_exact = len(page.rows), True
         else:
-            total, whole = history.count_some(connection, asked)
+            total, is_exact = history.count_up_to_limit(connection, call_filter)
             total = max(total, len(page.rows))
-        elsewhere = hides = 0
+        count_outside_range = count_unfiltered = 0
         if not total:
-            unnarrowed = CallFilter(since=asked.since, until=asked.until, only_user=asked.only_user)
-            if asked.since or asked.until:
-                elsewhere = history.count(connection, asked.without_range())
-            hides = history.count(connection, unnarrowed)
-        anything = total or history.count(connection, CallFilter(only_user=asked.only_user), 1)
-        people, numbers = history.people(connection), history.numbers(connection)
-        legs = one_call.calls_of_legs(connection, [call["id"] for call in page.rows])
-        waiting = backlog.waiting(connection)
-    with house.house.read() as connection:
-        saved = views.saved(connection, current_person().id, "calls")
-        hidden = views.hidden(connection, current_person().id, "calls")
-        labels = notes.known_labels(connection)
-        labelled = notes.labels_by_leg(connection, list(legs))
-    labels_of: dict[int, dict[str, None]] = {}
-    for leg, words in labelled.items():
-        labels_of.setdefault(legs[leg], {}).update(dict.fromkeys(words))
-    return shell.page(
+            unfiltered = CallFilter(
+                since=call_filter.since, until=call_filter.until, user_scope=call_filter.user_scope
+            )
+            if call_filter.since or call_filter.until:
+                count_outside_range = history.count(connection, call_filter.without_range())
+            count_unfiltered = history.count(connection, unfiltered)
+        has_any_calls = total or history.count(connection, CallFilter(user_scope=call_filter.user_scope), 1)
+        users, numbers = history.list_users(connection), history.list_account_numbers(connection)
+        call_ids_by_leg = call_detail.map_legs_to_calls(connection, [call["id"] for call in page.rows])
+        backlog_state = backlog.get_state(connection)
+    with context.app_db.read() as connection:
+        visible_views = saved_views.list_visible(connection, current_person().id, "calls")
+        hidden_columns = saved_views.load_hidden_columns(connection, current_person().id, "calls")
+        labels = notes.list_all_labels(connection)
+        labels_by_leg = notes.load_labels_by_leg(connection, list(call_ids_by_leg))
+    labels_by_call: dict[int, dict[str, None]] = {}
+    for leg, leg_labels in labels_by_leg.items():
+        labels_by_call.setdefault(call_ids_by_leg[leg], {}).update(dict.fromkeys(leg_labels))
+    return layout.render_page(
         "calls",
         "calls.html",
-        saved=saved,
-        hidden=hidden,
+        saved=visible_views,
+        hidden=hidden_columns,
         labels=labels,
-        labels_of=labels_of,
-        filters=_filters(view, people, page.rows),
+        labels_of=labels_by_call,
+        filters=_active_filters(view, users, page.rows),
         query=view.url().partition("?")[2],
         me=current_person().id,
         q=view.args.get("q", ""),
         view=view,
-        days=_by_day(page.rows),
+        days=_group_by_day(page.rows),
         calls=page,
         total=total,
-        waiting=waiting if waiting is not None and waiting.within(asked.since) else None,
-        more_than=None if whole else total,
-        elsewhere=elsewhere,
-        hides=hides,
-        anything=anything,
-        people=people,
+        waiting=backlog_state
+        if backlog_state is not None and backlog_state.may_contain(call_filter.since)
+        else None,
+        more_than=None if is_exact else total,
+        elsewhere=count_outside_range,
+        hides=count_unfiltered,
+        anything=has_any_calls,
+        people=users,
         numbers=numbers,
-        chips=_chips(view),
-        export=_export(view),
+        chips=_build_chips(view),
+        export=_export_url(view),
         COLUMNS=COLUMNS,
         WEEKDAYS=WEEKDAYS,
         RANGES=RANGES,
         OUTCOMES=OUTCOMES,
-        WAYS=WAYS,
+        WAYS=DIRECTION_LABELS,
     )
 
 
-def _by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
+def _group_by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
     """Rows under the day they began in the display zone."""
     return [
         (day, list(calls)) for day, calls in groupby(rows, key=lambda row: formats.day_of(row["started_at"]))
     ]
 
 
-def _chips(view: View) -> list[tuple[str, str, bool]]:
+def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
     """(word, URL, whether it is on): one click on, one click off."""
     chips = []
     for name in ("today", "week", "month", "all"):
-        url = view.url(range=None if name == DEFAULT_RANGE else name, **_NO_DAYS)
+        url = view.url(range=None if name == DEFAULT_RANGE else name, **_CLEARED_DAYS)
         chips.append((RANGES[name], url, view.range == name))
-    for word, name, value in (
+    for label, name, value in (
         ("Missed", "outcome", "not_talked"),
         ("Recorded", "recorded", "1"),
         ("Voicemail", "voicemail", "1"),
     ):
-        on = view.args.get(name) == value
-        chips.append((word, view.url(**{name: None if on else value}), on))
+        is_active = view.args.get(name) == value
+        chips.append((label, view.url(**{name: None if is_active else value}), is_active))
     return chips
 
 
-def _filters(view: View, people: list[Any], rows: list[Any]) -> list[tuple[str, str]]:
+def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[tuple[str, str]]:
     """(what narrows the view, in words; the URL without it). What a quick filter shows is left out."""
-    words: dict[str, Callable[[str], str | None]] = {
-        "direction": WAYS.get,
+    describers: dict[str, Callable[[str], str | None]] = {
+        "direction": DIRECTION_LABELS.get,
         "outcome": OUTCOMES.get,
-        "person": {str(person["id"]): person["name"] for person in people}.get,
+        "person": {str(person["id"]): person["name"] for person in users}.get,
         "line": formats.national,
         "min": "talked at least {} s".format,
         "max": "talked at most {} s".format,
@@ -168,19 +168,19 @@ def _filters(view: View, people: list[Any], rows: list[Any]) -> list[tuple[str, 
         "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
         "charged": lambda _: "with a cost",
     }
-    found = []
-    for name in view.filters:
+    active = []
+    for name in view.filter_names:
         value = view.args[name]
         if name in ("recorded", "voicemail") or (name, value) == ("outcome", "not_talked"):
             continue
-        said = words[name](value) or value
-        found.append((said, view.url(**{name: None})))
-    return found
+        description = describers[name](value) or value
+        active.append((description, view.url(**{name: None})))
+    return active
 
 
-_NO_DAYS: dict[str, str | None] = {"from": None, "to": None}
+_CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
-def _export(view: View) -> str:
+def _export_url(view: CallView) -> str:
     """The calls of this view, all its pages: the export reads the same parameters."""
     return "/exports/call-history.csv?" + urlencode({"view": view.url().partition("?")[2]})

@@ -8,95 +8,103 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.context import this_house
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import audited, current_person, needs
+from integration.context import app_context
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.mirror.page_queries import history, live
 from integration.workspace import callbacks
 
 blueprint = Blueprint("missed", __name__)
 
-CLOSED_SHOWN = 200
+MAX_CLOSED_SHOWN = 200
 """Closed items the second tab shows; older ones are found by their caller in the history."""
-NOTE_LONGEST = 500
+MAX_NOTE_LENGTH = 500
 
 
 @blueprint.get("/missed")
 def index() -> str:
-    house = this_house()
+    context = app_context()
     state = "closed" if request.args.get("state") == "closed" else "open"
-    mine = request.args.get("mine") == "1"
-    me = current_person().email
-    with house.house.read() as connection:
-        items = callbacks.items(connection, state, limit=CLOSED_SHOWN if state == "closed" else None)
-        done = callbacks.item(connection, request.args.get("done", 0, type=int))
-    only = shell.only_user()
-    with house.mirror.read() as connection:
+    only_mine = request.args.get("mine") == "1"
+    email = current_person().email
+    with context.app_db.read() as connection:
+        items = callbacks.list_items(connection, state, limit=MAX_CLOSED_SHOWN if state == "closed" else None)
+        closed_item = callbacks.find_item(connection, request.args.get("done", 0, type=int))
+    user_scope = layout.get_user_scope()
+    with context.mirror_db.read() as connection:
         calls = {item.id: history.find(connection, item.last_call_id) for item in items if item.last_call_id}
-        hushed = live.people_whose_group_misses_are_hidden(connection)
-    if only is not None:
-        items = [item for item in items if _theirs(calls.get(item.id), only)]
-    hidden = len(items)
-    if mine:
-        items = [item for item in items if item.owner == me]
-    return shell.page(
+        hidden_group_misses = live.count_users_without_missed_call_log(connection)
+    if user_scope is not None:
+        items = [item for item in items if _is_visible_to(calls.get(item.id), user_scope)]
+    visible_count = len(items)
+    if only_mine:
+        items = [item for item in items if item.owner == email]
+    return layout.render_page(
         "missed",
         "missed.html",
         items=items,
         calls=calls,
         state=state,
-        mine=mine,
-        me=me,
-        hidden=hidden - len(items),
-        waiting=shell.open_callbacks(house, only),
-        hushed=hushed,
-        done=done if done and done.state == "closed" else None,
+        mine=only_mine,
+        me=email,
+        hidden=visible_count - len(items),
+        waiting=layout.count_open_callbacks(context, user_scope),
+        hushed=hidden_group_misses,
+        done=closed_item if closed_item and closed_item.state == "closed" else None,
     )
 
 
-def _theirs(call: Any, only: int) -> bool:
+def _is_visible_to(call: Any, user_id: int) -> bool:
     """A group's miss is everybody's: nobody in particular answered it."""
-    return call is not None and call["user_id"] in (only, None)
+    return call is not None and call["user_id"] in (user_id, None)
 
 
 @blueprint.post("/missed/<int:number>/close")
-@needs("agent")
+@requires("agent")
 def close(number: int) -> Response:
-    me = current_person().email
-    note = request.form.get("note", "").strip()[:NOTE_LONGEST] or None
-    return _done(number, "close", callbacks.close(this_house().house, number, me, note), {"done": number})
+    email = current_person().email
+    note = request.form.get("note", "").strip()[:MAX_NOTE_LENGTH] or None
+    return _respond_done(
+        number, "close", callbacks.close_item(app_context().app_db, number, email, note), {"done": number}
+    )
 
 
 @blueprint.post("/missed/<int:number>/reopen")
-@needs("agent")
+@requires("agent")
 def reopen(number: int) -> Response:
-    return _done(number, "reopen", callbacks.reopen(this_house().house, number, current_person().email))
+    return _respond_done(
+        number, "reopen", callbacks.reopen_item(app_context().app_db, number, current_person().email)
+    )
 
 
 @blueprint.post("/missed/<int:number>/assign")
-@needs("agent")
+@requires("agent")
 def assign(number: int) -> Response:
     """Take an item (`owner=me`) or give it back (empty)."""
-    me = current_person().email
-    owner = me if request.form.get("owner") == "me" else None
-    return _done(number, "assign", callbacks.assign(this_house().house, number, owner, me))
+    email = current_person().email
+    owner = email if request.form.get("owner") == "me" else None
+    return _respond_done(number, "assign", callbacks.assign_owner(app_context().app_db, number, owner, email))
 
 
 @blueprint.post("/missed/<int:number>/note")
-@needs("agent")
+@requires("agent")
 def note(number: int) -> Response:
-    text = request.form.get("note", "").strip()[:NOTE_LONGEST]
-    return _done(number, "note", callbacks.note(this_house().house, number, text, current_person().email))
+    text = request.form.get("note", "").strip()[:MAX_NOTE_LENGTH]
+    return _respond_done(
+        number, "note", callbacks.set_note(app_context().app_db, number, text, current_person().email)
+    )
 
 
-def _done(number: int, action: str, found: object, after: dict[str, Any] | None = None) -> Response:
-    if not found:
+def _respond_done(
+    number: int, action: str, changed: object, parameters: dict[str, Any] | None = None
+) -> Response:
+    if not changed:
         abort(404)
-    house = this_house()
-    audited(f"call-back {action}", f"item {number}")
+    context = app_context()
+    audit_action(f"call-back {action}", f"item {number}")
     # Other pages that are open take it from the stream of changes, which is the mirror's.
-    house.mirror.write(lambda tx: tx.announce("callback", number, {"done": action}))
+    context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
     if request.form.get("state") == "closed":
-        after = {"state": "closed", **(after or {})}
-    query = f"?{urlencode(after)}" if after else ""
+        parameters = {"state": "closed", **(parameters or {})}
+    query = f"?{urlencode(parameters)}" if parameters else ""
     return redirect(f"/missed{query}", 303)

@@ -11,20 +11,18 @@ from zoneinfo import ZoneInfo
 
 from flask import Blueprint, Response, request
 
-from integration.context import this_house
+from integration.context import app_context
 from integration.core import clock
-from integration.dashboard.site import formats
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import needs
-from integration.exports.call_filter import NAMES, read_day
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.guard import requires
+from integration.exports.call_filter import PARAMETERS, parse_day
 from integration.mirror.calls import backlog
-from integration.mirror.page_queries import report_rollups as summary
-from integration.mirror.page_queries import reports
-from integration.mirror.page_queries.reports import Figures, Span, Sums
+from integration.mirror.page_queries import report_rollups, reports
+from integration.mirror.page_queries.reports import Figures, ReportSums, Span
 
 blueprint = Blueprint("reports", __name__)
 
-DEFAULT = "week"
+DEFAULT_RANGE = "week"
 RANGES: Mapping[str, tuple[str, int, int]] = {
     "today": ("Today", 0, 1),
     "yesterday": ("Yesterday", 1, 1),
@@ -34,13 +32,13 @@ RANGES: Mapping[str, tuple[str, int, int]] = {
     "year": ("A year", 364, 365),
 }
 """A word, days before today that the range begins, and how many it has."""
-LONGEST = timedelta(days=3660)
-DAILY, WEEKLY = 62, 400
+MAX_RANGE = timedelta(days=3660)
+MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
 """A bar is a day in ranges up to so many days, else a week, else a month."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-HEATS = 5
+HEAT_SHADES = 5
 """Shades of the heat map, beside none."""
-SHARES: Mapping[str, tuple[str, str]] = {
+BREAKDOWNS: Mapping[str, tuple[str, str]] = {
     "person": ("By person", "answered, or placed and answered"),
     "line": ("By number", "calls that came in"),
     "group": ("By ring group and queue", "calls that came in"),
@@ -48,7 +46,7 @@ SHARES: Mapping[str, tuple[str, str]] = {
 }
 READ_SECONDS = 10.0
 
-_quoted = lru_cache(4096)(quote_plus)
+_quote_cached = lru_cache(4096)(quote_plus)
 """A year's page has seven hundred links of the same few words."""
 
 
@@ -64,20 +62,24 @@ class Period:
     def days(self) -> int:
         return (self.last - self.first).days + 1
 
-    def span(self, zone: ZoneInfo, level: int) -> Span:
-        after = self.last + timedelta(days=1)
-        return Span(formats.midnight(self.first, zone), formats.midnight(after, zone), level)
+    def span(self, zone: ZoneInfo, service_level_seconds: int) -> Span:
+        day_after = self.last + timedelta(days=1)
+        return Span(clock.midnight(self.first, zone), clock.midnight(day_after, zone), service_level_seconds)
 
-    def rows(self, **filters: object) -> str:
+    def calls_url(self, **filters: object) -> str:
         """The address of the calls of these days that the filters leave; `begin`, `end` instead of them."""
-        asked = {"from": filters.pop("begin", self.first), "to": filters.pop("end", self.last), **filters}
-        given = ((name, asked[name]) for name in NAMES if asked.get(name) is not None)
-        return "/calls?" + "&".join(f"{name}={_quoted(str(value))}" for name, value in given)
+        parameters = {
+            "from": filters.pop("begin", self.first),
+            "to": filters.pop("end", self.last),
+            **filters,
+        }
+        items = ((name, parameters[name]) for name in PARAMETERS if parameters.get(name) is not None)
+        return "/calls?" + "&".join(f"{name}={_quote_cached(str(value))}" for name, value in items)
 
-    def export(self, form: str) -> str:
+    def export_url(self, file_format: str) -> str:
         """The address of a file of the calls that these days count."""
-        view = self.rows(direction="external").partition("?")[2]
-        return f"/exports/call-history.{form}?view={_quoted(view)}"
+        view = self.calls_url(direction="external").partition("?")[2]
+        return f"/exports/call-history.{file_format}?view={_quote_cached(view)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Bar:
     label: str
     title: str
     figures: Figures
-    rows: Callable[..., str]
+    calls_url: Callable[..., str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,63 +97,73 @@ class Cell:
     """One hour of the week: calls that came in, their shade, and where they stand."""
 
     count: int
-    heat: int
-    href: str
+    shade: int
+    url: str
 
 
-def period(args: Mapping[str, str], today: date) -> Period:
+def parse_period(args: Mapping[str, str], today: date) -> Period:
     """What the URL asks for; the last seven days for what makes no sense."""
-    first, last = read_day(args.get("from")), read_day(args.get("to"))
+    first, last = parse_day(args.get("from")), parse_day(args.get("to"))
     if first or last:
         first, last = first or last or today, last or today
         first, last = min(first, last), max(first, last)
-        return Period("custom", max(first, last - LONGEST), last)
-    name = args.get("range", DEFAULT)
-    _, back, length = RANGES.get(name, RANGES[DEFAULT])
-    begin = today - timedelta(days=back)
-    return Period(name if name in RANGES else DEFAULT, begin, begin + timedelta(days=length - 1))
+        return Period("custom", max(first, last - MAX_RANGE), last)
+    name = args.get("range", DEFAULT_RANGE)
+    _, days_back, length = RANGES.get(name, RANGES[DEFAULT_RANGE])
+    begin = today - timedelta(days=days_back)
+    return Period(name if name in RANGES else DEFAULT_RANGE, begin, begin + timedelta(days=length - 1))
 
 
 @blueprint.app_template_filter()
-def ceiling(most: float) -> float:
+def ceiling(maximum: float) -> float:
     """The end of an axis, whose half is a whole number too: the next of 2, 4, 6, 8, 10, 20, 40, 60 …"""
-    size = 1
-    while 10 * size < most:
-        size *= 10
-    return next(step * size for step in (2, 4, 6, 8, 10) if step * size >= most)
+    magnitude = 1
+    while 10 * magnitude < maximum:
+        magnitude *= 10
+    return next(step * magnitude for step in (2, 4, 6, 8, 10) if step * magnitude >= maximum)
 
 
 @blueprint.get("/reports")
-@needs("supervisor")
+@requires("supervisor")
 def index() -> str | Response:
-    house, zone, today = this_house(), formats.zone(), formats.today()
-    level = house.settings.calls.service_level_seconds
-    chosen = period(request.args, today)
+    context, zone, today = app_context(), formats.display_zone(), formats.today()
+    service_level_seconds = context.settings.calls.service_level_seconds
+    period = parse_period(request.args, today)
     now = clock.now().astimezone(zone)
-    with house.mirror.read(seconds=READ_SECONDS) as connection:
-        sums = summary.read(connection, chosen.first, chosen.last, zone, level, today)
-        whole = sums.whole
-        shares = [(kind, *words, reports.ranked(connection, sums, kind)) for kind, words in SHARES.items()]
-        sofar, before = compared(now, level, zone)
-        waiting, begin = backlog.waiting(connection), min(chosen.span(zone, level).since, before[1].since)
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        sums = report_rollups.read_sums(
+            connection, period.first, period.last, zone, service_level_seconds, today
+        )
+        totals = sums.total
+        shares = [
+            (breakdown, *labels, reports.rank_shares(connection, sums, breakdown))
+            for breakdown, labels in BREAKDOWNS.items()
+        ]
+        today_so_far, last_week = comparison_spans(now, service_level_seconds, zone)
+        backlog_state, earliest = (
+            backlog.get_state(connection),
+            min(period.span(zone, service_level_seconds).since, last_week[1].since),
+        )
         values = {
-            "sofar": (reports.totals(connection, sofar[1]), *sofar),
-            "before": (reports.totals(connection, before[1]), *before),
-            "currency": reports.currency(connection),
-            "waiting": waiting if waiting is not None and waiting.within(begin) else None,
-            "anything": whole.calls or reports.first_day(connection, zone),
+            "sofar": (reports.compute_totals(connection, today_so_far[1]), *today_so_far),
+            "before": (reports.compute_totals(connection, last_week[1]), *last_week),
+            "currency": reports.get_currency(connection),
+            "waiting": backlog_state
+            if backlog_state is not None and backlog_state.may_contain(earliest)
+            else None,
+            "anything": totals.calls or reports.find_first_day(connection, zone),
         }
-    return shell.page(
+    return layout.render_page(
         "reports",
         "reports.html",
-        chosen=chosen,
+        chosen=period,
         ranges=RANGES,
-        whole=whole,
-        bars=bars(chosen, sums),
-        heat=heat(chosen, sums),
+        whole=totals,
+        bars=build_bars(period, sums),
+        heat=build_heatmap(period, sums),
         shares=shares,
-        level=level,
-        short=house.settings.calls.short_seconds,
+        level=service_level_seconds,
+        short=context.settings.calls.short_seconds,
         weekdays=WEEKDAYS,
         clock=f"{now:%H:%M}",
         weekday=f"{now:%A}",
@@ -160,80 +172,83 @@ def index() -> str | Response:
     )
 
 
-def compared(
-    now: datetime, level: int, zone: ZoneInfo
+def comparison_spans(
+    now: datetime, service_level_seconds: int, zone: ZoneInfo
 ) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
     """Today so far and the same weekday last week up to the same minute: their rows and their spans."""
     today = Period("today", now.date(), now.date())
     week = timedelta(days=7)
-    earlier = Period("custom", today.first - week, today.last - week)
+    last_week = Period("custom", today.first - week, today.last - week)
     minute = now.replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
-    span = earlier.span(zone, level)
+    span = last_week.span(zone, service_level_seconds)
     if minute.date() != now.date():
-        return (today.rows, today.span(zone, level)), (earlier.rows, span)
-    until = clock.stamp((minute - week).replace(tzinfo=zone))
+        return (today.calls_url, today.span(zone, service_level_seconds)), (last_week.calls_url, span)
+    until = clock.utc_text((minute - week).replace(tzinfo=zone))
 
-    def rows(**filters: object) -> str:
-        return earlier.rows(**{"clock": f"{minute:%H:%M}", **filters})
+    def calls_url(**filters: object) -> str:
+        return last_week.calls_url(**{"clock": f"{minute:%H:%M}", **filters})
 
-    return (today.rows, today.span(zone, level)), (rows, Span(span.since, until, level))
+    return (today.calls_url, today.span(zone, service_level_seconds)), (
+        calls_url,
+        Span(span.since, until, service_level_seconds),
+    )
 
 
-def bars(chosen: Period, sums: Sums) -> list[Bar]:
+def build_bars(period: Period, sums: ReportSums) -> list[Bar]:
     """The range in hours, days, weeks or months, those without calls too."""
-    if chosen.days == 1:
-        return [_hour_bar(chosen, hour, sums.hours.get(hour, Figures())) for hour in range(24)]
-    found: dict[date, Figures] = {}
+    if period.days == 1:
+        return [_build_hour_bar(period, hour, sums.hours.get(hour, Figures())) for hour in range(24)]
+    figures_by_start: dict[date, Figures] = {}
     for day, figures in sums.days.items():
-        found.setdefault(_begin(day, chosen), Figures()).add(figures)
-    made = []
-    begin = _begin(chosen.first, chosen)
-    while begin <= chosen.last:
-        after = _begin(begin + timedelta(days=31 if chosen.days > WEEKLY else 7), chosen)
-        if chosen.days <= DAILY:
-            after = begin + timedelta(days=1)
-        first, last = max(begin, chosen.first), min(after - timedelta(days=1), chosen.last)
-        made.append(_day_bar(chosen, first, last, found.get(begin, Figures())))
-        begin = after
-    return made
+        figures_by_start.setdefault(_bar_start(day, period), Figures()).add(figures)
+    chart_bars = []
+    begin = _bar_start(period.first, period)
+    while begin <= period.last:
+        next_begin = _bar_start(begin + timedelta(days=31 if period.days > MAX_WEEKLY_DAYS else 7), period)
+        if period.days <= MAX_DAILY_DAYS:
+            next_begin = begin + timedelta(days=1)
+        first, last = max(begin, period.first), min(next_begin - timedelta(days=1), period.last)
+        chart_bars.append(_build_day_bar(period, first, last, figures_by_start.get(begin, Figures())))
+        begin = next_begin
+    return chart_bars
 
 
-def _begin(day: date, chosen: Period) -> date:
+def _bar_start(day: date, period: Period) -> date:
     """The first day of the bar that `day` belongs to."""
-    if chosen.days <= DAILY:
+    if period.days <= MAX_DAILY_DAYS:
         return day
-    if chosen.days <= WEEKLY:
+    if period.days <= MAX_WEEKLY_DAYS:
         return day - timedelta(days=day.weekday())
     return day.replace(day=1)
 
 
-def _hour_bar(chosen: Period, hour: int, figures: Figures) -> Bar:
-    def rows(**filters: object) -> str:
-        return chosen.rows(**{"hour": hour, **filters})
+def _build_hour_bar(period: Period, hour: int, figures: Figures) -> Bar:
+    def calls_url(**filters: object) -> str:
+        return period.calls_url(**{"hour": hour, **filters})
 
-    return Bar(f"{hour:02}", f"{hour:02}:00–{hour + 1:02}:00", figures, rows)
+    return Bar(f"{hour:02}", f"{hour:02}:00–{hour + 1:02}:00", figures, calls_url)
 
 
-def _day_bar(chosen: Period, first: date, last: date, figures: Figures) -> Bar:
-    def rows(**filters: object) -> str:
-        return chosen.rows(**{"begin": first, "end": last, **filters})
+def _build_day_bar(period: Period, first: date, last: date, figures: Figures) -> Bar:
+    def calls_url(**filters: object) -> str:
+        return period.calls_url(**{"begin": first, "end": last, **filters})
 
     title = f"{first:%a} {first.day} {first:%b %Y}"
     if last != first:
         title += f" to {last.day} {last:%b %Y}"
-    label = f"{first:%b}" if chosen.days > WEEKLY else f"{first.day} {first:%b}"
-    return Bar(label, title, figures, rows)
+    label = f"{first:%b}" if period.days > MAX_WEEKLY_DAYS else f"{first.day} {first:%b}"
+    return Bar(label, title, figures, calls_url)
 
 
-def heat(chosen: Period, sums: Sums) -> list[list[Cell]]:
+def build_heatmap(period: Period, sums: ReportSums) -> list[list[Cell]]:
     """Calls that came in, by weekday (Monday first) and hour."""
-    most = max(sums.week.values(), default=0)
+    maximum = max(sums.week.values(), default=0)
     return [
         [
             Cell(
                 count := sums.week[day, hour],
-                -(-HEATS * count // most) if count else 0,
-                _heat_rows(chosen, day, hour),
+                -(-HEAT_SHADES * count // maximum) if count else 0,
+                _heat_cell_url(period, day, hour),
             )
             for hour in range(24)
         ]
@@ -241,5 +256,5 @@ def heat(chosen: Period, sums: Sums) -> list[list[Cell]]:
     ]
 
 
-def _heat_rows(chosen: Period, weekday: int, hour: int) -> str:
-    return chosen.rows(direction="in", weekday=weekday, hour=hour)
+def _heat_cell_url(period: Period, weekday: int, hour: int) -> str:
+    return period.calls_url(direction="in", weekday=weekday, hour=hour)

@@ -8,88 +8,91 @@ from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit
-from integration.context import this_house
+from integration.context import app_context
 from integration.dashboard.calls.history import COLUMNS
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import current_person, needs
-from integration.exports.call_filter import NAMES
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import current_person, requires
+from integration.exports.call_filter import PARAMETERS
 from integration.sqlite.transaction import Transaction
-from integration.workspace import notes
-from integration.workspace import saved_views as views
+from integration.workspace import notes, saved_views
 
 blueprint = Blueprint("views", __name__)
 
-PAGE = "calls"
+PAGE_NAME = "calls"
 
 
-def _query() -> str:
+def _view_query() -> str:
     """What the page asked for, of what it knows."""
-    asked = dict(parse_qsl(request.form.get("query", "")[:2000]))
-    return urlencode([(name, asked[name]) for name in NAMES if asked.get(name)])
+    parameters = dict(parse_qsl(request.form.get("query", "")[:2000]))
+    return urlencode([(name, parameters[name]) for name in PARAMETERS if parameters.get(name)])
 
 
-def _back(query: str) -> Response:
+def _redirect_to_calls(query: str) -> Response:
     return redirect("/calls" + (f"?{query}" if query else ""), 303)
 
 
 @blueprint.post("/calls/views")
 def save() -> Response:
     """Keep the present view under a `name`, for oneself or `shared`, `pinned` beside the quick filters."""
-    query = _query()
+    query = _view_query()
     try:
-        views.save(
-            this_house().house,
+        saved_views.save(
+            app_context().app_db,
             current_person().id,
-            PAGE,
+            PAGE_NAME,
             request.form.get("name", ""),
             query,
             # A view shows no more than its reader may see; but only who works here names one for all.
-            shared=request.form.get("shared") == "1" and current_person().may("agent"),
+            shared=request.form.get("shared") == "1" and current_person().has_permission("agent"),
             pinned=request.form.get("pinned") == "1",
         )
-    except ValueError as mistake:
-        abort(400, str(mistake))
-    return _back(query)
+    except ValueError as error:
+        abort(400, str(error))
+    return _redirect_to_calls(query)
 
 
 @blueprint.post("/calls/views/<int:number>/remove")
 def remove(number: int) -> Response:
-    if not views.remove(this_house().house, current_person().id, number):
+    if not saved_views.remove(app_context().app_db, current_person().id, number):
         abort(404)
-    return _back(_query())
+    return _redirect_to_calls(_view_query())
 
 
 @blueprint.get("/calls/labels")
-@needs("supervisor")
+@requires("supervisor")
 def labels() -> str:
     """Labels of ours: how often each is used, to rename and to drop."""
-    with this_house().house.read() as connection:
-        return shell.page("calls", "labels.html", labels=notes.label_uses(connection))
+    with app_context().app_db.read() as connection:
+        return layout.render_page("calls", "labels.html", labels=notes.list_label_usage(connection))
 
 
 @blueprint.post("/calls/labels")
-@needs("supervisor")
+@requires("supervisor")
 def change_label() -> Response:
     """Rename `label` to `to` on every call, or take it off every call (`drop`)."""
-    label, to, me = request.form.get("label", ""), request.form.get("to", ""), current_person().email
+    label, to, email = request.form.get("label", ""), request.form.get("to", ""), current_person().email
     drop = bool(request.form.get("drop"))
 
-    def work(tx: Transaction) -> None:
+    def apply_change(tx: Transaction) -> None:
         if drop:
-            notes.drop_label(tx, label)
+            notes.delete_label(tx, label)
         else:
             notes.rename_label(tx, label, to)
-        audit.record(tx, me, "label dropped" if drop else "label renamed", f"{label} → {to}" if to else label)
+        audit.record(
+            tx, email, "label dropped" if drop else "label renamed", f"{label} → {to}" if to else label
+        )
 
     try:
-        this_house().house.write(work)
-    except ValueError as mistake:
-        abort(400, str(mistake))
+        app_context().app_db.write(apply_change)
+    except ValueError as error:
+        abort(400, str(error))
     return redirect("/calls/labels", 303)
 
 
 @blueprint.post("/calls/columns")
 def columns() -> Response:
-    shown = set(request.form.getlist("column"))
-    views.hide(this_house().house, current_person().id, PAGE, frozenset(COLUMNS.keys() - shown))
-    return _back(_query())
+    shown_columns = set(request.form.getlist("column"))
+    saved_views.save_hidden_columns(
+        app_context().app_db, current_person().id, PAGE_NAME, frozenset(COLUMNS.keys() - shown_columns)
+    )
+    return _redirect_to_calls(_view_query())

@@ -10,15 +10,15 @@ import orjson
 
 from integration.core import clock
 from integration.dashboard.site import formats
-from integration.mirror.page_queries.call_detail import Whole
+from integration.mirror.page_queries.call_detail import CallDetail
 
-WIDTH = 760.0
-LABEL = 176.0
-ROW = 26
-TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+CHART_WIDTH = 760.0
+LABEL_WIDTH = 176.0
+ROW_HEIGHT = 26
+TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 """Seconds between two marks of the scale."""
 
-EVENT_WORDS = {
+EVENT_LABELS = {
     "call.initial": "Begun",
     "call.ringing": "Rings",
     "call.connected": "Connected",
@@ -57,68 +57,73 @@ class Chart:
 
     lanes: list[Lane]
     marks: list[tuple[float, str]]
-    width: float = WIDTH
-    label: float = LABEL
+    width: float = CHART_WIDTH
+    label_width: float = LABEL_WIDTH
 
     @property
     def height(self) -> int:
-        return len(self.lanes) * ROW + 22
+        return len(self.lanes) * ROW_HEIGHT + 22
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimelineStep:
     """Something that happened: UTC text, seconds since the call began, what, who, whence."""
 
-    at: str
+    occurred_at: str
     offset: float | None
-    word: str
+    label: str
     detail: str
     leg_id: int
     source: str
 
 
-def chart(whole: Whole) -> Chart | None:
+def build_chart(details: CallDetail) -> Chart | None:
     """None where nothing has a duration."""
     now = clock.unix()
-    spans = [(leg, formats.unix(leg["started_at"]), formats.unix(leg["ended_at"])) for leg in whole.legs]
-    begins = [begin for _, begin, _ in spans if begin is not None]
-    if not begins:
+    spans = [(leg, formats.unix(leg["started_at"]), formats.unix(leg["ended_at"])) for leg in details.legs]
+    start_times = [begin for _, begin, _ in spans if begin is not None]
+    if not start_times:
         return None
-    first = min(begins)
+    first = min(start_times)
     last = max(float(end if end is not None else now) for _, _, end in spans)
     last = max(last, first + 1.0)
-    scale = (WIDTH - LABEL) / (last - first)
+    scale = (CHART_WIDTH - LABEL_WIDTH) / (last - first)
 
-    def x(moment: float) -> float:
-        return round(LABEL + (min(max(moment, first), last) - first) * scale, 1)
+    def to_x(moment: float) -> float:
+        return round(LABEL_WIDTH + (min(max(moment, first), last) - first) * scale, 1)
 
     lanes = []
     for row, (leg, begin, end) in enumerate(spans):
-        lane = Lane(leg["leg_id"], _who(leg), row * ROW)
+        lane = Lane(leg["leg_id"], _leg_label(leg), row * ROW_HEIGHT)
         lanes.append(lane)
         if begin is None:
             continue
         finish = float(end if end is not None else now)
         connected = formats.unix(leg["connected_at"])
-        stretches: list[tuple[str, float, float]] = []
+        segments: list[tuple[str, float, float]] = []
         if connected is None:
-            stretches.append(("ring", begin, finish))
-        elif machine := _machine(leg):
-            stretches.append((machine, begin, finish))
+            segments.append(("ring", begin, finish))
+        elif machine := _answering_machine_label(leg):
+            segments.append((machine, begin, finish))
         else:
-            stretches.append(("ring", begin, connected))
-            stretches += _talked(whole.events, leg["leg_id"], connected, finish)
-        for kind, start, stop in stretches:
+            segments.append(("ring", begin, connected))
+            segments += _split_talk_and_hold(details.events, leg["leg_id"], connected, finish)
+        for kind, start, stop in segments:
             if stop > start:
-                word = {"ring": "Rings", "talk": "Talks", "held": "On hold"}.get(kind)
-                title = f"{word or kind} {formats.duration(stop - start)}"
+                label = {"ring": "Rings", "talk": "Talks", "held": "On hold"}.get(kind)
+                title = f"{label or kind} {formats.duration(stop - start)}"
                 lane.bars.append(
-                    Bar(kind if word else "wait", x(start), round(max(x(stop) - x(start), 1.5), 1), title)
+                    Bar(
+                        kind if label else "wait",
+                        to_x(start),
+                        round(max(to_x(stop) - to_x(start), 1.5), 1),
+                        title,
+                    )
                 )
-    return Chart(lanes, _marks(first, last, x))
+    return Chart(lanes, _scale_marks(first, last, to_x))
 
 
-def _machine(leg: sqlite3.Row) -> str | None:
+def _answering_machine_label(leg: sqlite3.Row) -> str | None:
     """What answered where no person did (calls.md, How a call ended); None for a person."""
     if leg["user_id"] is not None or leg["extension"]:
         return None
@@ -128,89 +133,91 @@ def _machine(leg: sqlite3.Row) -> str | None:
     return groups.get(leg["group_kind"] or "")
 
 
-def _talked(
-    events: list[sqlite3.Row], leg: int, connected: float, end: float
+def _split_talk_and_hold(
+    events: list[sqlite3.Row], leg_id: int, connected: float, end: float
 ) -> list[tuple[str, float, float]]:
     """A connected leg cut at its hold and unhold events."""
-    cuts = [
+    hold_events = [
         (float(formats.unix(event["at"]) or connected), event["name"])
         for event in events
-        if event["leg_id"] == leg and event["name"] in ("call.hold", "call.unhold")
+        if event["leg_id"] == leg_id and event["name"] in ("call.hold", "call.unhold")
     ]
-    stretches, kind, since = [], "talk", float(connected)
-    for moment, name in cuts:
-        stretches.append((kind, since, moment))
+    segments, kind, since = [], "talk", float(connected)
+    for moment, name in hold_events:
+        segments.append((kind, since, moment))
         kind, since = ("held" if name == "call.hold" else "talk"), moment
-    return [*stretches, (kind, since, end)]
+    return [*segments, (kind, since, end)]
 
 
-def _marks(first: float, last: float, x: Any) -> list[tuple[float, str]]:
-    step = next((tick for tick in TICKS if (last - first) / tick <= 7), TICKS[-1])
+def _scale_marks(first: float, last: float, to_x: Any) -> list[tuple[float, str]]:
+    step = next((tick for tick in TICK_SECONDS if (last - first) / tick <= 7), TICK_SECONDS[-1])
     marks = []
     offset = 0
     while first + offset <= last:
-        marks.append((x(first + offset), formats.duration(offset)))
+        marks.append((to_x(first + offset), formats.duration(offset)))
         offset += step
     return marks
 
 
-def _who(leg: sqlite3.Row) -> str:
+def _leg_label(leg: sqlite3.Row) -> str:
     name = leg["user_name"] or leg["dst_name"] or leg["dst"] or f"Leg {leg['leg_id']}"
     extension = f" {leg['extension']}" if leg["extension"] and leg["user_name"] else ""
     text = f"{name}{extension}"
     return text if len(text) <= 24 else text[:23] + "…"
 
 
-def steps(call: sqlite3.Row, whole: Whole) -> list[Step]:
+def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
     """What happened, in order: events from webhooks, and from each CDR what no webhook told."""
-    first = clock.parse_stamp(call["started_at"])
-    names = {leg["leg_id"]: _who(leg) for leg in whole.legs}
-    machines = {leg["leg_id"]: _machine(leg) for leg in whole.legs}
-    found = []
+    call_started = clock.parse_utc(call["started_at"])
+    names = {leg["leg_id"]: _leg_label(leg) for leg in details.legs}
+    machine_by_leg = {leg["leg_id"]: _answering_machine_label(leg) for leg in details.legs}
+    timeline_steps = []
 
-    def add(at: str | None, word: str, detail: str, leg: int, source: str) -> None:
-        moment = clock.parse_stamp(at)
-        if at is None or moment is None:
+    def add(timestamp: str | None, label: str, detail: str, leg_id: int, source: str) -> None:
+        moment = clock.parse_utc(timestamp)
+        if timestamp is None or moment is None:
             return
-        offset = (moment - first).total_seconds() if first else None
-        found.append(Step(at, offset, word, detail or names.get(leg, ""), leg, source))
+        offset = (moment - call_started).total_seconds() if call_started else None
+        timeline_steps.append(
+            TimelineStep(timestamp, offset, label, detail or names.get(leg_id, ""), leg_id, source)
+        )
 
-    for event in whole.events:
-        word = EVENT_WORDS.get(event["name"], event["name"])
+    for event in details.events:
+        label = EVENT_LABELS.get(event["name"], event["name"])
         detail = names.get(event["leg_id"], "")
         if event["name"] == "call.dtmf" and event["dtmf_tag"]:
             detail = f"{event['dtmf_tag']} · {detail}"
         if event["name"] == "call.connected":
-            word = machines.get(event["leg_id"]) or word
+            label = machine_by_leg.get(event["leg_id"]) or label
         if event["name"] == "call.missed" and event["final"]:
-            word = "Not answered by anyone"
+            label = "Not answered by anyone"
         if event["name"] == "call.hangup" and event["terminated_by"]:
-            word = f"Hung up by {event['terminated_by']}"
-        add(event["at"], word, detail, event["leg_id"], "webhook")
-    told = {(event["leg_id"], event["name"]) for event in whole.events}
-    for leg in whole.legs:
-        number = leg["leg_id"]
-        if not any(key[0] == number for key in told):
-            add(leg["started_at"], "Begun", "", number, leg["sources"])
-        if leg["connected"] and (number, "call.connected") not in told:
-            add(leg["connected_at"], machines[number] or "Connected", "", number, leg["sources"])
-        if leg["ended_at"] and not told & {(number, "call.hangup"), (number, "call.missed")}:
-            word = "Ended (concluded: no longer listed)" if leg["inferred"] else "Ended"
-            add(leg["ended_at"], word, "", number, leg["sources"])
+            label = f"Hung up by {event['terminated_by']}"
+        add(event["at"], label, detail, event["leg_id"], "webhook")
+    reported = {(event["leg_id"], event["name"]) for event in details.events}
+    for leg in details.legs:
+        leg_id = leg["leg_id"]
+        if not any(key[0] == leg_id for key in reported):
+            add(leg["started_at"], "Begun", "", leg_id, leg["sources"])
+        if leg["connected"] and (leg_id, "call.connected") not in reported:
+            add(leg["connected_at"], machine_by_leg[leg_id] or "Connected", "", leg_id, leg["sources"])
+        if leg["ended_at"] and not reported & {(leg_id, "call.hangup"), (leg_id, "call.missed")}:
+            label = "Ended (concluded: no longer listed)" if leg["inferred"] else "Ended"
+            add(leg["ended_at"], label, "", leg_id, leg["sources"])
     # Stable: events of one second keep the order of their ids.
-    return sorted(found, key=lambda step: step.at)
+    return sorted(timeline_steps, key=lambda step: step.occurred_at)
 
 
-def raw(whole: Whole) -> list[tuple[str, str]]:
+def raw_records(details: CallDetail) -> list[tuple[str, str]]:
     """(title, indented JSON) of every record, as received."""
-    found = [(f"CDR {row['id']}", row["_doc"]) for row in whole.cdrs]
-    found += [(f"Recording {row['id']}", row["_doc"]) for row in whole.recordings]
-    found += [(f"Voice message {row['id']}", row["_doc"]) for row in whole.voicemails]
-    found += [(f"{row['name']} {row['at']}, leg {row['leg_id']}", row["doc"]) for row in whole.events]
-    return [(title, pretty(doc)) for title, doc in found]
+    records = [(f"CDR {row['id']}", row["_doc"]) for row in details.cdrs]
+    records += [(f"Recording {row['id']}", row["_doc"]) for row in details.recordings]
+    records += [(f"Voice message {row['id']}", row["_doc"]) for row in details.voicemails]
+    records += [(f"{row['name']} {row['at']}, leg {row['leg_id']}", row["doc"]) for row in details.events]
+    return [(title, indent_json(doc)) for title, doc in records]
 
 
-def pretty(doc: str) -> str:
+def indent_json(doc: str) -> str:
     """Indented where orjson can read it; numbers beyond 64 bits and the like stay as they are."""
     try:
         return orjson.dumps(orjson.loads(doc), option=orjson.OPT_INDENT_2).decode()

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from flask import Blueprint, abort, render_template
 
-from integration.context import this_house
+from integration.context import app_context
 from integration.core import clock
-from integration.dashboard.calls.reports import compared
-from integration.dashboard.site import formats
-from integration.dashboard.site import layout as shell
+from integration.dashboard.calls.reports import comparison_spans
+from integration.dashboard.site import formats, layout
 from integration.mirror.page_queries import live, reports
 from integration.mirror.page_queries.reports import Span
 from integration.workspace import wallboards
@@ -18,87 +17,98 @@ from integration.workspace import wallboards
 blueprint = Blueprint("wall", __name__)
 """Open in the guard: it asks for its own token."""
 
-NEVER = "9999"
+FAR_FUTURE = "9999"
 """Since when nobody's last call matters here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Big:
-    """One figure: its word, its text, what it is measured by in words, and whether that is met (None: can't
+class WallFigure:
+    """One figure: its label, its text, what it is measured by in words, and whether that is met (None: can't
     be, or nothing is asked)."""
 
-    word: str
+    label: str
     text: str
     target: str = ""
-    met: bool | None = None
+    is_met: bool | None = None
     since: str | None = None
     """UTC text from which it counts up by itself."""
 
 
 @blueprint.get("/wall/<token>")
 def index(token: str) -> str:
-    house = this_house()
-    board = wallboards.find(house.house, token)
+    context = app_context()
+    board = wallboards.find(context.app_db, token)
     if board is None:
         # Guesses are not counted: nobody guesses 192 bits, and a screen whose board was revoked would use up
         # its office's attempts to log in.
         abort(404)
-    now = clock.now().astimezone(formats.zone())
-    level = house.settings.calls.service_level_seconds
-    span = Span(formats.midnight(now.date(), formats.zone()), clock.stamp(now.timestamp() + 60), level)
-    with house.mirror.read() as connection:
-        counts = live.counts(connection)
+    now = clock.now().astimezone(formats.display_zone())
+    service_level_seconds = context.settings.calls.service_level_seconds
+    span = Span(
+        clock.midnight(now.date(), formats.display_zone()),
+        clock.utc_text(now.timestamp() + 60),
+        service_level_seconds,
+    )
+    with context.mirror_db.read() as connection:
+        counts = live.count_live_calls(connection)
         waiting = [
             call["started_at"]
-            for call in live.open_calls(connection)
+            for call in live.list_live_calls(connection)
             if call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"]
         ]
-        today = reports.totals(connection, span)
-        then = reports.totals(connection, compared(now, level, formats.zone())[1][1])
-        people = live.people_now(connection, NEVER)
-        age = shell.age(connection, house)
-    missed = shell.open_callbacks(house, None)
-    longest = min(waiting, default=None)
-    waited = (formats.since(longest) or 0) if longest else 0
-    share = today.service_level
-    free = sum(person.state == "idle" for person in people)
+        today = reports.compute_totals(connection, span)
+        last_week = reports.compute_totals(
+            connection, comparison_spans(now, service_level_seconds, formats.display_zone())[1][1]
+        )
+        people = live.list_user_status(connection, FAR_FUTURE)
+        data_age = layout.read_data_age(connection, context)
+    open_callbacks = layout.count_open_callbacks(context, None)
+    longest_since = min(waiting, default=None)
+    longest_wait_seconds = (formats.seconds_since(longest_since) or 0) if longest_since else 0
+    service_level = today.service_level
+    free_count = sum(person.state == "idle" for person in people)
     figures = [
-        Big(
+        WallFigure(
             "Waiting",
             str(len(waiting)),
-            f"{free} {'is' if free == 1 else 'are'} free" if people else "",
-            len(waiting) <= free if waiting and people else None,
+            f"{free_count} {'is' if free_count == 1 else 'are'} free" if people else "",
+            len(waiting) <= free_count if waiting and people else None,
         ),
-        Big(
+        WallFigure(
             "Longest wait",
-            formats.duration(waited) if longest else formats.NOTHING,
+            formats.duration(longest_wait_seconds) if longest_since else formats.NOTHING,
             f"at most {formats.duration(board.wait_target)}",
-            waited <= board.wait_target if longest else None,
-            longest,
+            longest_wait_seconds <= board.wait_target if longest_since else None,
+            longest_since,
         ),
-        Big(
+        WallFigure(
             "Talking",
             str(counts.talking + counts.on_hold),
             f"of {len(people)} {'person' if len(people) == 1 else 'people'}" if people else "",
         ),
-        Big(
+        WallFigure(
             "To call back",
-            str(missed),
+            str(open_callbacks),
             f"at most {board.missed_target}",
-            missed <= board.missed_target,
+            open_callbacks <= board.missed_target,
         ),
-        Big(
-            f"Answered within {level} s today",
-            formats.NOTHING if share is None else f"{share:.0f}\u202f%",
+        WallFigure(
+            f"Answered within {service_level_seconds} s today",
+            formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
             f"at least {board.level_target}\u202f%",
-            None if share is None else share >= board.level_target,
+            None if service_level is None else service_level >= board.level_target,
         ),
-        Big(
+        WallFigure(
             "Calls today",
             str(today.calls) if today.calls else formats.NOTHING,
-            f"{then.calls} by now last {now:%A}" if then.calls else "",
+            f"{last_week.calls} by now last {now:%A}" if last_week.calls else "",
         ),
     ]
     return render_template(
-        "wall.html", board=board, figures=figures, age=age, now=int(clock.unix() * 1000), clock=f"{now:%H:%M}"
+        "wall.html",
+        board=board,
+        figures=figures,
+        age=data_age,
+        now=int(clock.unix() * 1000),
+        clock=f"{now:%H:%M}",
     )

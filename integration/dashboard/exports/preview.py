@@ -22,165 +22,180 @@ from werkzeug.wrappers import Response
 
 from integration.access import rights
 from integration.access.rights import NotAllowed
-from integration.catalogue import field_labels as words_of
+from integration.catalogue import field_labels
 from integration.catalogue.shapes import Resource
-from integration.context import this_house
-from integration.core.errors import QueryError
-from integration.core.refused import Refused
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import current_person, needs
-from integration.exports import export_request as asking
-from integration.exports.columns import FILES
-from integration.exports.export_request import NoSuchExport
+from integration.context import app_context
+from integration.core.errors import DomainError, QueryError
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import current_person, requires
+from integration.exports import export_request
+from integration.exports.columns import MEDIA_COLLECTIONS
+from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
 from integration.exports.presets import PRESETS, Preset
-from integration.exports.query import offered
-from integration.exports.routes import asked_for
+from integration.exports.query import list_available_columns
+from integration.exports.routes import parse_args
 from integration.exports.selection import Selection
 from integration.workspace import column_sets
 
 blueprint = Blueprint("export", __name__)
 
-LINES = 5
+PREVIEW_ROWS = 5
 """Records shown of a file."""
 READ_SECONDS = 10.0
 """Counting and sorting a big selection reads all of it."""
-KEPT = ("view", "filter", "from", "to", "sort", "dir", "tz")
+SELECTION_PARAMETERS = ("view", "filter", "from", "to", "sort", "dir", "tz")
 """What says which records, apart from the columns."""
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class FilePreview:
     """The beginning of the file, as CSV has it."""
 
-    rows: int
+    row_count: int
     columns: list[str]
-    lines: list[list[str]]
+    sample_rows: list[list[str]]
 
 
 @blueprint.get("/export/<path:name>")
-@needs("export")
+@requires("export")
 def show(name: str) -> Response:
-    person, house = current_person(), this_house()
-    chosen, preset, only = _reached(name)
-    args = asked_for(request.args)
-    selection, first, mistake = None, None, None
+    person, context = current_person(), app_context()
+    resource, preset, user_scope = _require_export(name)
+    args = parse_args(request.args)
+    selection, preview, error_text = None, None, None
     columns: list[tuple[str, str, bool]] = []
-    hidden = rights.hidden(person, chosen)
+    hidden_columns = rights.hidden_fields(person, resource)
     try:
-        selection = asking.selection(house, name, args, only, person)
-        first = _first(selection)
-        with house.mirror.read() as connection:
-            known = [column for column in offered(connection, chosen, preset) if column not in hidden]
+        selection = export_request.build_selection(context, name, args, user_scope, person)
+        preview = _read_preview(selection)
+        with context.mirror_db.read() as connection:
+            offered_columns = [
+                column
+                for column in list_available_columns(connection, resource, preset)
+                if column not in hidden_columns
+            ]
         columns = [
-            (column, words_of.about(chosen.field(column)), column in first.columns)
-            for column in dict.fromkeys([*(one for one in first.columns if one not in hidden), *known])
+            (column, field_labels.describe(resource.field(column)), column in preview.columns)
+            for column in dict.fromkeys(
+                [*(item for item in preview.columns if item not in hidden_columns), *offered_columns]
+            )
         ]
     except QueryError as error:
-        mistake = str(error)
-    filed = asking.filed_under(name)
-    with house.house.read() as connection:
-        sets = column_sets.known(connection, filed, person.id)
-    html = shell.page(
-        "calls" if chosen.table in ("_calls", "cdrs") else "account",
+        error_text = str(error)
+    export_name = export_request.canonical_name(name)
+    with context.app_db.read() as connection:
+        saved_sets = column_sets.list_visible(connection, export_name, person.id)
+    html = layout.render_page(
+        "calls" if resource.table in ("_calls", "cdrs") else "account",
         "export.html",
         export=name,
-        title=preset.title if preset else chosen.title,
-        path=f"/exports/{filed}",
-        kept=[(key, args[key]) for key in KEPT if args.get(key)],
-        said=[] if selection is None else selection.described(),
+        title=preset.title if preset else resource.title,
+        path=f"/exports/{export_name}",
+        kept=[(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)],
+        said=[] if selection is None else selection.describe(),
         zone=(selection.zone or "UTC") if selection else "",
         columns=columns,
         chosen=bool(args.get("columns") or args.get("set")),
-        first=first,
-        mistake=mistake,
-        sets=[(one, _page(name, args, set=one.name)) for one in sets],
+        first=preview,
+        mistake=error_text,
+        sets=[(item, _export_page_url(name, args, set=item.name)) for item in saved_sets],
         me=person.id,
         parquet=find_spec("pyarrow") is not None,
-        raw=_url(f"exports/{filed}.jsonl", args) if preset is None and rights.sees_raw(person) else None,
-        files=chosen.collection in FILES and person.may("recordings"),
-        others=_others(name, args),
-        usual=_page(name, args),
+        raw=_build_url(f"exports/{export_name}.jsonl", args)
+        if preset is None and rights.can_see_raw(person)
+        else None,
+        files=resource.collection in MEDIA_COLLECTIONS and person.has_permission("recordings"),
+        others=_list_presets(name, args),
+        usual=_export_page_url(name, args),
     )
-    return make_response(html, 400 if mistake else 200)
+    return make_response(html, 400 if error_text else 200)
 
 
 @blueprint.post("/export/<path:name>/sets")
-@needs("export")
+@requires("export")
 def save(name: str) -> Response:
     """Keep the `columns` under `label`, for oneself or `shared`."""
-    person, house = current_person(), this_house()
-    _, _, only = _reached(name)
-    args = asked_for(request.form)
+    person, context = current_person(), app_context()
+    _, _, user_scope = _require_export(name)
+    args = parse_args(request.form)
     if not args["columns"]:
         abort(400, "A column set needs at least one column.")
     try:
-        columns = _first(asking.selection(house, name, args, only, person)).columns
+        columns = _read_preview(
+            export_request.build_selection(context, name, args, user_scope, person)
+        ).columns
         column_sets.save(
-            house.house,
+            context.app_db,
             person.id,
-            asking.filed_under(name),
+            export_request.canonical_name(name),
             args.get("label", ""),
             columns,
             # A set shows no more than its reader may see; but only who works here names one for all.
-            shared=args.get("shared") == "1" and person.may("agent"),
+            shared=args.get("shared") == "1" and person.has_permission("agent"),
         )
-    except (QueryError, Refused) as mistake:
-        abort(400, str(mistake))
-    return redirect(_page(name, args, set=column_sets.normal(args.get("label", ""))), 303)
+    except (QueryError, DomainError) as error:
+        abort(400, str(error))
+    return redirect(_export_page_url(name, args, set=column_sets.normalize_name(args.get("label", ""))), 303)
 
 
 @blueprint.post("/export/<path:name>/sets/<int:number>/remove")
-@needs("export")
+@requires("export")
 def remove(name: str, number: int) -> Response:
     """One's own; an administrator also what others share."""
-    _reached(name)
+    _require_export(name)
     person = current_person()
-    if not column_sets.remove(this_house().house, number, person.id, anybodys=person.may("admin")):
+    if not column_sets.remove(
+        app_context().app_db, number, person.id, include_shared=person.has_permission("admin")
+    ):
         abort(404)
-    return redirect(_page(name, asked_for(request.form)), 303)
+    return redirect(_export_page_url(name, parse_args(request.form)), 303)
 
 
-def _reached(name: str) -> tuple[Resource, Preset | None, int | None]:
+def _require_export(name: str) -> tuple[Resource, Preset | None, int | None]:
     """What the name stands for, and whom the person is narrowed to. Aborts with 404, 403."""
     try:
-        chosen, preset = asking.named(name)
-        agents_see = this_house().settings.dashboard.agents_see
-        return chosen, preset, rights.only_of(current_person(), chosen, "csv", agents_see)
-    except NoSuchExport:
+        resource, preset = export_request.find_export(name)
+        agents_see = app_context().settings.dashboard.agents_see
+        return resource, preset, rights.check_export_scope(current_person(), resource, "csv", agents_see)
+    except UnknownExport:
         abort(404)
     except NotAllowed as reason:
         abort(403, str(reason))
 
 
-def _first(selection: Selection) -> First:
-    read = partial(this_house().mirror.read, seconds=READ_SECONDS)
-    with closing(csv.stream(read, selection, lines=LINES)) as stream:
+def _read_preview(selection: Selection) -> FilePreview:
+    read_mirror = partial(app_context().mirror_db.read, seconds=READ_SECONDS)
+    with closing(csv.stream(read_mirror, selection, chunk_rows=PREVIEW_ROWS)) as stream:
         text = (next(stream) + next(stream, b"")).decode()
-        _, *lines = reader.reader(io.StringIO(text, newline=""))
-        return First(stream.rows, [column.name for column in stream.sheet.columns], lines)
+        _, *sample_rows = reader.reader(io.StringIO(text, newline=""))
+        return FilePreview(
+            stream.row_count, [column.name for column in stream.export_query.columns], sample_rows
+        )
 
 
-def _page(name: str, args: Mapping[str, str], **more: str) -> str:
-    return _url(f"export/{name}", args, **more)
+def _export_page_url(name: str, args: Mapping[str, str], **changes: str) -> str:
+    return _build_url(f"export/{name}", args, **changes)
 
 
-def _url(path: str, args: Mapping[str, str], **more: str) -> str:
+def _build_url(path: str, args: Mapping[str, str], **extra: str) -> str:
     """The same records, at another address."""
-    kept = [(key, args[key]) for key in KEPT if args.get(key)] + list(more.items())
-    return f"/{path}" + (f"?{urlencode(kept)}" if kept else "")
+    parameters = [(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)] + list(extra.items())
+    return f"/{path}" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
-def _others(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
+def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
     """(title, URL, whether it is this one) of the ready-made exports; of the same calls where calls are
     shown."""
-    person, agents_see = current_person(), this_house().settings.dashboard.agents_see
-    found = []
+    person, agents_see = current_person(), app_context().settings.dashboard.agents_see
+    presets = []
     for preset in PRESETS.values():
         try:
-            rights.only_of(person, preset.resource, "csv", agents_see)
+            rights.check_export_scope(person, preset.resource, "csv", agents_see)
         except NotAllowed:
             continue
-        view = args.get("view") if preset.own_table or preset.resource.field("live_id") else None
-        found.append((preset.short, _page(preset.name, {"view": view or ""}), preset.name == name))
-    return found
+        view = args.get("view") if preset.has_own_table or preset.resource.field("live_id") else None
+        presets.append(
+            (preset.short, _export_page_url(preset.name, {"view": view or ""}), preset.name == name)
+        )
+    return presets

@@ -12,148 +12,177 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from integration.access import rights
 from integration.access.people import Person
 from integration.access.rights import NotAllowed
-from integration.context import House
-from integration.core.errors import QueryError
-from integration.core.refused import Refused
-from integration.exports import export_request as asking
-from integration.exports.columns import FILES
-from integration.exports.delivery import check_place
-from integration.exports.due_periods import EVERY
-from integration.exports.query import sheet_of
-from integration.exports.schedule_table import TARGETS, Schedule, file_name
+from integration.context import AppContext
+from integration.core.errors import DomainError, QueryError
+from integration.exports import export_request
+from integration.exports.columns import MEDIA_COLLECTIONS
+from integration.exports.delivery import normalize_place
+from integration.exports.due_periods import FREQUENCIES
+from integration.exports.query import build_export_query
+from integration.exports.schedules import TARGETS, Schedule, make_file_name
 
 T = TypeVar("T", bound=str)
 
-ASKED = ("view", "filter", "columns", "set", "sort", "dir")
+EXPORT_PARAMETERS = ("view", "filter", "columns", "set", "sort", "dir")
 """Parameters of an export that a schedule keeps; its days are the period's."""
-MASK = "?…"
-DAYS = ("range", "from", "to")
-MOST_HOURS = 24 * 14
+SECRET_MASK = "?…"
+DAY_PARAMETERS = ("range", "from", "to")
+MAX_WAIT_HOURS = 24 * 14
 
 
-def read(house: House, person: Person, form: Mapping[str, str], before: Schedule) -> Schedule:
-    """`before` with what the form says, in the name of `person`. Raises Refused saying what is wrong."""
-    text = {name: value.strip() for name, value in form.items()}
-    name = " ".join(text.get("name", "").split())
-    args = {key: text[key] for key in ASKED if text.get(key)}
+def parse_form(
+    context: AppContext, person: Person, form: Mapping[str, str], old_schedule: Schedule
+) -> Schedule:
+    """`old_schedule` with what the form says, in the name of `person`. Raises DomainError saying what is
+    wrong."""
+    fields = {name: value.strip() for name, value in form.items()}
+    name = " ".join(fields.get("name", "").split())
+    args = {key: fields[key] for key in EXPORT_PARAMETERS if fields.get(key)}
     if "view" in args:
-        args["view"] = without_days(args["view"])
-    if text.get("bom"):
+        args["view"] = remove_days(args["view"])
+    if fields.get("bom"):
         args["bom"] = "1"
-    target = _one_of("target", text, TARGETS)
+    target = _parse_choice("target", fields, TARGETS)
     try:
-        place = check_place(house.settings, target, _unmasked(text.get("place", ""), before))
+        place = normalize_place(
+            context.settings, target, _unmask_place(fields.get("place", ""), old_schedule)
+        )
     except ValueError as error:
-        raise Refused(str(error)) from None
-    wanted = Schedule(
-        id=before.id,
+        raise DomainError(str(error)) from None
+    schedule = Schedule(
+        id=old_schedule.id,
         name=name,
-        file=file_name(name),
+        file=make_file_name(name),
         who=person.email,
-        export=before.export,
-        form=_one_of("form", text, forms_of(before.export, person)),
+        export=old_schedule.export,
+        form=_parse_choice("form", fields, allowed_formats(old_schedule.export, person)),
         args=args,
-        every=_one_of("every", text, EVERY),
-        at=_clock(text.get("at", "")),
-        zone=_zone(text.get("zone", "")),
+        every=_parse_choice("every", fields, FREQUENCIES),
+        at=_parse_time(fields.get("at", "")),
+        zone=_parse_zone(fields.get("zone", "")),
         target=target,
         place=place,
-        secret=_secret(text, target, place, before),
-        wait_hours=_hours(text.get("wait_hours", "")),
-        incomplete=text.get("otherwise") != "wait",
-        since=before.since,
-        paused_at=before.paused_at,
-        created_at=before.created_at,
+        secret=_choose_secret(fields, target, place, old_schedule),
+        wait_hours=_parse_wait_hours(fields.get("wait_hours", "")),
+        incomplete=fields.get("otherwise") != "wait",
+        since=old_schedule.since,
+        paused_at=old_schedule.paused_at,
+        created_at=old_schedule.created_at,
     )
     try:
-        chosen, _ = asking.named(wanted.export)
-        only = rights.only_of(person, chosen, wanted.form, house.settings.dashboard.agents_see)
-        found = asking.selection(house, wanted.export, {**args, "tz": wanted.zone}, only, person)
-        with house.mirror.read() as connection:
-            sheet_of(connection, found)
+        resource, _ = export_request.find_export(schedule.export)
+        user_scope = rights.check_export_scope(
+            person, resource, schedule.form, context.settings.dashboard.agents_see
+        )
+        selection = export_request.build_selection(
+            context, schedule.export, {**args, "tz": schedule.zone}, user_scope, person
+        )
+        with context.mirror_db.read() as connection:
+            build_export_query(connection, selection)
     except (QueryError, NotAllowed) as error:
-        raise Refused(str(error)) from None
-    return wanted
+        raise DomainError(str(error)) from None
+    return schedule
 
 
-def empty(house: House, export: str, args: Mapping[str, str]) -> Schedule:
+def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Schedule:
     """What the form shows for a new one."""
-    kept = {key: args[key] for key in ASKED if args.get(key)}
-    if "view" in kept:
-        kept["view"] = without_days(kept["view"])
-    zone = house.settings.dashboard.timezone
+    parameters = {key: args[key] for key in EXPORT_PARAMETERS if args.get(key)}
+    if "view" in parameters:
+        parameters["view"] = remove_days(parameters["view"])
+    zone = context.settings.dashboard.timezone
     return Schedule(
-        0, "", "", "", export, "xlsx", kept, "day", "06:00", zone, "folder", "", "", 6, True, "", None, ""
+        0,
+        "",
+        "",
+        "",
+        export,
+        "xlsx",
+        parameters,
+        "day",
+        "06:00",
+        zone,
+        "folder",
+        "",
+        "",
+        6,
+        True,
+        "",
+        None,
+        "",
     )
 
 
-def forms_of(export: str, person: Person) -> tuple[str, ...]:
+def allowed_formats(export: str, person: Person) -> tuple[str, ...]:
     """The forms of file that this person may have of this export here."""
-    chosen, _ = asking.named(export)
-    files = chosen.collection in FILES and person.may("recordings")
-    lacking = {*(() if files else ("zip",)), *(() if find_spec("pyarrow") else ("parquet",))}
-    return tuple(form for form in ("xlsx", "csv", "jsonl", "parquet", "zip") if form not in lacking)
+    resource, _ = export_request.find_export(export)
+    has_files = resource.collection in MEDIA_COLLECTIONS and person.has_permission("recordings")
+    unavailable = {*(() if has_files else ("zip",)), *(() if find_spec("pyarrow") else ("parquet",))}
+    return tuple(
+        file_format
+        for file_format in ("xlsx", "csv", "jsonl", "parquet", "zip")
+        if file_format not in unavailable
+    )
 
 
-def without_days(view: str) -> str:
+def remove_days(view: str) -> str:
     """The query string of a view of the page Calls, of all days."""
-    kept = [(key, value) for key, value in parse_qsl(view) if key not in DAYS]
-    return urlencode([*kept, ("range", "all")])
+    parameters = [(key, value) for key, value in parse_qsl(view) if key not in DAY_PARAMETERS]
+    return urlencode([*parameters, ("range", "all")])
 
 
-def _one_of(name: str, text: Mapping[str, str], known: tuple[T, ...]) -> T:
-    for one in known:
-        if one == text.get(name):
-            return one
-    raise Refused(f"{name}: choose one of {', '.join(known)}")
+def _parse_choice(name: str, fields: Mapping[str, str], choices: tuple[T, ...]) -> T:
+    for choice in choices:
+        if choice == fields.get(name):
+            return choice
+    raise DomainError(f"{name}: choose one of {', '.join(choices)}")
 
 
-def _clock(text: str) -> str:
+def _parse_time(text: str) -> str:
     if not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text):
-        raise Refused("The time is hours and minutes, such as 06:00.")
+        raise DomainError("The time is hours and minutes, such as 06:00.")
     return text
 
 
-def _zone(text: str) -> str:
+def _parse_zone(text: str) -> str:
     try:
         return ZoneInfo(text).key
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise Refused(f"{text!r} is no time zone; one is called Europe/London") from None
+        raise DomainError(f"{text!r} is no time zone; one is called Europe/London") from None
 
 
-def _hours(text: str) -> int:
-    if not text.isdecimal() or len(text) > 4 or int(text) > MOST_HOURS:
-        raise Refused(f"It waits some whole hours for its records, {MOST_HOURS} at most.")
+def _parse_wait_hours(text: str) -> int:
+    if not text.isdecimal() or len(text) > 4 or int(text) > MAX_WAIT_HOURS:
+        raise DomainError(f"It waits some whole hours for its records, {MAX_WAIT_HOURS} at most.")
     return int(text)
 
 
-def _secret(text: Mapping[str, str], target: str, place: str, before: Schedule) -> str:
+def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_schedule: Schedule) -> str:
     """What was entered, else what is kept: that only for the same address, or it could be sent anywhere."""
-    given = text.get("secret", "")
-    if target != "put" or text.get("no_secret"):
+    entered = fields.get("secret", "")
+    if target != "put" or fields.get("no_secret"):
         return ""
-    if given:
-        if not (given.isascii() and given.isprintable()) or len(given) > 4000:
-            raise Refused("The header is one line of plain letters, such as “Bearer …”.")
-        return given
-    if before.secret and _origin(place) != _origin(before.place):
-        raise Refused("Enter the header again: the address is another one now.")
-    return before.secret
+    if entered:
+        if not (entered.isascii() and entered.isprintable()) or len(entered) > 4000:
+            raise DomainError("The header is one line of plain letters, such as “Bearer …”.")
+        return entered
+    if old_schedule.secret and _url_origin(place) != _url_origin(old_schedule.place):
+        raise DomainError("Enter the header again: the address is another one now.")
+    return old_schedule.secret
 
 
-def masked_place(schedule: Schedule) -> str:
+def mask_place(schedule: Schedule) -> str:
     """The place as its form shows it: what stands behind '?' in an address may be a credential."""
-    return f"{schedule.shown_place}{MASK if schedule.place != schedule.shown_place else ''}"
+    return f"{schedule.display_place}{SECRET_MASK if schedule.place != schedule.display_place else ''}"
 
 
-def _unmasked(place: str, before: Schedule) -> str:
-    if not place.endswith(MASK):
+def _unmask_place(place: str, old_schedule: Schedule) -> str:
+    if not place.endswith(SECRET_MASK):
         return place
-    if place != masked_place(before):
-        raise Refused("Enter the part behind “?” again: the address is another one now.")
-    return before.place
+    if place != mask_place(old_schedule):
+        raise DomainError("Enter the part behind “?” again: the address is another one now.")
+    return old_schedule.place
 
 
-def _origin(place: str) -> tuple[str, str]:
-    parts = urlsplit(place)
-    return parts.scheme, parts.netloc
+def _url_origin(place: str) -> tuple[str, str]:
+    url = urlsplit(place)
+    return url.scheme, url.netloc

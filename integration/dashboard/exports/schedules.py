@@ -18,97 +18,99 @@ from werkzeug.wrappers import Response
 from integration.access import rights
 from integration.access.export_caller import owner_name
 from integration.access.rights import NotAllowed
-from integration.context import this_house
+from integration.context import app_context
 from integration.core import clock
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.dashboard.exports import schedule_form
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import audited, current_person, needs
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import (
-    deliveries as export_deliveries,
-)
-from integration.exports import (
+    deliveries,
     delivery,
+    due_periods,
+    export_request,
     prepared_exports,
+    schedule_status,
+    schedules,
 )
-from integration.exports import (
-    export_request as asking,
-)
-from integration.exports import (
-    schedule_runner as owing,
-)
-from integration.exports import (
-    schedule_status as overview,
-)
-from integration.exports import (
-    schedule_table as export_schedules,
-)
-from integration.exports.export_request import NoSuchExport
-from integration.exports.jobs import preparer_of
-from integration.exports.prepared_exports import Prepared
+from integration.exports.export_request import UnknownExport
+from integration.exports.jobs import find_export_jobs
+from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
-from integration.exports.routes import asked_for
-from integration.exports.schedule_table import Schedule
-from integration.exports.schedules import WAKE
-from integration.workspace import column_sets
-from integration.workspace import saved_views as views
+from integration.exports.routes import parse_args
+from integration.exports.schedule_runner import WAKE_EXTENSION
+from integration.exports.schedules import Schedule
+from integration.workspace import column_sets, saved_views
 
 blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 
-DONE = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
-FOLLOW_SECONDS = 2
-TARGETS = {"folder": "a folder on this machine", "email": "e-mail", "put": "an HTTPS address (PUT)"}
-FORMS = {
+AUDIT_VERBS = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
+REFRESH_SECONDS = 2
+TARGET_LABELS = {"folder": "a folder on this machine", "email": "e-mail", "put": "an HTTPS address (PUT)"}
+FORMAT_LABELS = {
     "xlsx": "Excel", "csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet", "zip": "ZIP with audio"
 }  # fmt: skip
 
 
-def supervises(view: Callable[..., Any]) -> Callable[..., Any]:
+def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:
     """A view for who supervises and may export: schedules speak for the business, not for a person."""
-    return needs("supervisor")(needs("export")(wraps(view)(view)))
+    return requires("supervisor")(requires("export")(wraps(view)(view)))
 
 
 # --- prepared files --------------------------------------------------------------------------------------
 
 
 @blueprint.get("")
-@needs("export")
+@requires("export")
 def index() -> Response:
-    house, person, preparer = this_house(), current_person(), preparer_of(current_app)
-    with house.house.read() as connection:
-        mine = prepared_exports.of_owner(connection, owner_name(person)) if preparer else []
-        lines = overview.lines(connection, clock.now()) if person.may("supervisor") else []
-    page = shell.page(
+    context, person, export_jobs = app_context(), current_person(), find_export_jobs(current_app)
+    with context.app_db.read() as connection:
+        own_exports = prepared_exports.list_of_owner(connection, owner_name(person)) if export_jobs else []
+        schedule_lines = (
+            schedule_status.list_statuses(connection, clock.now())
+            if person.has_permission("supervisor")
+            else []
+        )
+    page = layout.render_page(
         "system",
         "exports.html",
         mine=[
-            (one, overview.title(one.export), preparer.written(one), preparer.kept_until(one))
-            for one in mine
-            if preparer is not None
+            (
+                prepared_export,
+                schedule_status.export_title(prepared_export.export),
+                export_jobs.rows_written(prepared_export),
+                export_jobs.expires_at(prepared_export),
+            )
+            for prepared_export in own_exports
+            if export_jobs is not None
         ],
-        lines=lines,
+        lines=schedule_lines,
         presets=PRESETS.values(),
-        every=overview.EVERY,
-        targets=TARGETS,
-        forms=FORMS,
-        keep_days=house.settings.exports.keep_days,
+        every=schedule_status.FREQUENCY_LABELS,
+        targets=TARGET_LABELS,
+        forms=FORMAT_LABELS,
+        keep_days=context.settings.exports.keep_days,
     )
     response = make_response(page)
-    if any(one.under_way for one in mine):
+    if any(prepared_export.is_active for prepared_export in own_exports):
         # Without a script: the page follows what is being prepared.
-        response.headers["Refresh"] = str(FOLLOW_SECONDS)
+        response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response
 
 
 @blueprint.post("/prepared/<int:number>/remove")
-@needs("export")
+@requires("export")
 def remove_file(number: int) -> Response:
-    preparer = preparer_of(current_app)
-    with this_house().house.read() as connection:
-        one: Prepared | None = prepared_exports.find(connection, number)
-    if one is None or preparer is None or one.owner != owner_name(current_person()):
+    export_jobs = find_export_jobs(current_app)
+    with app_context().app_db.read() as connection:
+        prepared_export: ExportJob | None = prepared_exports.find(connection, number)
+    if (
+        prepared_export is None
+        or export_jobs is None
+        or prepared_export.owner != owner_name(current_person())
+    ):
         abort(404)
-    preparer.cancel(one)
+    export_jobs.cancel(prepared_export)
     return redirect("/exports", 303)
 
 
@@ -116,134 +118,147 @@ def remove_file(number: int) -> Response:
 
 
 @blueprint.get("/schedules/new")
-@supervises
+@requires_export_supervisor
 def new() -> str:
-    export = _reached(request.args.get("export"))
-    return _form(schedule_form.empty(this_house(), export, asked_for(request.args)))
+    export = _require_export(request.args.get("export"))
+    return _render_form(schedule_form.make_empty(app_context(), export, parse_args(request.args)))
 
 
 @blueprint.post("/schedules/new")
-@supervises
+@requires_export_supervisor
 def create() -> Response | tuple[str, int]:
-    house = this_house()
-    before = schedule_form.empty(house, _reached(request.form.get("export")), {})
+    context = app_context()
+    draft = schedule_form.make_empty(context, _require_export(request.form.get("export")), {})
     try:
-        wanted = schedule_form.read(house, current_person(), request.form, before)
-        number = export_schedules.add(house.house, wanted)
-    except Refused as refusal:
-        return _form(before, refused=str(refusal), given=request.form), 400
-    _note("schedule added", wanted)
+        schedule = schedule_form.parse_form(context, current_person(), request.form, draft)
+        number = schedules.add(context.app_db, schedule)
+    except DomainError as refusal:
+        return _render_form(draft, refused=str(refusal), given=request.form), 400
+    _audit_schedule("schedule added", schedule)
     return redirect(f"/exports/schedules/{number}", 303)
 
 
 @blueprint.get("/schedules/<int:number>")
-@supervises
+@requires_export_supervisor
 def show(number: int) -> Response:
-    schedule = _known(number)
-    house = this_house()
-    with house.house.read() as connection:
-        attempts = export_deliveries.attempts(connection, number, overview.LOG_LINES)
-        standings = [
-            one for one in export_deliveries.standings(connection, number).values() if one.state == "open"
+    schedule = _require_schedule(number)
+    context = app_context()
+    with context.app_db.read() as connection:
+        attempts = deliveries.list_attempts(connection, number, schedule_status.LOG_LINES)
+        open_deliveries = [
+            delivery_state
+            for delivery_state in deliveries.load_period_states(connection, number).values()
+            if delivery_state.state == "open"
         ]
-        line = overview.line(connection, schedule, clock.now())
-    page = _form(schedule, attempts=attempts, standings=standings, line=line)
+        schedule_line = schedule_status.compute_status(connection, schedule, clock.now())
+    page = _render_form(schedule, attempts=attempts, standings=open_deliveries, line=schedule_line)
     response = make_response(page)
-    if any(one.at_once and not one.error for one in standings):
-        response.headers["Refresh"] = str(FOLLOW_SECONDS)
+    if any(delivery_state.at_once and not delivery_state.error for delivery_state in open_deliveries):
+        response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response
 
 
 @blueprint.post("/schedules/<int:number>")
-@supervises
+@requires_export_supervisor
 def save(number: int) -> Response | tuple[str, int]:
-    before, house = _known(number), this_house()
+    old_schedule, context = _require_schedule(number), app_context()
     try:
-        _reached(before.export)
-        wanted = schedule_form.read(house, current_person(), request.form, before)
-        export_schedules.change(house.house, wanted)
-    except Refused as refusal:
-        return _form(before, refused=str(refusal), given=request.form), 400
-    _note("schedule changed", wanted)
-    _wake()
+        _require_export(old_schedule.export)
+        new_schedule = schedule_form.parse_form(context, current_person(), request.form, old_schedule)
+        schedules.change(context.app_db, new_schedule)
+    except DomainError as refusal:
+        return _render_form(old_schedule, refused=str(refusal), given=request.form), 400
+    _audit_schedule("schedule changed", new_schedule)
+    _wake_runner()
     return redirect(f"/exports/schedules/{number}", 303)
 
 
 @blueprint.post("/schedules/<int:number>/<any(pause,resume,run,remove):deed>")
-@supervises
+@requires_export_supervisor
 def act(number: int, deed: str) -> Response:
-    schedule, house = _known(number), this_house().house
+    schedule, app_db = _require_schedule(number), app_context().app_db
     if deed == "pause":
-        export_schedules.pause(house, number)
+        schedules.pause(app_db, number)
     elif deed == "resume":
-        export_schedules.resume(house, number)
+        schedules.resume(app_db, number)
     elif deed == "run":
         # It runs in the name of whoever made it, so that this gives nobody more than they have.
-        export_deliveries.deliver_again(house, number, owing.newest(schedule, clock.now()).key)
+        deliveries.request_redelivery(app_db, number, due_periods.find_last_ended(schedule, clock.now()).key)
     else:
-        export_schedules.remove(house, number)
-    _note(f"schedule {DONE[deed]}", schedule)
-    _wake()
+        schedules.remove(app_db, number)
+    _audit_schedule(f"schedule {AUDIT_VERBS[deed]}", schedule)
+    _wake_runner()
     return redirect("/exports" if deed == "remove" else f"/exports/schedules/{number}", 303)
 
 
 # --- inside ----------------------------------------------------------------------------------------------
 
 
-def _form(schedule: Schedule, **shown: Any) -> str:
-    person, house = current_person(), this_house()
-    with house.house.read() as connection:
-        sets = column_sets.known(connection, asking.filed_under(schedule.export), person.id)
-        saved = views.saved(connection, person.id, "calls")
-    chosen, preset = asking.named(schedule.export)
-    of_calls = preset is not None and (preset.own_table or chosen.field("live_id") is not None)
-    return shell.page(
+def _render_form(schedule: Schedule, **values: Any) -> str:
+    person, context = current_person(), app_context()
+    with context.app_db.read() as connection:
+        saved_sets = column_sets.list_visible(
+            connection, export_request.canonical_name(schedule.export), person.id
+        )
+        visible_views = saved_views.list_visible(connection, person.id, "calls")
+    resource, preset = export_request.find_export(schedule.export)
+    is_call_export = preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
+    return layout.render_page(
         "system",
         "export_schedule.html",
-        **{"given": None, "attempts": [], "standings": [], "line": None, "refused": None, **shown},
+        **{"given": None, "attempts": [], "standings": [], "line": None, "refused": None, **values},
         one=schedule,
-        place=schedule_form.masked_place(schedule),
-        title=overview.title(schedule.export),
+        place=schedule_form.mask_place(schedule),
+        title=schedule_status.export_title(schedule.export),
         presets=PRESETS.values(),
-        grows=owing.grows(chosen),
-        forms={form: FORMS[form] for form in schedule_form.forms_of(schedule.export, person)},
-        every=overview.EVERY,
-        targets=TARGETS,
-        sets=sets,
-        views=[(view.name, schedule_form.without_days(view.query)) for view in saved] if of_calls else [],
-        of_calls=of_calls,
-        base=delivery.base_folder(house.settings),
-        mail=house.settings.smtp.host is not None,
+        grows=due_periods.has_period_records(resource),
+        forms={
+            file_format: FORMAT_LABELS[file_format]
+            for file_format in schedule_form.allowed_formats(schedule.export, person)
+        },
+        every=schedule_status.FREQUENCY_LABELS,
+        targets=TARGET_LABELS,
+        sets=saved_sets,
+        views=[(saved_view.name, schedule_form.remove_days(saved_view.query)) for saved_view in visible_views]
+        if is_call_export
+        else [],
+        of_calls=is_call_export,
+        base=delivery.base_folder(context.settings),
+        mail=context.settings.smtp.host is not None,
     )
 
 
-def _reached(export: str | None) -> str:
+def _require_export(export: str | None) -> str:
     """The name of an export that the person may have. Aborts with 404, 403."""
     name = export or "call-history"
     try:
-        chosen, _ = asking.named(name)
-        rights.only_of(current_person(), chosen, "csv", this_house().settings.dashboard.agents_see)
-    except NoSuchExport:
+        resource, _ = export_request.find_export(name)
+        rights.check_export_scope(
+            current_person(), resource, "csv", app_context().settings.dashboard.agents_see
+        )
+    except UnknownExport:
         abort(404)
     except NotAllowed as reason:
         abort(403, str(reason))
-    return asking.filed_under(name)
+    return export_request.canonical_name(name)
 
 
-def _known(number: int) -> Schedule:
-    with this_house().house.read() as connection:
-        found = export_schedules.find(connection, number)
-    if found is None:
+def _require_schedule(number: int) -> Schedule:
+    with app_context().app_db.read() as connection:
+        schedule = schedules.find(connection, number)
+    if schedule is None:
         abort(404)
-    return found
+    return schedule
 
 
-def _note(what: str, schedule: Schedule) -> None:
-    about = f"{schedule.name}: {schedule.export}.{schedule.form} to {schedule.target} {schedule.shown_place}"
-    audited(what, about)
+def _audit_schedule(action: str, schedule: Schedule) -> None:
+    details = (
+        f"{schedule.name}: {schedule.export}.{schedule.form} to {schedule.target} {schedule.display_place}"
+    )
+    audit_action(action, details)
 
 
-def _wake() -> None:
-    wake = current_app.extensions.get(WAKE)
+def _wake_runner() -> None:
+    wake = current_app.extensions.get(WAKE_EXTENSION)
     if wake is not None:
         wake()

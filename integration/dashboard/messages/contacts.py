@@ -10,34 +10,22 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.catalogue import operations
-from integration.context import this_house
-from integration.dashboard.site import (
-    form_responses as replies,
-)
-from integration.dashboard.site import (
-    formats,
-)
-from integration.dashboard.site import (
-    layout as shell,
-)
-from integration.dashboard.site import (
-    write_through as through,
-)
-from integration.dashboard.site.guard import current_person, needs
-from integration.dashboard.site.write_through import Said
-from integration.mirror.page_queries import call_detail as one_call
-from integration.mirror.page_queries import contacts, faxes, messages
+from integration.catalogue import list_operations
+from integration.context import app_context
+from integration.dashboard.site import form_responses, formats, layout, write_through
+from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.write_through import WriteResult
+from integration.mirror.page_queries import call_detail, contacts, faxes, messages
 from integration.workspace import callbacks, notes
 
 blueprint = Blueprint("contacts", __name__)
 
-PAGE = 50
-STEPS = 60
+PAGE_SIZE = 50
+TIMELINE_PAGE_SIZE = 60
 """Calls and messages of one page of a timeline."""
 READ_SECONDS = 5.0
 
-FORM = (
+FORM_FIELDS = (
     ("first_name", "First name"),
     ("last_name", "Last name"),
     ("company", "Company"),
@@ -51,202 +39,236 @@ FORM = (
 )
 """Fields of the platform's contact that staff edit, in the order of the form."""
 
-assert {name for name, _ in FORM} <= {
+assert {name for name, _ in FORM_FIELDS} <= {
     field.name
-    for operation in operations("settings")
+    for operation in list_operations("settings")
     if (operation.method, operation.path) == ("PATCH", "/contacts/{id}")
     for field in operation.body or ()
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimelineEntry:
     """Something that passed between us: `kind` 'call', 'message', 'fax' or 'note'; `row` its row."""
 
-    at: str
+    occurred_at: str
     kind: str
     row: Any
 
 
 @blueprint.get("/contacts")
 def index() -> str:
-    find = request.args.get("find", "")[:200]
-    name, tilde, number = request.args.get("after", "").rpartition("~")
-    after = (name, int(number)) if tilde and number.isdecimal() and len(number) <= 18 else None
-    with this_house().mirror.read(seconds=READ_SECONDS) as connection:
-        rows = contacts.page(connection, find, only_user=shell.only_user(), after=after, limit=PAGE + 1)
-    last = rows[PAGE - 1] if len(rows) > PAGE else None
-    query = {"find": find} if find else {}
-    return shell.page(
+    search_text = request.args.get("find", "")[:200]
+    name, separator, number = request.args.get("after", "").rpartition("~")
+    after = (name, int(number)) if separator and number.isdecimal() and len(number) <= 18 else None
+    with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
+        rows = contacts.fetch_page(
+            connection, search_text, user_scope=layout.get_user_scope(), cursor=after, limit=PAGE_SIZE + 1
+        )
+    last_row = rows[PAGE_SIZE - 1] if len(rows) > PAGE_SIZE else None
+    query = {"find": search_text} if search_text else {}
+    return layout.render_page(
         "contacts",
         "contacts.html",
-        rows=rows[:PAGE],
-        find=find,
-        more="/contacts?" + urlencode({**query, "after": f"{last['name']}~{last['id']}"}) if last else None,
-        NUMBERS=contacts.NUMBERS,
+        rows=rows[:PAGE_SIZE],
+        find=search_text,
+        more="/contacts?" + urlencode({**query, "after": f"{last_row['name']}~{last_row['id']}"})
+        if last_row
+        else None,
+        NUMBERS=contacts.NUMBER_FIELDS,
     )
 
 
 @blueprint.get("/contacts/<int:number>")
-def one(number: int) -> str:
-    return _card(number)
+def show(number: int) -> str:
+    return _render_contact(number)
 
 
 @blueprint.get("/contacts/of/<digits>")
-def of_number(digits: str) -> str | Response:
+def show_number(digits: str) -> str | Response:
     """The contact with this number, or what is known of a number that is nobody's."""
-    e164 = this_house().numbers.e164(f"+{messages.digits(digits)}")
+    e164 = app_context().phone_numbers.to_e164(f"+{messages.normalize_digits(digits)}")
     if e164 is None:
         abort(404)
-    with this_house().mirror.read() as connection:
-        contact = contacts.of_number(connection, e164)
-        if contact is not None and contacts.find(connection, contact["id"], shell.only_user()) is not None:
+    with app_context().mirror_db.read() as connection:
+        contact = contacts.find_by_number(connection, e164)
+        if (
+            contact is not None
+            and contacts.find(connection, contact["id"], layout.get_user_scope()) is not None
+        ):
             return redirect(f"/contacts/{contact['id']}", 302)
-    return _page(None, [e164])
+    return _render_page(None, [e164])
 
 
 @blueprint.get("/contacts/new")
-@needs("agent")
+@requires("agent")
 def new() -> str:
-    return _page(None, [])
+    return _render_page(None, [])
 
 
 @blueprint.post("/contacts")
-@needs("agent")
+@requires("agent")
 def create() -> Response | tuple[str, int]:
-    body = {name: value for name, value in _entered().items() if value}
-    said = through.once(lambda: through.send("POST", "/contacts", body, collection="contacts"))
-    if not said.done:
-        return _refused(said, None)
-    made = said.record.values.get("id") if said.record else None
-    return replies.done("Contact made.", f"/contacts/{made}" if isinstance(made, int) else "/contacts")
+    body = {name: value for name, value in _form_values().items() if value}
+    result = write_through.send_once(
+        lambda: write_through.send("POST", "/contacts", body, collection="contacts")
+    )
+    if not result.is_done:
+        return _respond_refused(result, None)
+    new_id = result.record.values.get("id") if result.record else None
+    return form_responses.respond_done(
+        "Contact made.", f"/contacts/{new_id}" if isinstance(new_id, int) else "/contacts"
+    )
 
 
 @blueprint.post("/contacts/<int:number>")
-@needs("agent")
+@requires("agent")
 def change(number: int) -> Response | tuple[str, int]:
     """Only what was changed is sent, so that nobody's change meanwhile is undone."""
-    with this_house().mirror.read() as connection:
-        contact = contacts.find(connection, number, shell.only_user())
+    with app_context().mirror_db.read() as connection:
+        contact = contacts.find(connection, number, layout.get_user_scope())
     if contact is None:
         abort(404)
-    entered = _entered()
-    body = {name: value for name, value in entered.items() if value != _as_entered(name, contact[name])}
+    form_values = _form_values()
+    body = {
+        name: value for name, value in form_values.items() if value != _normalize_value(name, contact[name])
+    }
     if body:
-        said = through.send("PATCH", f"/contacts/{number}", body, collection="contacts")
-        if not said.done:
-            return _refused(said, number)
-    return replies.done("Contact changed.", f"/contacts/{number}")
+        result = write_through.send("PATCH", f"/contacts/{number}", body, collection="contacts")
+        if not result.is_done:
+            return _respond_refused(result, number)
+    return form_responses.respond_done("Contact changed.", f"/contacts/{number}")
 
 
 @blueprint.post("/contacts/<int:number>/delete")
-@needs("agent")
+@requires("agent")
 def delete(number: int) -> Response:
-    with this_house().mirror.read() as connection:
-        contact = contacts.find(connection, number, shell.only_user())
+    with app_context().mirror_db.read() as connection:
+        contact = contacts.find(connection, number, layout.get_user_scope())
     if contact is None:
         abort(404)
-    said = through.send("DELETE", f"/contacts/{number}", collection="contacts")
-    if not said.done:
-        return replies.refused(said)
-    return replies.done(f"{contact['name']} is deleted.", "/contacts")
+    result = write_through.send("DELETE", f"/contacts/{number}", collection="contacts")
+    if not result.is_done:
+        return form_responses.respond_refused(result)
+    return form_responses.respond_done(f"{contact['name']} is deleted.", "/contacts")
 
 
-def _entered() -> dict[str, str]:
+def _form_values() -> dict[str, str]:
     """The form's fields; phone numbers as the platform takes them, where they are readable."""
     return {
-        name: _as_entered(name, request.form[name].strip()[:2000]) for name, _ in FORM if name in request.form
+        name: _normalize_value(name, request.form[name].strip()[:2000])
+        for name, _ in FORM_FIELDS
+        if name in request.form
     }
 
 
-def _as_entered(name: str, value: object) -> str:
+def _normalize_value(name: str, value: object) -> str:
     text = str(value or "")
-    e164 = this_house().numbers.e164(text) if name in contacts.NUMBERS else None
+    e164 = app_context().phone_numbers.to_e164(text) if name in contacts.NUMBER_FIELDS else None
     return e164.removeprefix("+") if e164 else text
 
 
-def _refused(said: Said, number: int | None) -> Response | tuple[str, int]:
-    if replies.inline():
-        return replies.refused(said)
-    status = said.status or 502
-    return (_page(None, [], said) if number is None else _card(number, said)), status
+def _respond_refused(result: WriteResult, number: int | None) -> Response | tuple[str, int]:
+    if form_responses.wants_json():
+        return form_responses.respond_refused(result)
+    status = result.status or 502
+    return (_render_page(None, [], result) if number is None else _render_contact(number, result)), status
 
 
-def _card(number: int, said: Said | None = None) -> str:
-    with this_house().mirror.read() as connection:
-        contact = contacts.find(connection, number, shell.only_user())
+def _render_contact(number: int, result: WriteResult | None = None) -> str:
+    with app_context().mirror_db.read() as connection:
+        contact = contacts.find(connection, number, layout.get_user_scope())
         if contact is None:
             abort(404)
-        e164 = contacts.numbers_of(connection, number)
-    return _page(contact, e164, said)
+        numbers = contacts.list_numbers(connection, number)
+    return _render_page(contact, numbers, result)
 
 
-def _page(contact: sqlite3.Row | None, e164: list[str], said: Said | None = None) -> str:
-    before = request.args.get("before") or None
-    steps, more = _timeline(e164, before) if e164 else ([], None)
-    house = this_house()
-    with house.house.read() as connection:
-        waiting = [found for one in e164 if (found := callbacks.open_for(connection, one))]
-    values = {name: str((contact[name] if contact else "") or "") for name, _ in FORM}
-    values |= {name: formats.national(values[name]) for name in contacts.NUMBERS if values.get(name)}
-    if contact is None and e164:
-        values["tel"] = e164[0]
-    if said is not None:
-        values |= {name: request.form.get(name, "") for name, _ in FORM}
-    return shell.page(
+def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteResult | None = None) -> str:
+    before_text = request.args.get("before") or None
+    entries, more = _read_timeline(numbers, before_text) if numbers else ([], None)
+    context = app_context()
+    with context.app_db.read() as connection:
+        open_callbacks = [
+            callback for number in numbers if (callback := callbacks.find_open_item(connection, number))
+        ]
+    values = {name: str((contact[name] if contact else "") or "") for name, _ in FORM_FIELDS}
+    values |= {name: formats.national(values[name]) for name in contacts.NUMBER_FIELDS if values.get(name)}
+    if contact is None and numbers:
+        values["tel"] = numbers[0]
+    if result is not None:
+        values |= {name: request.form.get(name, "") for name, _ in FORM_FIELDS}
+    return layout.render_page(
         "contacts",
         "contact.html",
         contact=contact,
-        numbers=e164,
-        days=_by_day(steps),
+        numbers=numbers,
+        days=_group_by_day(entries),
         more=more,
-        waiting=waiting,
+        waiting=open_callbacks,
         values=values,
-        said=said,
-        FORM=FORM,
+        said=result,
+        FORM=FORM_FIELDS,
         me=current_person().email,
     )
 
 
-def _timeline(e164: list[str], before: str | None) -> tuple[list[Step], str | None]:
+def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
     """One page of everything with these numbers, newest first, and where the next begins (UTC text)."""
-    house, only = this_house(), shell.only_user()
-    with house.mirror.read(seconds=READ_SECONDS) as connection:
-        calls = contacts.calls_with(connection, e164, before=before, only_user=only, limit=STEPS + 1)
-        texts, faxed = [], []
-        if only is None:
-            faxed = faxes.with_contacts(connection, [messages.digits(one) for one in e164], before, STEPS + 1)
-            place = (before, "") if before else None
-            for one in e164:
-                texts += messages.thread(connection, messages.digits(one), before=place, limit=STEPS + 1)
-        legs = {
+    context, user_scope = app_context(), layout.get_user_scope()
+    with context.mirror_db.read(seconds=READ_SECONDS) as mirror_connection:
+        calls = contacts.list_calls(
+            mirror_connection, numbers, before=before, user_scope=user_scope, limit=TIMELINE_PAGE_SIZE + 1
+        )
+        sms_rows, fax_rows = [], []
+        if user_scope is None:
+            fax_rows = faxes.list_with_contacts(
+                mirror_connection,
+                [messages.normalize_digits(number) for number in numbers],
+                before,
+                TIMELINE_PAGE_SIZE + 1,
+            )
+            cursor = (before, "") if before else None
+            for number in numbers:
+                sms_rows += messages.list_messages(
+                    mirror_connection,
+                    messages.normalize_digits(number),
+                    cursor=cursor,
+                    limit=TIMELINE_PAGE_SIZE + 1,
+                )
+        call_id_by_leg = {
             leg: call["id"]
             for call in calls
-            for leg in (call["id"], *(row["leg_id"] for row in one_call.legs(connection, call["id"])))
+            for leg in (
+                call["id"],
+                *(row["leg_id"] for row in call_detail.list_legs(mirror_connection, call["id"])),
+            )
         }
-    steps = [Step(call["started_at"] or "", "call", call) for call in calls]
-    steps += [Step(text["at"], "message", text) for text in texts]
-    steps += [Step(fax["at"] or "", "fax", fax) for fax in faxed]
-    steps.sort(key=lambda step: step.at, reverse=True)
-    more = None
-    if len(steps) > STEPS:
+    entries = [TimelineEntry(call["started_at"] or "", "call", call) for call in calls]
+    entries += [TimelineEntry(sms_row["at"], "message", sms_row) for sms_row in sms_rows]
+    entries += [TimelineEntry(fax["at"] or "", "fax", fax) for fax in fax_rows]
+    entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
+    next_before = None
+    if len(entries) > TIMELINE_PAGE_SIZE:
         # The next page begins before `more`: a second that may have more than was read is left to it whole.
-        steps = [step for step in steps if step.at > steps[STEPS].at] or steps[:STEPS]
-        more = steps[-1].at
-    oldest = more or ""
-    if legs:
-        with house.house.read() as kept:
-            steps += [
-                Step(note["at"], "note", {**dict(note), "call_id": legs[note["leg_id"]]})
-                for note in notes.notes_of(kept, list(legs))
+        following_at = entries[TIMELINE_PAGE_SIZE].occurred_at
+        later_entries = [entry for entry in entries if entry.occurred_at > following_at]
+        entries = later_entries or entries[:TIMELINE_PAGE_SIZE]
+        next_before = entries[-1].occurred_at
+    oldest = next_before or ""
+    if call_id_by_leg:
+        with context.app_db.read() as app_connection:
+            entries += [
+                TimelineEntry(note["at"], "note", {**dict(note), "call_id": call_id_by_leg[note["leg_id"]]})
+                for note in notes.list_notes(app_connection, list(call_id_by_leg))
                 if note["at"] >= oldest and (before is None or note["at"] < before)
             ]
-    steps.sort(key=lambda step: step.at, reverse=True)
-    return steps, more
+    entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
+    return entries, next_before
 
 
-def _by_day(steps: list[Step]) -> list[tuple[str, list[Step]]]:
-    days: dict[str, list[Step]] = {}
-    for step in steps:
-        days.setdefault(formats.day_of(step.at), []).append(step)
+def _group_by_day(entries: list[TimelineEntry]) -> list[tuple[str, list[TimelineEntry]]]:
+    days: dict[str, list[TimelineEntry]] = {}
+    for entry in entries:
+        days.setdefault(formats.day_of(entry.occurred_at), []).append(entry)
     return list(days.items())

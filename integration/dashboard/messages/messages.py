@@ -10,32 +10,21 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, request, send_file
 from werkzeug.wrappers import Response
 
-from integration.context import this_house
+from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
-from integration.dashboard.calls.actions import dialled
-from integration.dashboard.site import (
-    form_responses as replies,
-)
-from integration.dashboard.site import (
-    formats,
-)
-from integration.dashboard.site import (
-    layout as shell,
-)
-from integration.dashboard.site import (
-    write_through as through,
-)
-from integration.dashboard.site.guard import audited, current_person, needs
-from integration.dashboard.site.write_through import Said
+from integration.dashboard.calls.actions import to_dialable
+from integration.dashboard.site import form_responses, formats, layout, write_through
+from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import faxes, messages
-from integration.workspace import reads as seen
+from integration.workspace import reads
 
 blueprint = Blueprint("messages", __name__)
 
-THREADS = 50
-MESSAGES = 100
-LONGEST = 1600
+THREADS_PER_PAGE = 50
+MESSAGES_PER_PAGE = 100
+MAX_SMS_LENGTH = 1600
 """Characters: ten parts of 160, beyond which nobody means to send an SMS."""
 
 
@@ -43,29 +32,34 @@ LONGEST = 1600
 def index() -> str:
     """`with` (digits) opens a thread; `find` searches threads; `before` pages either; `new` writes to a
     number without a thread."""
-    return _page(messages.digits(request.args.get("with", "").strip())[:40])
+    return _render_page(messages.normalize_digits(request.args.get("with", "").strip())[:40])
 
 
 @blueprint.get("/messages/faxes")
 def fax_list() -> str:
     """`find` searches numbers and names; `before` pages."""
-    _for_all_only()
-    find, before = request.args.get("find", "").strip()[:200], _place(request.args.get("before", ""))
-    with this_house().mirror.read(seconds=5.0) as connection:
-        rows = faxes.page(connection, find, before, THREADS + 1)
-        names = messages.names(connection, [row["contact"] for row in rows])
-    last = rows[THREADS - 1] if len(rows) > THREADS else None
-    asked = {"find": find} if find else {}
-    return shell.page(
+    _require_full_scope()
+    search_text, cursor = (
+        request.args.get("find", "").strip()[:200],
+        _parse_cursor(request.args.get("before", "")),
+    )
+    with app_context().mirror_db.read(seconds=5.0) as connection:
+        rows = faxes.fetch_page(connection, search_text, cursor, THREADS_PER_PAGE + 1)
+        names = messages.find_contact_names(connection, [row["contact"] for row in rows])
+    last_row = rows[THREADS_PER_PAGE - 1] if len(rows) > THREADS_PER_PAGE else None
+    parameters = {"find": search_text} if search_text else {}
+    return layout.render_page(
         "messages",
         "faxes.html",
-        rows=rows[:THREADS],
+        rows=rows[:THREADS_PER_PAGE],
         names=names,
-        find=find,
-        older="?" + urlencode({**asked, "before": f"{last['at']}~{last['id']}"}) if last else None,
-        unread=not asked
-        and before is None
-        and shell.FAXES in shell.unread_threads(this_house(), current_person()),
+        find=search_text,
+        older="?" + urlencode({**parameters, "before": f"{last_row['at']}~{last_row['id']}"})
+        if last_row
+        else None,
+        unread=not parameters
+        and cursor is None
+        and layout.FAX_THREAD in layout.find_unread_threads(app_context(), current_person()),
         read_to=rows[0]["at"] if rows else "",
     )
 
@@ -73,114 +67,130 @@ def fax_list() -> str:
 @blueprint.get("/messages/faxes/<int:number>.pdf")
 def fax(number: int) -> Response:
     """The fax itself, fetched once and kept."""
-    _for_all_only()
+    _require_full_scope()
     try:
-        path = this_house().fetch_file("fax", number)
+        path = app_context().fetch_file("fax", number)
     except PlatformRefused:
         abort(404)
     except PlatformError as error:
         abort(503, f"The fax could not be fetched from the platform: {error}")
-    audited("read fax", str(number))
+    audit_action("read fax", str(number))
     return send_file(path, mimetype="application/pdf", as_attachment=True, download_name=f"fax-{number}.pdf")
 
 
-def _for_all_only() -> None:
-    if shell.only_user() is not None:
+def _require_full_scope() -> None:
+    if layout.get_user_scope() is not None:
         # Whose thread it is can't be told from a number: only those who see everything see messages.
         abort(403, "With “agents see their own calls” messages are shown to supervisors only.")
 
 
-def _page(contact: str, said: Said | None = None) -> str:
-    _for_all_only()
-    house, person = this_house(), current_person()
-    find = request.args.get("find", "")[:200]
-    before = _place(request.args.get("before", ""))
-    with house.mirror.read(seconds=5.0) as connection:
-        threads = messages.threads(
-            connection, search=find, before=None if contact else before, limit=THREADS + 1
+def _render_page(contact: str, result: WriteResult | None = None) -> str:
+    _require_full_scope()
+    context, person = app_context(), current_person()
+    search_text = request.args.get("find", "")[:200]
+    cursor = _parse_cursor(request.args.get("before", ""))
+    with context.mirror_db.read(seconds=5.0) as connection:
+        threads = messages.list_threads(
+            connection,
+            search_text=search_text,
+            cursor=None if contact else cursor,
+            limit=THREADS_PER_PAGE + 1,
         )
-        shown = messages.thread(connection, contact, before=before, limit=MESSAGES + 1) if contact else []
-        names = messages.names(connection, [*(row["contact"] for row in threads), contact])
-        lines, canned = messages.own_numbers(connection), messages.canned(connection)
-    more = len(shown) > MESSAGES
-    shown = shown[-MESSAGES:]
-    last = threads[THREADS - 1] if len(threads) > THREADS else None
-    return shell.page(
+        thread_rows = (
+            messages.list_messages(connection, contact, cursor=cursor, limit=MESSAGES_PER_PAGE + 1)
+            if contact
+            else []
+        )
+        names = messages.find_contact_names(connection, [*(row["contact"] for row in threads), contact])
+        own_numbers, canned_responses = (
+            messages.list_sms_numbers(connection),
+            messages.list_canned_responses(connection),
+        )
+    has_earlier = len(thread_rows) > MESSAGES_PER_PAGE
+    thread_rows = thread_rows[-MESSAGES_PER_PAGE:]
+    last_thread = threads[THREADS_PER_PAGE - 1] if len(threads) > THREADS_PER_PAGE else None
+    return layout.render_page(
         "messages",
         "messages.html",
-        threads=threads[:THREADS],
-        older=f"{last['at']}~{last['contact']}" if last else None,
+        threads=threads[:THREADS_PER_PAGE],
+        older=f"{last_thread['at']}~{last_thread['contact']}" if last_thread else None,
         contact=contact,
         names=names,
-        find=find,
-        days=[(day, list(rows)) for day, rows in groupby(shown, key=lambda row: formats.day_of(row["at"]))],
-        earlier=f"{shown[0]['at']}~{shown[0]['key']}" if more else None,
-        unread=shell.unread_threads(house, person),
-        read_to=shown[-1]["at"] if shown else "",
+        find=search_text,
+        days=[
+            (day, list(rows)) for day, rows in groupby(thread_rows, key=lambda row: formats.day_of(row["at"]))
+        ],
+        earlier=f"{thread_rows[0]['at']}~{thread_rows[0]['key']}" if has_earlier else None,
+        unread=layout.find_unread_threads(context, person),
+        read_to=thread_rows[-1]["at"] if thread_rows else "",
         writing=bool(request.values.get("new")) and not contact,
-        lines=lines,
-        line=_line(shown, [messages.digits(row["e164"]) for row in lines]),
-        canned=canned,
-        said=said,
+        lines=own_numbers,
+        line=_last_own_number(thread_rows, [messages.normalize_digits(row["e164"]) for row in own_numbers]),
+        canned=canned_responses,
+        said=result,
     )
 
 
-def _line(shown: list[sqlite3.Row], lines: list[str]) -> str:
+def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> str:
     """Our number (digits) that the thread last used, as far as it may send."""
-    for row in reversed(shown):
-        ours = row["sender"] if row["direction"] == "out" else row["receiver"]
-        if ours in lines:
-            return str(ours)
+    for row in reversed(thread_rows):
+        own_number = row["sender"] if row["direction"] == "out" else row["receiver"]
+        if own_number in own_numbers:
+            return str(own_number)
     return ""
 
 
 @blueprint.post("/messages/read")
 def read() -> Response:
     """The person has read the thread `with` up to `to`."""
-    contact = messages.digits(request.form.get("with", ""))[:40]
-    moment = clock.parse_stamp(request.form.get("to"))
+    contact = messages.normalize_digits(request.form.get("with", ""))[:40]
+    moment = clock.parse_utc(request.form.get("to"))
     if not contact or moment is None:
         abort(400)
-    at = min(clock.stamp(moment), clock.stamp(clock.now() + timedelta(days=1)))
-    seen.mark(this_house().house, current_person().id, contact, at)
-    page = "/messages/faxes" if contact == shell.FAXES else "/messages?" + urlencode({"with": contact})
-    return replies.done("Read.", page)
+    read_at = min(clock.utc_text(moment), clock.utc_text(clock.now() + timedelta(days=1)))
+    reads.mark_thread_read(app_context().app_db, current_person().id, contact, read_at)
+    page = "/messages/faxes" if contact == layout.FAX_THREAD else "/messages?" + urlencode({"with": contact})
+    return form_responses.respond_done("Read.", page)
 
 
 @blueprint.post("/messages")
-@needs("agent")
+@requires("agent")
 def send() -> Response | tuple[str, int]:
     """An SMS `to` a number, `from` one of ours; `canned` serves where `message` is empty."""
-    to = dialled(request.form.get("to", ""))
+    to = to_dialable(request.form.get("to", ""))
     text = request.form.get("message", "").strip()
-    with this_house().mirror.read() as connection:
-        prepared = {str(number): words for number, _, words in messages.canned(connection)}
-    text = text or prepared.get(request.form.get("canned", ""), "")
+    with app_context().mirror_db.read() as connection:
+        canned_texts = {
+            str(number): canned_text for number, _, canned_text in messages.list_canned_responses(connection)
+        }
+    text = text or canned_texts.get(request.form.get("canned", ""), "")
     mistakes = {}
     if not to:
         mistakes["to"] = "Write the number to send to."
     if not text:
         mistakes["message"] = "Write a message, or choose a prepared one."
-    elif len(text) > LONGEST:
-        mistakes["message"] = f"A message has at most {LONGEST} characters; this one has {len(text)}."
+    elif len(text) > MAX_SMS_LENGTH:
+        mistakes["message"] = f"A message has at most {MAX_SMS_LENGTH} characters; this one has {len(text)}."
     if mistakes:
-        return _failed(Said(400, " ".join(mistakes.values()), mistakes))
+        return _respond_failed(WriteResult(400, " ".join(mistakes.values()), mistakes))
     body = {"to": to, "message": text}
     if request.form.get("from"):
-        body["from"] = messages.digits(request.form["from"])
-    said = through.once(lambda: through.send("POST", "/sms", body, collection="sms"))
-    if not said.done:
-        return _failed(said)
-    return replies.done(f"Sent to {formats.national(to)}.", "/messages?" + urlencode({"with": to}))
+        body["from"] = messages.normalize_digits(request.form["from"])
+    result = write_through.send_once(lambda: write_through.send("POST", "/sms", body, collection="sms"))
+    if not result.is_done:
+        return _respond_failed(result)
+    return form_responses.respond_done(
+        f"Sent to {formats.national(to)}.", "/messages?" + urlencode({"with": to})
+    )
 
 
-def _failed(said: Said) -> Response | tuple[str, int]:
-    if replies.inline():
-        return replies.refused(said)
-    contact = "" if request.form.get("new") else messages.digits(request.form.get("to", ""))[:40]
-    return _page(contact, said), said.status or 502
+def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
+    if form_responses.wants_json():
+        return form_responses.respond_refused(result)
+    contact = "" if request.form.get("new") else messages.normalize_digits(request.form.get("to", ""))[:40]
+    return _render_page(contact, result), result.status or 502
 
 
-def _place(text: str) -> messages.Place | None:
-    at, tilde, key = text.partition("~")
-    return (at, key) if tilde else None
+def _parse_cursor(text: str) -> messages.PageCursor | None:
+    timestamp, separator, key = text.partition("~")
+    return (timestamp, key) if separator else None

@@ -1,4 +1,4 @@
-"""Settings for administrators: keys, wallboards, the webhook address, the audit. People: settings_people.py.
+"""Settings for administrators: keys, wallboards, the webhook address, the audit. People: people.py.
 
 What is shown once (links, secrets, wallboard addresses) is in the answer to the form that made it, never in a
 redirect, a log or the audit.
@@ -14,20 +14,19 @@ from flask import Blueprint, Response, redirect, request
 
 from integration import catalogue
 from integration.access import audit, keys, people, setup_links
-from integration.context import this_house
-from integration.core.errors import SwitchroomError
-from integration.core.refused import Refused
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import audited, needs
+from integration.context import app_context
+from integration.core.errors import DomainError, SwitchroomError
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import audit_action, requires
 from integration.maintenance import public_address
 from integration.mirror.page_queries import history
-from integration.settings.data_dir_secrets import forget_old_secret, rotate_secret, webhook_secrets
+from integration.settings.data_dir_secrets import drop_old_secret, load_webhook_secrets, rotate_secret
 from integration.workspace import wallboards
 
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
 
 AUDIT_PAGE = 100
-SAID = {
+RESULT_MESSAGES = {
     "changed": "Changed.",
     "removed": "Removed.",
     "revoked": "It works no longer.",
@@ -35,36 +34,36 @@ SAID = {
 }
 
 
-def home(said: str = "", place: str = "") -> Response:
-    query = f"?said={said}" if said else ""
-    return redirect(f"/settings{query}{'#' + place if place else ''}", 303)  # type: ignore[return-value]
+def redirect_home(message_key: str = "", anchor: str = "") -> Response:
+    query = f"?said={message_key}" if message_key else ""
+    return redirect(f"/settings{query}{'#' + anchor if anchor else ''}", 303)  # type: ignore[return-value]
 
 
-def page(**shown: Any) -> str:
-    house = this_house()
-    with house.mirror.read() as connection:
-        users = history.people(connection)
-    return shell.page(
+def render_page(**values: Any) -> str:
+    context = app_context()
+    with context.mirror_db.read() as connection:
+        users = history.list_users(connection)
+    return layout.render_page(
         "system",
         "settings.html",
-        people=people.everyone(house.house),
+        people=people.list_all(context.app_db),
         users={user["id"]: user for user in users},
-        keys=keys.everything(house.house),
-        boards=wallboards.everything(house.house),
-        hook=_hook(),
+        keys=keys.list_all(context.app_db),
+        boards=wallboards.list_all(context.app_db),
+        hook=_webhook_info(),
         roles=people.ROLES,
-        said=SAID.get(request.args.get("said", ""), ""),
-        **shown,
+        said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
+        **values,
     )
 
 
-def _hook() -> dict[str, Any]:
+def _webhook_info() -> dict[str, Any]:
     """The address to enter at the platform. The secret is shown to administrators: they have to copy it."""
-    settings = this_house().settings
-    secrets = webhook_secrets(settings)
-    base = setup_links.base_url(settings).rstrip("/")
+    settings = app_context().settings
+    secrets = load_webhook_secrets(settings)
+    base_url = setup_links.find_base_url(settings).rstrip("/")
     return {
-        "url": f"{base}/webhooks/{secrets[0]}",
+        "url": f"{base_url}/webhooks/{secrets[0]}",
         "public": settings.server.public_url,
         "rotating": len(secrets) > 1,
         "configured": settings.webhooks.secret is not None,
@@ -72,97 +71,105 @@ def _hook() -> dict[str, Any]:
     }
 
 
-def administers(view: Callable[..., Any]) -> Callable[..., Any]:
+def requires_admin(view: Callable[..., Any]) -> Callable[..., Any]:
     """A view for administrators; what house.db refuses is said on the page, with nothing done."""
 
-    @needs("admin")
+    @requires("admin")
     @wraps(view)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return view(*args, **kwargs)
-        except Refused as refusal:
-            return page(refused=str(refusal)), 400
+        except DomainError as refusal:
+            return render_page(refused=str(refusal)), 400
 
     return guarded
 
 
-def user_id() -> int | None:
+def parse_platform_user_id() -> int | None:
     text = request.form.get("platform_user_id", "").strip()
     if not text:
         return None
     if not text.isdecimal() or len(text) > 12:
-        raise Refused("the platform user is a number")
+        raise DomainError("the platform user is a number")
     return int(text)
 
 
 @blueprint.get("")
-@administers
+@requires_admin
 def index() -> str:
-    return page()
+    return render_page()
 
 
 # --- keys and wallboards ---------------------------------------------------------------------------------
 
 
 @blueprint.post("/keys")
-@administers
+@requires_admin
 def add_key() -> str:
-    house = this_house()
-    named = [name for name in request.form.get("collections", "").replace(",", " ").split() if name]
+    context = app_context()
+    collection_names = [
+        name for name in request.form.get("collections", "").replace(",", " ").split() if name
+    ]
     try:
-        collections = [catalogue.resource(name.strip("/")).collection for name in named]
-    except catalogue.UnknownResource as unknown:
-        raise Refused(str(unknown)) from None
+        collections = [catalogue.get_resource(name.strip("/")).collection for name in collection_names]
+    except catalogue.UnknownResource as error:
+        raise DomainError(str(error)) from None
     name, scope = request.form.get("name", ""), request.form.get("scope", "read")
     key_id, secret = keys.add(
-        house.house,
+        context.app_db,
         name,
         scope,
         collections or None,
-        user_id(),
-        taken=keys.platform_users(house.mirror.path),
+        parse_platform_user_id(),
+        reserved_ids=keys.list_platform_user_ids(context.mirror_db.path),
     )
-    audited("key added", f"{name}, {scope}, {key_id}")
-    return page(secret=f"{key_id}:{secret}", secret_for=name)
+    audit_action("key added", f"{name}, {scope}, {key_id}")
+    return render_page(secret=f"{key_id}:{secret}", secret_for=name)
 
 
 @blueprint.post("/keys/<int:number>/revoke")
-@administers
+@requires_admin
 def revoke_key(number: int) -> Response:
-    house = this_house().house
-    name = next((key.name for key in keys.everything(house) if key.user_id == number), None)
+    app_db = app_context().app_db
+    name = next((key.name for key in keys.list_all(app_db) if key.user_id == number), None)
     if name is None:
-        raise Refused("this key was revoked already")
-    keys.revoke(house, name)
-    audited("key revoked", name)
-    return home("revoked", "keys")
+        raise DomainError("this key was revoked already")
+    keys.revoke(app_db, name)
+    audit_action("key revoked", name)
+    return redirect_home("revoked", "keys")
 
 
 @blueprint.post("/wallboards")
-@administers
+@requires_admin
 def add_wallboard() -> str:
-    house = this_house()
+    context = app_context()
     name = request.form.get("name", "")
     token = wallboards.add(
-        house.house, name, level=_whole("level", 80), wait=_whole("wait", 60), missed=_whole("missed", 0)
+        context.app_db,
+        name,
+        level_target=_parse_whole_number("level", 80),
+        wait_target=_parse_whole_number("wait", 60),
+        missed_target=_parse_whole_number("missed", 0),
     )
-    audited("wallboard added", name)
-    return page(wall=f"{setup_links.base_url(house.settings).rstrip('/')}/wall/{token}", wall_for=name)
+    audit_action("wallboard added", name)
+    return render_page(
+        wall=f"{setup_links.find_base_url(context.settings).rstrip('/')}/wall/{token}", wall_for=name
+    )
 
 
 @blueprint.post("/wallboards/<int:number>/revoke")
-@administers
+@requires_admin
 def revoke_wallboard(number: int) -> Response:
-    audited("wallboard revoked", wallboards.revoke(this_house().house, number))
-    return home("revoked", "wallboards")
+    audit_action("wallboard revoked", wallboards.revoke(app_context().app_db, number))
+    return redirect_home("revoked", "wallboards")
 
 
-def _whole(name: str, otherwise: int) -> int:
+def _parse_whole_number(name: str, default: int) -> int:
     text = request.form.get(name, "").strip()
     if not text:
-        return otherwise
+        return default
     if not text.isdecimal() or len(text) > 6:
-        raise Refused("a target is a whole number")
+        raise DomainError("a target is a whole number")
     return int(text)
 
 
@@ -170,46 +177,46 @@ def _whole(name: str, otherwise: int) -> int:
 
 
 @blueprint.post("/webhook/check")
-@administers
+@requires_admin
 def check_webhook() -> str:
     """Ask our own receiver at its public address, as the platform would."""
-    return page(checked=list(public_address.examine(this_house().settings)))
+    return render_page(checked=list(public_address.check_public_url(app_context().settings)))
 
 
 @blueprint.post("/webhook/rotate")
-@administers
+@requires_admin
 def rotate_webhook() -> Response:
-    _with_secret(rotate_secret, "webhook secret rotated")
-    return home("changed", "webhook")
+    _change_secret(rotate_secret, "webhook secret rotated")
+    return redirect_home("changed", "webhook")
 
 
 @blueprint.post("/webhook/forget")
-@administers
-def forget_webhook() -> Response:
-    _with_secret(forget_old_secret, "old webhook secret forgotten")
-    return home("changed", "webhook")
+@requires_admin
+def drop_old_webhook_secret() -> Response:
+    _change_secret(drop_old_secret, "old webhook secret forgotten")
+    return redirect_home("changed", "webhook")
 
 
-def _with_secret(deed: Callable[[Any], None], what: str) -> None:
+def _change_secret(change: Callable[[Any], None], action: str) -> None:
     try:
-        deed(this_house().settings)
-    except Refused:
+        change(app_context().settings)
+    except DomainError:
         raise
     except SwitchroomError as error:
-        raise Refused(str(error)) from error
-    audited(what)
+        raise DomainError(str(error)) from error
+    audit_action(action)
 
 
 @blueprint.get("/audit")
-@administers
-def shown_audit() -> str:
+@requires_admin
+def show_audit() -> str:
     before = request.args.get("before", "")
-    found = audit.newest(
-        this_house().house,
+    entries = audit.list_newest(
+        app_context().app_db,
         AUDIT_PAGE + 1,
         int(before) if before.isdecimal() and len(before) <= 18 else None,
     )
-    older = found[AUDIT_PAGE - 1].id if len(found) > AUDIT_PAGE else None
-    return shell.page(
-        "system", "settings_audit.html", entries=found[:AUDIT_PAGE], older=older, newest=not before
+    older = entries[AUDIT_PAGE - 1].id if len(entries) > AUDIT_PAGE else None
+    return layout.render_page(
+        "system", "settings_audit.html", entries=entries[:AUDIT_PAGE], older=older, newest=not before
     )

@@ -7,112 +7,118 @@ from typing import Any
 from flask import Blueprint, Response, abort, redirect, request
 
 from integration.access import people, sessions, setup_links
-from integration.context import this_house
-from integration.core.refused import Refused
-from integration.dashboard.settings.general import SAID, administers, home, page, user_id
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import audited
+from integration.context import app_context
+from integration.core.errors import DomainError
+from integration.dashboard.settings.general import (
+    RESULT_MESSAGES,
+    parse_platform_user_id,
+    redirect_home,
+    render_page,
+    requires_admin,
+)
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import audit_action
 from integration.mirror.page_queries import history
 
 blueprint = Blueprint("settings_people", __name__, url_prefix="/settings/people")
 
 
 @blueprint.post("")
-@administers
+@requires_admin
 def add_person() -> str:
-    house = this_house().house
+    app_db = app_context().app_db
     person = people.create(
-        house,
+        app_db,
         request.form.get("email", ""),
         request.form.get("role", "viewer"),
-        platform_user_id=user_id(),
+        platform_user_id=parse_platform_user_id(),
     )
-    audited("user added", f"{person.email}, {person.role}")
-    return page(link=_link(person), link_for=person.email)
+    audit_action("user added", f"{person.email}, {person.role}")
+    return render_page(link=_make_setup_link(person), link_for=person.email)
 
 
 @blueprint.get("/<int:number>")
-@administers
-def person(number: int) -> str:
-    return _person_page(_known(number))
+@requires_admin
+def show_person(number: int) -> str:
+    return _render_person(_require_person(number))
 
 
 @blueprint.post("/<int:number>")
-@administers
+@requires_admin
 def change_person(number: int) -> Response | tuple[str, int]:
-    house, known = this_house().house, _known(number)
+    app_db, person = app_context().app_db, _require_person(number)
     try:
-        changed = people.set_role(house, known.email, request.form.get("role", known.role))
+        updated_person = people.set_role(app_db, person.email, request.form.get("role", person.role))
         for right in people.RIGHTS:
-            given = {"yes": True, "no": False}.get(request.form.get(right, ""))
-            changed = people.set_right(house, known.email, right, given)
-        changed = people.set_platform_user(house, known.email, user_id())
-    except Refused as refusal:
-        return _person_page(_known(number), refused=str(refusal)), 400
-    may = ", ".join(sorted(changed.rights)) or "nothing more"
-    audited("user changed", f"{changed.email}, {changed.role}, may {may}")
-    return home("changed", "people")
+            granted = {"yes": True, "no": False}.get(request.form.get(right, ""))
+            updated_person = people.set_right(app_db, person.email, right, granted)
+        updated_person = people.set_platform_user(app_db, person.email, parse_platform_user_id())
+    except DomainError as refusal:
+        return _render_person(_require_person(number), refused=str(refusal)), 400
+    rights = ", ".join(sorted(updated_person.rights)) or "nothing more"
+    audit_action("user changed", f"{updated_person.email}, {updated_person.role}, may {rights}")
+    return redirect_home("changed", "people")
 
 
 @blueprint.post("/<int:number>/reset")
-@administers
+@requires_admin
 def reset_person(number: int) -> str:
-    known = _known(number)
-    link = _link(known)
-    audited("set-up link made", known.email)
-    return page(link=link, link_for=known.email)
+    person = _require_person(number)
+    link = _make_setup_link(person)
+    audit_action("set-up link made", person.email)
+    return render_page(link=link, link_for=person.email)
 
 
 @blueprint.post("/<int:number>/remove")
-@administers
+@requires_admin
 def remove_person(number: int) -> Response:
-    known = _known(number)
-    people.remove(this_house().house, known.email)
-    audited("user removed", known.email)
-    return home("removed", "people")
+    person = _require_person(number)
+    people.remove(app_context().app_db, person.email)
+    audit_action("user removed", person.email)
+    return redirect_home("removed", "people")
 
 
 @blueprint.post("/<int:number>/log-out")
-@administers
+@requires_admin
 def end_session(number: int) -> Response:
     """One session, or all of the person."""
-    house, known = this_house().house, _known(number)
-    one = request.form.get("session", "")
-    if one.isdecimal():
-        if int(one) not in {session.id for session in sessions.of_person(house, known.id)}:
-            raise Refused("this session has ended already")
-        sessions.revoke(house, int(one))
+    app_db, person = app_context().app_db, _require_person(number)
+    session_text = request.form.get("session", "")
+    if session_text.isdecimal():
+        if int(session_text) not in {session.id for session in sessions.list_of_person(app_db, person.id)}:
+            raise DomainError("this session has ended already")
+        sessions.revoke(app_db, int(session_text))
     else:
-        sessions.revoke_all(house, known.id)
-    audited("logged out", known.email)
-    return redirect(f"/settings/people/{known.id}?said=ended", 303)  # type: ignore[return-value]
+        sessions.revoke_all(app_db, person.id)
+    audit_action("logged out", person.email)
+    return redirect(f"/settings/people/{person.id}?said=ended", 303)  # type: ignore[return-value]
 
 
-def _person_page(known: people.Person, **shown: Any) -> str:
-    house = this_house()
-    with house.mirror.read() as connection:
-        users = history.people(connection)
-    return shell.page(
+def _render_person(person: people.Person, **values: Any) -> str:
+    context = app_context()
+    with context.mirror_db.read() as connection:
+        users = history.list_users(connection)
+    return layout.render_page(
         "system",
         "settings_person.html",
-        known=known,
-        own=people.own_rights(house.house, known.id),
+        known=person,
+        own=people.load_explicit_rights(context.app_db, person.id),
         users=users,
-        sessions=sessions.of_person(house.house, known.id),
+        sessions=sessions.list_of_person(context.app_db, person.id),
         roles=people.ROLES,
         rights=people.RIGHTS,
-        said=SAID.get(request.args.get("said", ""), ""),
-        **shown,
+        said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
+        **values,
     )
 
 
-def _known(number: int) -> people.Person:
-    found = people.get(this_house().house, number)
-    if found is None:
+def _require_person(number: int) -> people.Person:
+    person = people.get(app_context().app_db, number)
+    if person is None:
         abort(404)
-    return found
+    return person
 
 
-def _link(known: people.Person) -> str:
-    house = this_house()
-    return setup_links.one_time_link(house.house, known.email, setup_links.base_url(house.settings))
+def _make_setup_link(person: people.Person) -> str:
+    context = app_context()
+    return setup_links.create_link(context.app_db, person.email, setup_links.find_base_url(context.settings))

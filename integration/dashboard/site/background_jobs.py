@@ -17,66 +17,70 @@ log = logging.getLogger(__name__)
 
 EXTENSION = "switchroom jobs"
 
-Tell = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 """Called with what is being done, how much of it, and the total."""
 
 
 @dataclass(slots=True)
 class Job:
-    """`state` is 'running', 'done' or 'failed'; `said` its result or error in words. Times are UTC text."""
+    """`state` is 'running', 'done' or 'failed'; `result` its result or error in words. Times are UTC text."""
 
     name: str
-    who: str
-    begun_at: str
+    started_by: str
+    started_at: str
     state: str = "running"
-    what: str = ""
+    step: str = ""
     done: int = 0
     total: int = 0
-    said: str = ""
+    result: str = ""
     ended_at: str | None = None
 
 
 @dataclass(slots=True)
-class Jobs:
+class BackgroundJobs:
     """The last job of each kind. A restart forgets them: what they did is in the audit."""
 
-    last: dict[str, Job] = field(default_factory=dict)
+    last_by_name: dict[str, Job] = field(default_factory=dict)
     commands: Mapping[str, Callable[..., dict[str, Any]]] = field(default_factory=dict)
-    """Handlers of the private channel, by name (`processes/channel.py`)."""
+    """Handlers of the private channel, by name (`server/control_channel.py`)."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(
-        self, name: str, who: str, work: Callable[[Tell], str], ended: Callable[[Job], None]
+    def start(
+        self,
+        name: str,
+        started_by: str,
+        work: Callable[[ProgressCallback], str],
+        on_end: Callable[[Job], None],
     ) -> Job | None:
         """Start `work` on a thread of its own; None if such a job is running. What it returns is said, and
-        what it raises. `ended` is told on that thread."""
+        what it raises. `on_end` is told on that thread."""
         with self._lock:
-            running = self.last.get(name)
-            if running is not None and running.state == "running":
+            previous = self.last_by_name.get(name)
+            if previous is not None and previous.state == "running":
                 return None
-            job = self.last[name] = Job(name, who, clock.stamp())
-        threading.Thread(target=self._run, args=(job, work, ended), name=f"job {name}", daemon=True).start()
+            job = self.last_by_name[name] = Job(name, started_by, clock.utc_text())
+        threading.Thread(target=self._run, args=(job, work, on_end), name=f"job {name}", daemon=True).start()
         return job
 
-    def _run(self, job: Job, work: Callable[[Tell], str], ended: Callable[[Job], None]) -> None:
-        def tell(what: str, done: int, total: int) -> None:
-            job.what, job.done, job.total = what, done, total
+    def _run(self, job: Job, work: Callable[[ProgressCallback], str], on_end: Callable[[Job], None]) -> None:
+        def report_progress(step: str, done: int, total: int) -> None:
+            job.step, job.done, job.total = step, done, total
 
         try:
-            job.said = work(tell)
+            job.result = work(report_progress)
             job.state = "done"
         except SwitchroomError as error:
-            job.said, job.state = str(error), "failed"
+            job.result, job.state = str(error), "failed"
         except Exception as error:
             # Nobody waits for this thread: without this the page would show it running for ever.
             log.exception("%s failed", job.name)
-            job.said, job.state = f"{type(error).__name__}; the log says more", "failed"
-        job.ended_at = clock.stamp()
-        ended(job)
+            job.result, job.state = f"{type(error).__name__}; the log says more", "failed"
+        job.ended_at = clock.utc_text()
+        on_end(job)
 
 
-def these_jobs() -> Jobs:
+def current_jobs() -> BackgroundJobs:
     """The jobs of the application that serves the present request."""
-    jobs = current_app.extensions.setdefault(EXTENSION, Jobs())
-    assert isinstance(jobs, Jobs)
+    jobs = current_app.extensions.setdefault(EXTENSION, BackgroundJobs())
+    assert isinstance(jobs, BackgroundJobs)
     return jobs

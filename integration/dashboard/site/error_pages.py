@@ -9,12 +9,11 @@ from flask import Flask, Response, g, make_response, request
 from werkzeug.exceptions import HTTPException
 
 from integration.core.errors import StorageBusy, StorageError
-from integration.dashboard.site import guard
-from integration.dashboard.site import layout as shell
+from integration.dashboard.site import guard, layout
 
 log = logging.getLogger(__name__)
 
-WORDS = {
+ERROR_TEXTS = {
     400: ("That can't be read", "Something in this request is malformed. Go back and try it again."),
     403: ("Not allowed", "Your role does not reach this. An administrator can change that."),
     404: ("Nothing here", "There is nothing at this address, or not for you. The link may be old."),
@@ -29,48 +28,48 @@ WORDS = {
 
 
 def register(app: Flask) -> None:
-    app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(sqlite3.OperationalError, _cut)
-    app.register_error_handler(StorageError, _storage)
-    app.register_error_handler(OverflowError, _beyond)
-    app.register_error_handler(500, _http)
+    app.register_error_handler(HTTPException, _handle_http_error)
+    app.register_error_handler(sqlite3.OperationalError, _handle_interrupted)
+    app.register_error_handler(StorageError, _handle_storage_error)
+    app.register_error_handler(OverflowError, _handle_overflow)
+    app.register_error_handler(500, _handle_http_error)
 
 
-def _http(error: HTTPException) -> Response:
+def _handle_http_error(error: HTTPException) -> Response:
     status = error.code or 500
     if error.response is not None or status < 400:
         return make_response(error.get_response())
-    said = error.description if status in (400, 403, 503) and error.description else ""
-    standard = type(error).description or ""
-    return answer(status, "" if said == standard else said)
+    description = error.description if status in (400, 403, 503) and error.description else ""
+    standard_description = type(error).description or ""
+    return render_error(status, "" if description == standard_description else description)
 
 
-def _storage(error: StorageError) -> Response:
+def _handle_storage_error(error: StorageError) -> Response:
     log.error("%s %s: %s", request.method, request.path, error)
-    return answer(503, str(error) if isinstance(error, StorageBusy) else "")
+    return render_error(503, str(error) if isinstance(error, StorageBusy) else "")
 
 
-def _cut(error: sqlite3.OperationalError) -> Response:
+def _handle_interrupted(error: sqlite3.OperationalError) -> Response:
     """`Database.read(seconds=…)` interrupts what takes too long."""
     if str(error) != "interrupted":
         raise error
-    return answer(
+    return render_error(
         503, "This search takes too long. Narrow it to fewer days, or search for a longer fragment."
     )
 
 
-def _beyond(_: OverflowError) -> Response:
+def _handle_overflow(_: OverflowError) -> Response:
     """An id beyond 64 bits, which SQLite can't even be asked for: it names nothing we have."""
-    return answer(404)
+    return render_error(404)
 
 
-def answer(status: int, text: str = "", headline: str = "") -> Response:
-    title, standard = WORDS.get(status, WORDS[500 if status >= 500 else 404])
-    title, text = headline or title, text or standard
+def render_error(status: int, text: str = "", headline: str = "") -> Response:
+    title, default_text = ERROR_TEXTS.get(status, ERROR_TEXTS[500 if status >= 500 else 404])
+    title, text = headline or title, text or default_text
     if g.get("person") is None or not request.accept_mimetypes.accept_html:
         return guard.refuse(status, text)
     try:
-        body = shell.page("", "error.html", status=status, title=title, text=text)
+        body = layout.render_page("", "error.html", status=status, title=title, text=text)
     except (StorageError, sqlite3.Error):
         # The frame reads the databases too; where they are the trouble a page without it must do.
         return guard.refuse(status, text)

@@ -16,11 +16,10 @@ from urllib.parse import urlencode
 
 from flask import Flask, Response, g, jsonify, make_response, redirect, render_template, request
 
-from integration.access import audit, people, sessions
-from integration.access import browser as security
+from integration.access import audit, browser, people, sessions
 from integration.access.people import Person
-from integration.access.visibility import AgentsSee, visibility
-from integration.context import this_house
+from integration.access.visibility import AgentsSee, visibility_key
+from integration.context import app_context
 from integration.core.errors import error_body
 from integration.live.stream import Viewer
 from integration.sqlite.database import Database
@@ -28,77 +27,79 @@ from integration.sqlite.database import Database
 P = ParamSpec("P")
 R = TypeVar("R")
 
-BEFORE_LOGIN = "login"
+LOGIN_BLUEPRINT = "login"
 """The blueprint of the login and set-up forms."""
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-FORM_LIMIT = 1024 * 1024
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_FORM_BYTES = 1024 * 1024
 """Bytes; nothing that people send to the dashboard is longer."""
-LOGIN_FORM_LIMIT = 16 * 1024
+MAX_LOGIN_FORM_BYTES = 16 * 1024
 """Bytes; anyone may send these forms, so they are read no further."""
 
-_OWN_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
+_LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
 class Guard:
     """`open_to_all` are names of endpoints or blueprints that answer without a login."""
 
     def __init__(
-        self, house: Database, *, public_url: str | None, agents_see: AgentsSee, open_to_all: Collection[str]
+        self, app_db: Database, *, public_url: str | None, agents_see: AgentsSee, open_to_all: Collection[str]
     ) -> None:
-        self._house = house
+        self._app_db = app_db
         self._public_url = public_url
         self._agents_see = agents_see
-        self._open = frozenset(open_to_all)
+        self._open_routes = frozenset(open_to_all)
 
     def check(self) -> Response | None:
         """Before each request. The login is demanded before a byte of the body is read."""
         if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
             return None
-        request.max_content_length = LOGIN_FORM_LIMIT if request.blueprint == BEFORE_LOGIN else FORM_LIMIT
-        token = security.browser_token(request)
-        found = sessions.find(self._house, token) if token else None
-        if found is not None:
-            g.session, g.person = found
+        request.max_content_length = (
+            MAX_LOGIN_FORM_BYTES if request.blueprint == LOGIN_BLUEPRINT else MAX_FORM_BYTES
+        )
+        token = browser.browser_token(request)
+        login = sessions.find(self._app_db, token) if token else None
+        if login is not None:
+            g.session, g.person = login
             g.session_token = token
-        elif request.blueprint != BEFORE_LOGIN:
-            return _to_login()
-        if request.method not in SAFE:
-            return self._forged(token)
+        elif request.blueprint != LOGIN_BLUEPRINT:
+            return _redirect_to_login()
+        if request.method not in SAFE_METHODS:
+            return self._reject_forged(token)
         return None
 
     def finish(self, response: Response) -> Response:
         """After each request: a browser that was shown a form has to carry what the form proves."""
-        fresh = g.pop("fresh_token", None)
-        if fresh is not None:
-            security.put_cookie(response, fresh, logged_in=False)
+        new_token = g.pop("fresh_token", None)
+        if new_token is not None:
+            browser.put_cookie(response, new_token, logged_in=False)
         return response
 
     def viewer(self) -> Viewer:
         """Who opens a live stream. They stay welcome while their session lives and shows them the same."""
         person, token = current_person(), g.session_token
 
-        def welcome() -> bool:
-            found = sessions.find(self._house, token, touch=False)
-            return found is not None and visibility(found[1], self._agents_see) == seen
+        def is_still_valid() -> bool:
+            login = sessions.find(self._app_db, token, touch=False)
+            return login is not None and visibility_key(login[1], self._agents_see) == initial_key
 
-        seen = visibility(person, self._agents_see)
-        return Viewer(person, seen, welcome)
+        initial_key = visibility_key(person, self._agents_see)
+        return Viewer(person, initial_key, is_still_valid)
 
     def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
-        return endpoint in self._open or (blueprint is not None and blueprint in self._open)
+        return endpoint in self._open_routes or (blueprint is not None and blueprint in self._open_routes)
 
-    def _forged(self, token: str | None) -> Response | None:
-        origin = security.foreign_origin(request, self._public_url)
+    def _reject_forged(self, token: str | None) -> Response | None:
+        origin = browser.foreign_origin(request, self._public_url)
         if origin is not None:
             return refuse(
                 403,
                 f"This request was sent by {origin}, which isn't the address of this dashboard. "
                 "If it should be, set server.public_url or server.trusted_proxies.",
             )
-        given = request.headers.get("X-CSRF-Token") or request.form.get("csrf_token", "")
-        expected = sessions.csrf_token(token) if token else ""
-        if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+        sent_token = request.headers.get("X-CSRF-Token") or request.form.get("csrf_token", "")
+        expected_token = sessions.derive_csrf_token(token) if token else ""
+        if not expected_token or not hmac.compare_digest(sent_token.encode(), expected_token.encode()):
             return refuse(
                 403, "This form is out of date. Go back, load the page again and repeat what you did."
             )
@@ -107,7 +108,7 @@ class Guard:
 
 def install(
     app: Flask,
-    house: Database,
+    app_db: Database,
     *,
     public_url: str | None,
     agents_see: AgentsSee,
@@ -117,7 +118,7 @@ def install(
 
     Templates get `csrf_token()` and `person` (None before login).
     """
-    guard = Guard(house, public_url=public_url, agents_see=agents_see, open_to_all=open_to_all)
+    guard = Guard(app_db, public_url=public_url, agents_see=agents_see, open_to_all=open_to_all)
     app.before_request(guard.check)
     app.after_request(guard.finish)
     app.jinja_env.globals["csrf_token"] = csrf_token
@@ -133,21 +134,21 @@ def current_person() -> Person:
     return person
 
 
-def audited(what: str, about: str = "") -> None:
+def audit_action(action: str, details: str = "") -> None:
     """Keep in the audit what the person who is logged in has done, and from where."""
-    house = this_house().house
-    audit.record(house, current_person().email, what, about, address=request.remote_addr or "")
+    app_db = app_context().app_db
+    audit.record(app_db, current_person().email, action, details, address=request.remote_addr or "")
 
 
 def csrf_token() -> str:
     """What forms carry as `csrf_token` and scripts as the header `X-CSRF-Token`."""
-    token = security.browser_token(request) or g.get("fresh_token")
+    token = browser.browser_token(request) or g.get("fresh_token")
     if token is None:
         token = g.fresh_token = sessions.new_token()
-    return sessions.csrf_token(token)
+    return sessions.derive_csrf_token(token)
 
 
-def needs(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
+def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
     """Decorator of a view: 403 unless the person has at least this role, or this right."""
     if role_or_right not in (*people.ROLES, *people.RIGHTS):
         raise ValueError(f"neither a role nor a right: {role_or_right!r}")
@@ -155,10 +156,11 @@ def needs(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Resp
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
-            if not current_person().may(role_or_right):
-                what = "right" if role_or_right in people.RIGHTS else "role"
+            if not current_person().has_permission(role_or_right):
+                requirement = "right" if role_or_right in people.RIGHTS else "role"
                 return refuse(
-                    403, f"This needs the {what} “{role_or_right}”. An administrator can give it to you."
+                    403,
+                    f"This needs the {requirement} “{role_or_right}”. An administrator can give it to you.",
                 )
             return view(*args, **kwargs)
 
@@ -178,19 +180,19 @@ def refuse(status: int, message: str, *, retry_after: int | None = None) -> Resp
     return response
 
 
-def own_path(target: str | None) -> str:
+def to_local_path(target: str | None) -> str:
     """`target` if it is a path of ours, to go on to after login; else '/'."""
-    if target and len(target) <= 2000 and _OWN_PATH.fullmatch(target):
+    if target and len(target) <= 2000 and _LOCAL_PATH.fullmatch(target):
         path = target.partition("?")[0]
         if path not in ("/login", "/logout") and not path.startswith("/setup/"):
             return target
     return "/"
 
 
-def _to_login() -> Response:
-    if not _wants_page() or request.method not in SAFE:
+def _redirect_to_login() -> Response:
+    if not _wants_page() or request.method not in SAFE_METHODS:
         return refuse(401, "Log in first.")
-    target = own_path(request.full_path.rstrip("?"))
+    target = to_local_path(request.full_path.rstrip("?"))
     query = "" if target == "/" else "?" + urlencode({"next": target})
     return make_response(redirect(f"/login{query}", 302))
 

@@ -12,30 +12,28 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 
 from integration.access.people import Person
-from integration.access.visibility import only_calls_of
-from integration.alerts import rules as alert_rules
+from integration.access.visibility import user_scope_of
+from integration.alerts import rules
 from integration.alerts.rules import Finding
-from integration.context import House, this_house
+from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.site import formats
 from integration.dashboard.site.guard import current_person
-from integration.mirror.page_queries import faxes, live, messages
-from integration.mirror.page_queries import media_lists as audio
-from integration.workspace import callbacks, heard
-from integration.workspace import reads as seen
+from integration.mirror.page_queries import faxes, live, media_lists, messages
+from integration.workspace import callbacks, reads
 
-LATE_SECONDS = 300
+STALE_SECONDS = 300
 """What the mirror lists may be this old (design.md §1: 'within five minutes'); older shows amber."""
 
 
-FAXES = "faxes"
+FAX_THREAD = "faxes"
 """What stands for all faxes among the threads that a person has read."""
 
-UNREAD = timedelta(days=30)
+UNREAD_PERIOD = timedelta(days=30)
 """Older messages do not count as unread: whoever comes back from afar begins with a page, not a number."""
 
 
-NOTICES = 3
+MAX_NOTICES = 3
 """Shown on every page; more are counted."""
 
 
@@ -45,7 +43,7 @@ class Tab:
 
     page: str
     path: str
-    word: str
+    label: str
     icon: str
     key: str
     badge: str = ""
@@ -53,145 +51,165 @@ class Tab:
 
 
 @dataclass(frozen=True, slots=True)
-class Age:
-    """How old what people see may be: a word, the UTC text it counts from, a hue, a sentence."""
+class DataAge:
+    """How old what people see may be: a label, the UTC text it counts from, a CSS class, a sentence."""
 
-    word: str
-    stamp: str | None
-    hue: str
+    label: str
+    timestamp: str | None
+    css_class: str
     title: str
 
 
-def only_user() -> int | None:
+def get_user_scope() -> int | None:
     """The platform user whose calls alone the person may see; None for everyone's."""
-    return only_calls_of(current_person(), this_house().settings.dashboard.agents_see)
+    return user_scope_of(current_person(), app_context().settings.dashboard.agents_see)
 
 
-def age(connection: sqlite3.Connection, house: House) -> Age:
+def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAge:
     """Of the CDRs, which everything is settled by."""
-    state = live.freshness(connection)
-    last = state.last_success_at
-    if last is None:
+    state = live.get_freshness(connection)
+    last_success_at = state.last_success_at
+    if last_success_at is None:
         if state.last_error:
-            return Age("no data yet", None, "bad", f"The platform could not be read: {state.last_error}")
-        return Age("first walk", None, "wary", "The first walk of the platform has not finished yet.")
-    seconds = formats.since(last) or 0.0
-    late = max(LATE_SECONDS, 2 * house.settings.sync.recent_interval)
-    when = formats.at_full(last)
+            return DataAge("no data yet", None, "bad", f"The platform could not be read: {state.last_error}")
+        return DataAge("first walk", None, "wary", "The first walk of the platform has not finished yet.")
+    seconds = formats.seconds_since(last_success_at) or 0.0
+    stale_after = max(STALE_SECONDS, 2 * context.settings.sync.recent_interval)
+    last_read_text = formats.at_full(last_success_at)
     if state.last_error:
-        return Age("unreachable, data from", last, "bad", f"Last read {when}. Since then: {state.last_error}")
-    return Age("data from", last, "wary" if seconds > late else "", f"Call records were last read {when}.")
+        return DataAge(
+            "unreachable, data from",
+            last_success_at,
+            "bad",
+            f"Last read {last_read_text}. Since then: {state.last_error}",
+        )
+    return DataAge(
+        "data from",
+        last_success_at,
+        "wary" if seconds > stale_after else "",
+        f"Call records were last read {last_read_text}.",
+    )
 
 
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
     """UTC text since when the platform can't be read; None while it can."""
-    state = live.freshness(connection)
+    state = live.get_freshness(connection)
     if not state.last_error:
         return None
-    return state.last_success_at or state.last_error_at or clock.stamp()
+    return state.last_success_at or state.last_error_at or clock.utc_text()
 
 
-def open_callbacks(house: House, only: int | None) -> int:
+def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
     """Callers to call back; under `own` those of the person's calls and of groups."""
-    with house.house.read() as connection:
-        if only is None:
+    with context.app_db.read() as connection:
+        if user_scope is None:
             return callbacks.count_open(connection)
-        calls = callbacks.open_calls(connection)
-    with house.mirror.read() as connection:
-        return live.count_theirs(connection, calls, only)
+        call_ids = callbacks.list_open_call_ids(connection)
+    with context.mirror_db.read() as connection:
+        return live.count_visible_calls(connection, call_ids, user_scope)
 
 
-def unread_threads(house: House, person: Person) -> set[str]:
-    """Contacts (digits) that wrote since the person last read their thread; FAXES if a fax came since."""
-    if only_user() is not None:
+def find_unread_threads(context: AppContext, person: Person) -> set[str]:
+    """Contacts (digits) that wrote since the person last read their thread; FAX_THREAD if a fax came
+    since."""
+    if get_user_scope() is not None:
         return set()
-    since = max(person.created_at, clock.stamp(clock.now() - UNREAD))
-    with house.mirror.read() as connection:
-        latest = messages.latest_received(connection, since)
-        if (faxed := faxes.last_received(connection, since)) is not None:
-            latest[FAXES] = faxed
+    since = max(person.created_at, clock.utc_text(clock.now() - UNREAD_PERIOD))
+    with context.mirror_db.read() as connection:
+        latest = messages.find_last_received(connection, since)
+        if (last_fax_at := faxes.find_last_received_at(connection, since)) is not None:
+            latest[FAX_THREAD] = last_fax_at
     if not latest:
         return set()
-    with house.house.read() as connection:
-        marks = seen.marks(connection, person.id)
-    return {contact for contact, at in latest.items() if at > marks.get(contact, "")}
+    with context.app_db.read() as connection:
+        read_marks = reads.load_read_threads(connection, person.id)
+    return {contact for contact, received_at in latest.items() if received_at > read_marks.get(contact, "")}
 
 
-def notices(house: House, only: int | None) -> list[tuple[str, Finding, int]]:
+def list_notices(context: AppContext, user_scope: int | None) -> list[tuple[str, Finding, int]]:
     """What alert rules that tell the dashboard find now, newest first; they name callers, so that who sees
     their own calls only is told nothing."""
-    if only is not None:
+    if user_scope is not None:
         return []
-    with house.house.read() as connection:
-        return alert_rules.noticed(connection, NOTICES + 1)
+    with context.app_db.read() as connection:
+        return rules.list_dashboard_findings(connection, MAX_NOTICES + 1)
 
 
-def tabs(counts: live.Counts, missed: int, unread: int, unheard: int, trouble: bool) -> list[Tab]:
-    supervises, hears = current_person().may("supervisor"), current_person().may("recordings")
+def build_tabs(
+    counts: live.LiveCallCounts, missed: int, unread: int, unplayed: int, has_trouble: bool
+) -> list[Tab]:
+    is_supervisor, can_listen = (
+        current_person().has_permission("supervisor"),
+        current_person().has_permission("recordings"),
+    )
     return [
-        Tab("live", "/", "Live", "live", "l", "live", counts.open),
+        Tab("live", "/", "Live", "live", "l", "live", counts.total),
         Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
         Tab("calls", "/calls", "Calls", "calls", "c"),
         Tab("messages", "/messages", "Messages", "messages", "s", "live", unread),
-        *([Tab("voicemail", "/voicemail", "Voicemail", "voicemail", "v", "live", unheard)] if hears else []),
+        *(
+            [Tab("voicemail", "/voicemail", "Voicemail", "voicemail", "v", "live", unplayed)]
+            if can_listen
+            else []
+        ),
         Tab("contacts", "/contacts", "Contacts", "contacts", "o"),
         Tab("account", "/account", "Account", "account", "a"),
-        *([Tab("reports", "/reports", "Reports", "reports", "r")] if supervises else []),
-        Tab("system", "/system", "System", "system", "y", "alarm" if trouble else "", int(trouble)),
+        *([Tab("reports", "/reports", "Reports", "reports", "r")] if is_supervisor else []),
+        Tab("system", "/system", "System", "system", "y", "alarm" if has_trouble else "", int(has_trouble)),
     ]
 
 
-def shell(person: Person) -> dict[str, Any]:
-    house = this_house()
-    only = only_user()
-    with house.house.read() as connection:
-        heard_here = heard.ids(connection)
-    with house.mirror.read() as connection:
-        counts = live.counts(connection, only)
-        change = g.get("change") or live.change_number(connection)
-        data_age = age(connection, house)
-        away = unreachable_since(connection)
-        unheard = audio.count_new(connection, only, heard_here)
-    settings = house.settings.dashboard
+def build_layout(person: Person) -> dict[str, Any]:
+    context = app_context()
+    user_scope = get_user_scope()
+    with context.app_db.read() as connection:
+        played_ids = reads.list_played_ids(connection)
+    with context.mirror_db.read() as connection:
+        counts = live.count_live_calls(connection, user_scope)
+        change_number = g.get("change") or live.get_change_number(connection)
+        data_age = read_data_age(connection, context)
+        unreachable_at = unreachable_since(connection)
+        unplayed = media_lists.count_unplayed(connection, user_scope, played_ids)
+    settings = context.settings.dashboard
     return {
         "person": person,
-        "notices": notices(house, only),
-        "tabs": tabs(
+        "notices": list_notices(context, user_scope),
+        "tabs": build_tabs(
             counts,
-            open_callbacks(house, only),
-            len(unread_threads(house, person)),
-            unheard,
-            house.health.report()["status"] != "ok",
+            count_open_callbacks(context, user_scope),
+            len(find_unread_threads(context, person)),
+            unplayed,
+            context.health.report()["status"] != "ok",
         ),
         "counts": counts,
-        "change": change,
+        "change": change_number,
         "age": data_age,
-        "away": away,
+        "away": unreachable_at,
         "zone": settings.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
     }
 
 
-def page(name: str, template: str, **values: Any) -> str:
-    """Render a page inside the shell. `name` marks its tab."""
-    return render_template(template, page=name, shell=shell(current_person()), **values)
+def render_page(tab: str, template: str, **values: Any) -> str:
+    """Render a page inside the shell. `tab` marks its tab."""
+    return render_template(template, page=tab, shell=build_layout(current_person()), **values)
 
 
 @pass_context
-def _allowed(context: Context, role_or_right: str) -> bool:
+def _has_right(context: Context, role_or_right: str) -> bool:
     person = context.get("person")
-    return isinstance(person, Person) and person.may(role_or_right)
+    return isinstance(person, Person) and person.has_permission(role_or_right)
 
 
-def _note_change() -> None:
+def _store_change_number() -> None:
     """Before anything of a page is read: what is committed between that and here its stream tells."""
     if g.get("person") is not None:
-        with this_house().mirror.read() as connection:
-            g.change = live.change_number(connection)
+        with app_context().mirror_db.read() as connection:
+            g.change = live.get_change_number(connection)
 
 
 def register(app: Flask) -> None:
     """Templates get `may('agent')`. After the guard's `before_request`."""
-    app.before_request(_note_change)
-    app.jinja_env.globals["may"] = _allowed
+    app.before_request(_store_change_number)
+    app.jinja_env.globals["may"] = _has_right
     app.jinja_env.globals["NOTHING"] = formats.NOTHING

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, g, make_response, redirect, render_template, request
 
-from integration.access import audit, passwords, people, sessions, setup_links
-from integration.access import browser as security
-from integration.access import login_throttle as attempts
+from integration.access import audit, browser, login_throttle, passwords, people, sessions, setup_links
 from integration.access.login_throttle import TooManyAttempts
-from integration.core.refused import Refused
+from integration.core.errors import DomainError
 from integration.dashboard.site import guard
 from integration.sqlite.database import Database
 
 
-def make_login(house: Database) -> Blueprint:
+def make_blueprint(app_db: Database) -> Blueprint:
     """The routes that need no login."""
-    blueprint = Blueprint(guard.BEFORE_LOGIN, __name__)
+    blueprint = Blueprint(guard.LOGIN_BLUEPRINT, __name__)
 
     @blueprint.get("/login")
-    def form() -> Response:
-        target = guard.own_path(request.args.get("next"))
+    def show_login() -> Response:
+        target = guard.to_local_path(request.args.get("next"))
         if g.get("person") is not None:
             return make_response(redirect(target))
         return _login_page(target)
@@ -27,56 +25,62 @@ def make_login(house: Database) -> Blueprint:
     @blueprint.post("/login")
     def log_in() -> Response:
         email, password = request.form.get("email", ""), request.form.get("password", "")
-        target = guard.own_path(request.form.get("next"))
+        target = guard.to_local_path(request.form.get("next"))
         address = request.remote_addr or ""
         try:
-            attempt = attempts.begin(house, "password", email, address)
-        except TooManyAttempts as many:
-            return _login_page(target, str(many), 429, many.retry_after)
+            attempt = login_throttle.begin_attempt(app_db, "password", email, address)
+        except TooManyAttempts as too_many:
+            return _login_page(target, str(too_many), 429, too_many.retry_after)
         try:
-            person = people.authenticate(house, email, password)
-        except passwords.Busy as busy:
-            attempts.succeeded(house, attempt)
-            return _login_page(target, str(busy), 503, 5)
+            person = people.authenticate(app_db, email, password)
+        except passwords.TooManyLogins as overloaded:
+            login_throttle.discard_attempt(app_db, attempt)
+            return _login_page(target, str(overloaded), 503, 5)
         if person is None:
             # What was typed stays out of the audit: it may be a password in the wrong field.
-            known = people.find(house, email)
-            audit.record(house, known.email if known else "", "login", result="refused", address=address)
+            known_person = people.find(app_db, email)
+            audit.record(
+                app_db, known_person.email if known_person else "", "login", result="refused", address=address
+            )
             return _login_page(target, "E-mail address or password is wrong.", 401)
-        attempts.succeeded(house, attempt)
-        return _welcome(house, person, target, "login")
+        login_throttle.discard_attempt(app_db, attempt)
+        return _start_session(app_db, person, target, "login")
 
     @blueprint.post("/logout")
     def log_out() -> Response:
-        token = security.browser_token(request)
+        token = browser.browser_token(request)
         if token is not None:
-            sessions.end(house, token)
+            sessions.end(app_db, token)
         response = make_response(redirect("/login", 303))
-        security.drop_cookie(response)
+        browser.drop_cookie(response)
         return response
 
     @blueprint.get("/setup/<token>")
-    def set_up(token: str) -> Response:
-        link = setup_links.look(house, token)
-        return _no_link() if link is None else _setup_page(link)
+    def show_setup(token: str) -> Response:
+        link = setup_links.find(app_db, token)
+        return _invalid_link_page() if link is None else _setup_page(link)
 
     @blueprint.post("/setup/<token>")
-    def finish_set_up(token: str) -> Response:
-        link = setup_links.look(house, token)
+    def finish_setup(token: str) -> Response:
+        link = setup_links.find(app_db, token)
         if link is None:
-            return _no_link()
+            return _invalid_link_page()
         password = request.form.get("password", "")
         if password != request.form.get("repeat", password):
             return _setup_page(link, "The two passwords differ.", 400)
         try:
-            person = setup_links.use(
-                house, token, passwords.hash_password(password), request.form.get("email")
+            person = setup_links.redeem(
+                app_db, token, passwords.hash_password(password), request.form.get("email")
             )
-        except passwords.Busy as busy:
-            return _setup_page(link, str(busy), 503)
-        except Refused as refusal:
+        except passwords.TooManyLogins as overloaded:
+            return _setup_page(link, str(overloaded), 503)
+        except DomainError as refusal:
             return _setup_page(link, str(refusal), 400)
-        return _no_link() if person is None else _welcome(house, person, "/", "set-up link used")
+        return (
+            _invalid_link_page()
+            if person is None
+            else _start_session(app_db, person, "/", "set-up link used")
+        )
 
     return blueprint
 
@@ -94,27 +98,27 @@ def _setup_page(link: setup_links.SetupLink, error: str = "", status: int = 200)
         email=link.person.email if link.person else None,
         typed=request.form.get("email", "") if status != 200 else "",
         error=error,
-        shortest=passwords.SHORTEST,
+        shortest=passwords.MIN_LENGTH,
     )
     return make_response(page, status)
 
 
-def _no_link() -> Response:
+def _invalid_link_page() -> Response:
     return guard.refuse(
         404, "This set-up link was used already or is too old. Ask an administrator for a new one."
     )
 
 
-def _welcome(house: Database, person: people.Person, target: str, how: str) -> Response:
+def _start_session(app_db: Database, person: people.Person, target: str, action: str) -> Response:
     address = request.remote_addr or ""
-    token = sessions.begin(
-        house,
+    token = sessions.create(
+        app_db,
         person.id,
         address=address,
         agent=request.headers.get("User-Agent", ""),
-        instead_of=security.browser_token(request),
+        replaced_token=browser.browser_token(request),
     )
-    audit.record(house, person.email, how, address=address)
+    audit.record(app_db, person.email, action, address=address)
     response = make_response(redirect(target, 303))
-    security.put_cookie(response, token, logged_in=True)
+    browser.put_cookie(response, token, logged_in=True)
     return response

@@ -15,37 +15,37 @@ from typing import Any
 import orjson
 from flask import request
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
-from integration.context import House, this_house
+from integration.context import AppContext, app_context
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformError, StorageError
-from integration.core.json_records import Document, read_item
+from integration.core.errors import PlatformBroken, PlatformError
+from integration.core.json_records import JsonRecord, read_item
 from integration.dashboard.site.guard import current_person
-from integration.mirror.records import single_record as records
-from integration.mirror.records import write_results as written
-from integration.mirror.sync_state import pending_deletions as accepted
-from integration.platform_api.budget import PEOPLE
-from integration.sync.writing import write_log as journal
+from integration.mirror.records import single_record, write_results
+from integration.mirror.sync_state import pending_deletions
+from integration.platform_api.budget import INTERACTIVE
+from integration.sqlite.errors import STORAGE_FAILURES
+from integration.sync.writing import write_log
 
 log = logging.getLogger(__name__)
 
-SLOW_SECONDS = 60.0
+WRITE_TIMEOUT_SECONDS = 60.0
 """Total for one write; click-to-call takes up to 15 seconds (observed.md §5)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class WriteResult:
     """What became of a write. `status` None: no answer, so that it may have been done. `message` is a
     sentence where it was not; `fields` are the platform's complaints by field; `record` what it made."""
 
     status: int | None
     message: str = ""
     fields: dict[str, str] = field(default_factory=dict)
-    record: Document | None = None
+    record: JsonRecord | None = None
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         # 301 without a Location is the success of PATCH /calls/{id}.
         return self.status is not None and self.status < 400
 
@@ -56,105 +56,127 @@ def send(
     body: dict[str, Any] | list[dict[str, Any]] | None = None,
     *,
     collection: str | None = None,
-) -> Said:
+) -> WriteResult:
     """One write as the person who is logged in. `collection` names the mirrored collection it changes."""
-    house, person = this_house(), current_person()
+    context, person = app_context(), current_person()
     content = None if body is None else orjson.dumps(body)
-    entry = journal.begin(
-        house.house,
+    log_entry = write_log.begin(
+        context.app_db,
         who=person.email,
         address=request.remote_addr or "",
         method=method,
         path=path,
         body=content,
     )
-    asked_at, begun = clock.stamp(), clock.monotonic()
+    requested_at, started = clock.utc_text(), clock.monotonic()
     try:
-        answer = house.platform.send(
+        response = context.platform.send(
             method,
             path,
             content,
-            who=PEOPLE,
+            priority=INTERACTIVE,
             check=False,
-            seconds=max(SLOW_SECONDS, house.settings.platform.timeout),
+            seconds=max(WRITE_TIMEOUT_SECONDS, context.settings.platform.timeout),
         )
     except PlatformError as error:
-        seconds = clock.monotonic() - begun
-        journal.finish(house.house, entry, status=None, result=f"no answer: {error}", seconds=seconds)
-        return Said(
+        _finish(context, log_entry, None, f"no answer: {error}", clock.monotonic() - started)
+        return WriteResult(
             None, f"No answer from the platform ({error}). It may have been done: look before you repeat it."
         )
-    result = "done" if answer.status < 400 else "refused" if answer.status < 500 else "failed"
-    journal.finish(house.house, entry, status=answer.status, result=result, seconds=clock.monotonic() - begun)
-    if answer.status >= 400:
-        message, fields = complaints(answer.body, answer.status)
-        return Said(answer.status, message, fields)
-    record = _record(answer.body)
+    result = "done" if response.status < 400 else "refused" if response.status < 500 else "failed"
+    _finish(context, log_entry, response.status, result, clock.monotonic() - started)
+    if response.status >= 400:
+        message, fields = parse_errors(response.body, response.status)
+        return WriteResult(response.status, message, fields)
+    record = _parse_record(response.body)
     if collection is not None:
         try:
-            _note(house, method, path, resource(collection), body, record, answer.status, asked_at)
-        except (StorageError, PlatformError) as error:
+            _update_mirror(
+                context, method, path, get_resource(collection), body, record, response.status, requested_at
+            )
+        except (*STORAGE_FAILURES, PlatformError) as error:
             # Done is done, and must not be repeated. The next walk brings it into the mirror.
             log.warning("%s %s was done but not noted in the mirror: %s", method, path, error)
-    return Said(answer.status, record=record)
+    return WriteResult(response.status, record=record)
 
 
-def _note(
-    house: House,
+def _finish(context: AppContext, entry: int, status: int | None, result: str, seconds: float) -> None:
+    """Store the result of a write in the write log. A storage failure is logged, not raised."""
+    try:
+        write_log.finish(context.app_db, entry, status=status, result=result, seconds=seconds)
+    except STORAGE_FAILURES as error:
+        # The platform has processed the write: an error page would make the user repeat it.
+        log.warning("the write log has no result of entry %d (%s): %s", entry, result, error)
+
+
+def _update_mirror(
+    context: AppContext,
     method: str,
     path: str,
     target: Resource,
     body: object,
-    record: Document | None,
+    record: JsonRecord | None,
     status: int,
-    asked_at: str,
+    requested_at: str,
 ) -> None:
     """Bring the mirror to what the write made. Of many records changed at once the answer shows none: they
     are read again."""
     if method == "DELETE":
         keys = [int(part) for part in path.rpartition("/")[2].split(",")]
         if status == 202:
-            house.mirror.write(lambda tx: accepted.note(tx, target.collection, keys, asked_at))
+            context.mirror_db.write(
+                lambda tx: pending_deletions.add(tx, target.collection, keys, requested_at)
+            )
         else:
-            house.mirror.write(lambda tx: records.mark_missing(tx, target, keys, clock.stamp()))
+            context.mirror_db.write(lambda tx: single_record.mark_missing(tx, target, keys, clock.utc_text()))
     elif isinstance(body, list):
         for entry in body:
-            again = house.platform.item(f"/{target.collection}/{entry['id']}", who=PEOPLE)
-            written.keep(house.mirror, target, again, asked_at)
+            refreshed = context.platform.item(f"/{target.collection}/{entry['id']}", priority=INTERACTIVE)
+            write_results.store_written(context.mirror_db, target, refreshed, requested_at)
     elif record is not None:
-        written.keep(house.mirror, target, record, asked_at)
+        write_results.store_written(context.mirror_db, target, record, requested_at)
 
 
-def once(work: Callable[[], Said]) -> Said:
-    """`work` unless this form was sent already (a double click, a reload): then what became of the first.
+def send_once(write: Callable[[], WriteResult]) -> WriteResult:
+    """`write` unless this form was sent already (a double click, a reload): then what became of the first.
 
-    The form carries `once`, a number made with it (`new_once`).
+    The form carries `send_once`, a number made with it (`new_form_id`).
     """
-    house, who = this_house(), current_person().email
-    key = request.form.get("once", "")
-    if not key:
-        return work()
-    first = journal.claim(house.house, who, f"form {key}", request.method, request.path, b"")
-    if first is None:
-        said = work()
-        if said.status is not None and not said.done:
-            # Refused: nothing was done, so that the same form may be sent again, mended or not.
-            journal.release(house.house, who, f"form {key}")
-            return said
-        kept = orjson.dumps({"message": said.message, "fields": said.fields})
-        journal.settle(house.house, who, f"form {key}", said.status or 0, "application/json", kept)
-        return said
-    if first.status is None or not first.body:
-        return Said(None, "This was sent a moment ago and has no answer yet.")
-    kept_said = orjson.loads(first.body)
-    return Said(first.status or None, kept_said["message"], kept_said["fields"])
+    context, email = app_context(), current_person().email
+    if not request.form.get("once"):
+        return write()
+    key = f"form {request.form['once']}"
+    earlier = write_log.claim_key(context.app_db, email, key, request.method, request.path, b"")
+    if earlier is None:
+        outcome = write()
+        _settle(context, email, key, outcome)
+        return outcome
+    if earlier.status is None or not earlier.body:
+        return WriteResult(None, "This was sent a moment ago and has no answer yet.")
+    stored_result = orjson.loads(earlier.body)
+    return WriteResult(earlier.status or None, stored_result["message"], stored_result["fields"])
 
 
-def new_once() -> str:
+def _settle(context: AppContext, who: str, key: str, outcome: WriteResult) -> None:
+    """Store `outcome` for repeats of the form `key`, or release the key of a refused write.
+
+    A storage failure is logged, not raised: the key stays claimed, so a repeat is not sent.
+    """
+    try:
+        if outcome.status is not None and not outcome.is_done:
+            write_log.release_key(context.app_db, who, key)
+            return
+        body = orjson.dumps({"message": outcome.message, "fields": outcome.fields})
+        write_log.store_response(context.app_db, who, key, outcome.status or 0, "application/json", body)
+    except STORAGE_FAILURES as error:
+        log.warning("the response to a form of %s is not stored for repeats: %s", who, error)
+
+
+def new_form_id() -> str:
     return secrets.token_urlsafe(12)
 
 
-def complaints(body: bytes, status: int) -> tuple[str, dict[str, str]]:
+def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
     """(a sentence, complaint by field) from the platform's error body, in whichever of its shapes: `errors`
     are texts or objects `{code, field, message}` (observed.md §5)."""
     try:
@@ -164,7 +186,7 @@ def complaints(body: bytes, status: int) -> tuple[str, dict[str, str]]:
     if not isinstance(parsed, dict):
         return f"The platform failed with status {status}. Try again in a minute.", {}
     fields: dict[str, str] = {}
-    told: list[str] = []
+    messages: list[str] = []
     errors = parsed.get("errors")
     for entry in errors if isinstance(errors, list) else []:
         if isinstance(entry, dict):
@@ -175,14 +197,14 @@ def complaints(body: bytes, status: int) -> tuple[str, dict[str, str]]:
         else:
             text = str(entry).strip()
         if text:
-            told.append(text)
+            messages.append(text)
     message = str(parsed.get("message") or "").strip() or f"status {status}"
-    if told and told[0] != message:
-        message = f"{message.rstrip('.')}: {'; '.join(told)}"
+    if messages and messages[0] != message:
+        message = f"{message.rstrip('.')}: {'; '.join(messages)}"
     return f"The platform says: {message.rstrip('.')}.", fields
 
 
-def _record(body: bytes) -> Document | None:
+def _parse_record(body: bytes) -> JsonRecord | None:
     """The one record in `{data: {...}}`; None for an empty body or anything else."""
     try:
         parsed = orjson.loads(body) if body else None

@@ -8,28 +8,27 @@ from typing import Any
 
 from flask import Blueprint, Response, abort, redirect, request
 
-from integration.alerts import messages
-from integration.alerts import notification_log as alert_log
+from integration.alerts import messages, notification_log
 from integration.alerts import rules as alert_rules
 from integration.alerts.conditions import CONDITIONS
-from integration.alerts.evaluate import configured
-from integration.alerts.notification_log import Line
+from integration.alerts.evaluate import list_configured_rules
+from integration.alerts.notification_log import Notification
 from integration.alerts.rules import Rule
 from integration.alerts.send import SendingFailed, send
-from integration.context import this_house
+from integration.context import app_context
 from integration.core import clock
-from integration.core.refused import Refused
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.guard import audited, current_person, needs
+from integration.core.errors import DomainError
+from integration.dashboard.site import layout
+from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.outbound import mail
-from integration.outbound.upload import checked
+from integration.outbound.upload import check_url
 
 blueprint = Blueprint("alerts", __name__, url_prefix="/system/alerts")
 
-PAGE = 50
-MOST_COOLDOWN = 10_080
-DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-SAID = {
+PAGE_SIZE = 50
+MAX_COOLDOWN_MINUTES = 10_080
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+RESULT_MESSAGES = {
     "saved": "Saved.",
     "removed": "Removed.",
     "paused": "It watches no more.",
@@ -38,177 +37,196 @@ SAID = {
 
 
 @blueprint.get("")
-@needs("supervisor")
+@requires("supervisor")
 def index() -> str:
-    return _page(_asked_rule())
+    return _render_page(_rule_to_edit())
 
 
 @blueprint.post("")
-@needs("admin")
+@requires("admin")
 def save() -> Response | tuple[str, int]:
     """Add a rule, or change the one whose `id` is given."""
     number = request.form.get("id", 0, type=int)
-    before = _known(number) if number else Rule(id=0, name="", condition="", threshold=0)
-    wanted = _entered(before)
+    old_rule = _require_rule(number) if number else Rule(id=0, name="", condition="", threshold=0)
+    new_rule = _rule_from_form(old_rule)
     try:
-        _check(wanted, before)
-        wanted = replace(wanted, emails=" ".join(wanted.emails.replace(",", " ").replace(";", " ").split()))
-        alert_rules.save(this_house().house, wanted)
-    except Refused as refusal:
-        return _page(wanted, refused=str(refusal)), 400
-    audited("alert rule changed" if number else "alert rule added", f"{wanted.name}, {wanted.condition}")
-    return _home("saved")
+        _validate_rule(new_rule, old_rule)
+        new_rule = replace(
+            new_rule, emails=" ".join(new_rule.emails.replace(",", " ").replace(";", " ").split())
+        )
+        alert_rules.save(app_context().app_db, new_rule)
+    except DomainError as refusal:
+        return _render_page(new_rule, refused=str(refusal)), 400
+    audit_action(
+        "alert rule changed" if number else "alert rule added", f"{new_rule.name}, {new_rule.condition}"
+    )
+    return _redirect_home("saved")
 
 
 @blueprint.post("/<int:number>/remove")
-@needs("admin")
+@requires("admin")
 def remove(number: int) -> Response | tuple[str, int]:
-    return _deed(lambda: alert_rules.remove(this_house().house, number), "alert rule removed", "removed")
+    return _run_action(
+        lambda: alert_rules.remove(app_context().app_db, number), "alert rule removed", "removed"
+    )
 
 
 @blueprint.post("/<int:number>/pause")
-@needs("admin")
+@requires("admin")
 def pause(number: int) -> Response | tuple[str, int]:
     paused = request.form.get("paused") == "1"
-    return _deed(
-        lambda: alert_rules.pause(this_house().house, number, paused=paused),
+    return _run_action(
+        lambda: alert_rules.pause(app_context().app_db, number, paused=paused),
         "alert rule paused" if paused else "alert rule resumed",
         "paused" if paused else "resumed",
     )
 
 
 @blueprint.post("/<int:number>/test")
-@needs("admin")
+@requires("admin")
 def test(number: int) -> str:
     """Tell a test to every target of the rule, at once and whatever the hour; says what became of each."""
-    house = this_house()
-    rule = _known(number)
-    told = messages.lines(house.settings, rule, "test", [messages.test_finding(rule)], clock.now())
-    made = [_tested(line, rule) for line in told]
-    house.house.write(lambda tx: alert_log.add(tx, made))
-    audited("alert rule tested", rule.name)
-    return _page(_asked_rule(), tested=made)
+    context = app_context()
+    rule = _require_rule(number)
+    notifications = messages.make_notifications(
+        context.settings, rule, "test", [messages.make_test_finding(rule)], clock.now()
+    )
+    test_results = [_send_test(notification, rule) for notification in notifications]
+    context.app_db.write(lambda tx: notification_log.add(tx, test_results))
+    audit_action("alert rule tested", rule.name)
+    return _render_page(_rule_to_edit(), tested=test_results)
 
 
-def _tested(line: Line, rule: Rule) -> Line:
-    if line.channel == "notice":
-        return line
-    tried = replace(line, tries=1, next_at=None, tried_at=clock.stamp())
+def _send_test(notification: Notification, rule: Rule) -> Notification:
+    if notification.channel == "notice":
+        return notification
+    attempted = replace(notification, tries=1, next_at=None, tried_at=clock.utc_text())
     try:
-        send(this_house(), line, rule)
+        send(app_context(), notification, rule)
     except SendingFailed as error:
-        return replace(tried, state="failed", error=str(error))
-    return replace(tried, state="sent")
+        return replace(attempted, state="failed", error=str(error))
+    return replace(attempted, state="sent")
 
 
 # --- the page --------------------------------------------------------------------------------------------
 
 
-def _page(edited: Rule | None, **shown: Any) -> str:
-    house = this_house()
-    before = request.args.get("before", "")
-    with house.house.read() as connection:
-        rules = alert_rules.everything(connection)
-        findings = alert_rules.findings(connection)
-        log = alert_log.newest(
-            connection, PAGE + 1, int(before) if before.isdecimal() and len(before) <= 18 else None
+def _render_page(edited_rule: Rule | None, **values: Any) -> str:
+    context = app_context()
+    before_text = request.args.get("before", "")
+    with context.app_db.read() as connection:
+        all_rules = alert_rules.list_all(connection)
+        findings = alert_rules.list_findings(connection)
+        log = notification_log.list_newest(
+            connection,
+            PAGE_SIZE + 1,
+            int(before_text) if before_text.isdecimal() and len(before_text) <= 18 else None,
         )
-    fixed = configured(house.settings)
-    names = {rule.id: rule.name for rule in (*rules, *fixed)}
-    return shell.page(
+    configured_rules = list_configured_rules(context.settings)
+    rule_names = {rule.id: rule.name for rule in (*all_rules, *configured_rules)}
+    return layout.render_page(
         "system",
         "alerts.html",
-        rules=rules,
-        fixed=fixed,
-        urls=len(house.settings.alerts.urls),
-        findings=[(names[id_], one) for id_, found in findings.items() if id_ in names for one in found],
-        log=log[:PAGE],
-        older=log[PAGE - 1].id if len(log) > PAGE else None,
-        edited=edited,
-        said=SAID.get(request.args.get("said", ""), ""),
-        mail=house.settings.smtp.host,
+        rules=all_rules,
+        fixed=configured_rules,
+        urls=len(context.settings.alerts.urls),
+        findings=[
+            (rule_names[id_], finding)
+            for id_, rule_findings in findings.items()
+            if id_ in rule_names
+            for finding in rule_findings
+        ],
+        log=log[:PAGE_SIZE],
+        older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
+        edited=edited_rule,
+        said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
+        mail=context.settings.smtp.host,
         CONDITIONS=CONDITIONS,
-        DAYS=DAYS,
-        **shown,
+        DAYS=WEEKDAYS,
+        **values,
     )
 
 
-def _asked_rule() -> Rule | None:
+def _rule_to_edit() -> Rule | None:
     """The rule that the form is to show, for who may change it."""
     number = request.args.get("edit", 0, type=int)
-    return _known(number) if number and current_person().may("admin") else None
+    return _require_rule(number) if number and current_person().has_permission("admin") else None
 
 
-def _known(number: int) -> Rule:
-    with this_house().house.read() as connection:
+def _require_rule(number: int) -> Rule:
+    with app_context().app_db.read() as connection:
         rule = alert_rules.find(connection, number)
     if rule is None:
         abort(404)
     return rule
 
 
-def _entered(before: Rule) -> Rule:
+def _rule_from_form(old_rule: Rule) -> Rule:
     """The form, over what the rule was: a secret that is not entered again stays; -1 for what is no
     number."""
     form = request.form
     condition = form.get("condition", "")
-    known = CONDITIONS.get(condition)
+    condition_type = CONDITIONS.get(condition)
     url = form.get("url", "").strip()
     return replace(
-        before,
+        old_rule,
         name=form.get("name", ""),
         condition=condition,
-        threshold=_whole("threshold", known.default) if known and known.unit else 0,
+        threshold=_parse_whole_number("threshold", condition_type.default)
+        if condition_type and condition_type.unit
+        else 0,
         notice=form.get("notice") == "1",
         emails=form.get("emails", "").strip(),
         url=url,
-        secret=(form.get("secret", "").strip() or before.secret) if url else "",
+        secret=(form.get("secret", "").strip() or old_rule.secret) if url else "",
         days="".join(day for day in alert_rules.EVERY_DAY if day in form.getlist("day")),
         begins=form.get("begins", ""),
         ends=form.get("ends", ""),
         quiet_from=form.get("quiet_from", ""),
         quiet_to=form.get("quiet_to", ""),
-        cooldown=_whole("cooldown", 0),
+        cooldown=_parse_whole_number("cooldown", 0),
     )
 
 
-def _check(wanted: Rule, before: Rule) -> None:
-    """What `alert_rules.save` does not know. Raises Refused."""
-    known = CONDITIONS.get(wanted.condition)
-    if known is None:
-        raise Refused("there is no such condition")
-    if not known.least <= wanted.threshold <= known.most:
-        raise Refused(f"{known.unit} are a number from {known.least:,} to {known.most:,}")
-    if not 0 <= wanted.cooldown <= MOST_COOLDOWN:
-        raise Refused("the pause between messages is a number of minutes, a week at most")
-    if wanted.url != before.url and before.secret and wanted.secret == before.secret:
+def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
+    """What `alert_rules.save` does not know. Raises DomainError."""
+    condition_type = CONDITIONS.get(new_rule.condition)
+    if condition_type is None:
+        raise DomainError("there is no such condition")
+    if not condition_type.least <= new_rule.threshold <= condition_type.most:
+        raise DomainError(
+            f"{condition_type.unit} are a number from {condition_type.least:,} to {condition_type.most:,}"
+        )
+    if not 0 <= new_rule.cooldown <= MAX_COOLDOWN_MINUTES:
+        raise DomainError("the pause between messages is a number of minutes, a week at most")
+    if new_rule.url != old_rule.url and old_rule.secret and new_rule.secret == old_rule.secret:
         # What was meant for one receiver must not leave for another.
-        raise Refused("the address is another one: enter its Authorization header, too")
-    if len(wanted.secret) > 1000 or not wanted.secret.isascii() or not wanted.secret.isprintable():
-        raise Refused("the Authorization header has signs in it that no header takes")
+        raise DomainError("the address is another one: enter its Authorization header, too")
+    if len(new_rule.secret) > 1000 or not new_rule.secret.isascii() or not new_rule.secret.isprintable():
+        raise DomainError("the Authorization header has signs in it that no header takes")
     try:
-        if wanted.emails:
-            mail.addresses(this_house().settings.smtp, wanted.emails)
-        if wanted.url:
-            checked(wanted.url)
+        if new_rule.emails:
+            mail.parse_addresses(app_context().settings.smtp, new_rule.emails)
+        if new_rule.url:
+            check_url(new_rule.url)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise DomainError(str(error)) from None
 
 
-def _deed(work: Callable[[], str], what: str, said: str) -> Response | tuple[str, int]:
+def _run_action(change: Callable[[], str], action: str, message_key: str) -> Response | tuple[str, int]:
     try:
-        name = work()
-    except Refused as refusal:
-        return _page(None, refused=str(refusal)), 400
-    this_house().mirror.write(lambda tx: tx.announce("alert", 0))
-    audited(what, name)
-    return _home(said)
+        rule_name = change()
+    except DomainError as refusal:
+        return _render_page(None, refused=str(refusal)), 400
+    app_context().mirror_db.write(lambda tx: tx.announce("alert", 0))
+    audit_action(action, rule_name)
+    return _redirect_home(message_key)
 
 
-def _whole(name: str, otherwise: int) -> int:
+def _parse_whole_number(name: str, default: int) -> int:
     text = request.form.get(name, "").strip()
-    return int(text) if text.isdecimal() and len(text) <= 9 else -1 if text else otherwise
+    return int(text) if text.isdecimal() and len(text) <= 9 else -1 if text else default
 
 
-def _home(said: str) -> Response:
-    return redirect(f"/system/alerts?said={said}", 303)  # type: ignore[return-value]
+def _redirect_home(message_key: str) -> Response:
+    return redirect(f"/system/alerts?said={message_key}", 303)  # type: ignore[return-value]

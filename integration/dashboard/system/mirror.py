@@ -4,92 +4,99 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, abort, request
 
-from integration.catalogue import UnknownResource, resource
+from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.shapes import Resource
-from integration.context import this_house
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.background_jobs import Tell, these_jobs
-from integration.dashboard.site.guard import current_person, needs
-from integration.dashboard.system.work import back, begin
-from integration.mirror.sync_state import completeness as coverage
-from integration.server.control_channel import Progress
+from integration.context import app_context
+from integration.core.commands import Progress
+from integration.dashboard.site import layout
+from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
+from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.system.work import redirect_to_section, start_job
+from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN
-from integration.sync.reading.verify import PROVE, Proof
-from integration.workspace import promoted_fields as promoted
+from integration.sync.reading.verify import VERIFY_COMPLETENESS, CompletenessResult
+from integration.workspace import promoted_fields
 
 blueprint = Blueprint("system_mirror", __name__, url_prefix="/system")
 
 
 @blueprint.get("/coverage/<path:collection>")
-def days(collection: str) -> str:
+def show_days(collection: str) -> str:
     """Every day of a collection that was counted, newest first."""
-    of = _mirrored(collection)
-    with this_house().mirror.read() as connection:
-        found = coverage.days(connection, of.collection)
-    return shell.page("system", "system_coverage.html", collection=of.collection, days=found)
+    target = _require_mirrored(collection)
+    with app_context().mirror_db.read() as connection:
+        counted_days = completeness.list_days(connection, target.collection)
+    return layout.render_page(
+        "system", "system_coverage.html", collection=target.collection, days=counted_days
+    )
 
 
 @blueprint.post("/prove")
-@needs("admin")
-def prove() -> Response:
+@requires("admin")
+def verify_completeness() -> Response:
     """The same as `switchroom verify --coverage`, by the same handler."""
-    handler = these_jobs().commands.get(PROVE)
+    handler = current_jobs().commands.get(VERIFY_COMPLETENESS)
     if handler is None:
         abort(503, "This process asks the platform for nothing.")
 
-    def work(tell: Tell) -> str:
+    def work(report_progress: ProgressCallback) -> str:
         progress = Progress(
-            lambda facts: tell(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
+            lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
             lambda: True,
         )
-        proofs = [Proof(**one) for one in handler({"resources": list(PLAN)}, progress)["proofs"]]
-        missing = [one.collection for one in proofs if not one.proved]
-        days = sum(one.days for one in proofs)
-        said = f"{len(proofs) - len(missing)} of {len(proofs)} collections proved, {days:,} days counted"
-        return f"{said}; not proved: {', '.join(missing)}" if missing else said
+        results = [
+            CompletenessResult(**result) for result in handler({"resources": list(PLAN)}, progress)["proofs"]
+        ]
+        incomplete = [result.collection for result in results if not result.is_complete]
+        day_count = sum(result.days for result in results)
+        summary = (
+            f"{len(results) - len(incomplete)} of {len(results)} collections proved, "
+            f"{day_count:,} days counted"
+        )
+        return f"{summary}; not proved: {', '.join(incomplete)}" if incomplete else summary
 
-    begin("prove", "completeness proved", work)
-    return back("coverage")
+    start_job("prove", "completeness proved", work)
+    return redirect_to_section("coverage")
 
 
 @blueprint.post("/promote")
-@needs("admin")
+@requires("admin")
 def promote() -> Response:
     """Make an undocumented field a column."""
-    house, who = this_house(), current_person().email
-    of, name = _mirrored(request.form.get("collection", "")), request.form.get("field", "")
+    context, requested_by = app_context(), current_person().email
+    target, name = _require_mirrored(request.form.get("collection", "")), request.form.get("field", "")
 
-    def work(tell: Tell) -> str:
-        def told(done: int, total: int) -> None:
-            tell(f"{of.collection}.{name}", done, total)
+    def work(report_progress: ProgressCallback) -> str:
+        def report_rows(done: int, total: int) -> None:
+            report_progress(f"{target.collection}.{name}", done, total)
 
-        promoted.promote(house.house, house.mirror, of, name, who, told)
-        return f"{name[:64]} is a column of {of.table}"
+        promoted_fields.promote(context.app_db, context.mirror_db, target, name, requested_by, report_rows)
+        return f"{name[:64]} is a column of {target.table}"
 
-    begin("promote", f"{of.collection}.{name[:64]} made a column", work)
-    return back("drift")
+    start_job("promote", f"{target.collection}.{name[:64]} made a column", work)
+    return redirect_to_section("drift")
 
 
 @blueprint.post("/demote")
-@needs("admin")
+@requires("admin")
 def demote() -> Response:
     """Take such a column away."""
-    house = this_house()
-    of, name = _mirrored(request.form.get("collection", "")), request.form.get("field", "")
+    context = app_context()
+    target, name = _require_mirrored(request.form.get("collection", "")), request.form.get("field", "")
 
-    def work(_tell: Tell) -> str:
-        promoted.demote(house.house, house.mirror, of, name)
-        return f"{name[:64]} is no longer a column of {of.table}"
+    def work(_report_progress: ProgressCallback) -> str:
+        promoted_fields.demote(context.app_db, context.mirror_db, target, name)
+        return f"{name[:64]} is no longer a column of {target.table}"
 
-    begin("promote", f"{of.collection}.{name[:64]} no longer a column", work)
-    return back("drift")
+    start_job("promote", f"{target.collection}.{name[:64]} no longer a column", work)
+    return redirect_to_section("drift")
 
 
-def _mirrored(name: str) -> Resource:
+def _require_mirrored(name: str) -> Resource:
     try:
-        of = resource(name)
+        target = get_resource(name)
     except UnknownResource:
         abort(404)
-    if of.collection not in PLAN:
+    if target.collection not in PLAN:
         abort(404)
-    return of
+    return target

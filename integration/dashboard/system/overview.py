@@ -9,48 +9,32 @@ from pathlib import Path
 
 from flask import Blueprint, Response, make_response
 
-from integration.catalogue import resource
-from integration.context import this_house
+from integration.catalogue import get_resource
+from integration.context import app_context
 from integration.core import clock
-from integration.dashboard.site import formats
-from integration.dashboard.site import layout as shell
-from integration.dashboard.site.background_jobs import these_jobs
-from integration.dashboard.system import work as system_work
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.background_jobs import current_jobs
+from integration.dashboard.system import work
 from integration.maintenance import backup
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import live
-from integration.mirror.records import promoted_fields as promoted
-from integration.mirror.records import schema_drift as drift
-from integration.mirror.sync_state import (
-    collection_state as walks,
-)
-from integration.mirror.sync_state import (
-    completeness as coverage,
-)
-from integration.mirror.sync_state import (
-    lookup_queue as lookups,
-)
-from integration.mirror.sync_state import (
-    media_files as media,
-)
-from integration.mirror.sync_state import (
-    scrub_log as checks,
-)
+from integration.mirror.records import promoted_fields, schema_drift
+from integration.mirror.sync_state import collection_state, completeness, lookup_queue, media_files, scrub_log
 from integration.privacy import erasures, holds
 from integration.sync.plan import PLAN
-from integration.sync.progress import under_way
-from integration.sync.reading.call_assembly import NAME as PUT_TOGETHER
+from integration.sync.progress import list_active_reads
+from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY_JOB
 
 blueprint = Blueprint("system", __name__)
 
-UNLEARNT_DAYS = 30
+MISSING_CDR_DAYS = 30
 """How far back calls without a record are counted."""
 SILENT_SECONDS = 3600
 """If records show calls in this time and no webhook came, webhooks are not set up, or broken."""
 DATABASES = ("inbox.db", "mirror.db", "house.db")
-FOLLOW_SECONDS = 2
+REFRESH_SECONDS = 2
 """Between two looks at a job that is running."""
-LOW_BYTES = 2_000_000_000
+RESERVED_BYTES = 2_000_000_000
 """Kept free by the archive (interface.md §2, recordings.max_gb)."""
 
 
@@ -63,11 +47,11 @@ class Disk:
     databases: dict[str, int]
 
     @property
-    def low(self) -> bool:
-        return self.free < 2 * LOW_BYTES
+    def is_low(self) -> bool:
+        return self.free < 2 * RESERVED_BYTES
 
 
-def disk(data_dir: Path) -> Disk:
+def read_disk_usage(data_dir: Path) -> Disk:
     usage = shutil.disk_usage(data_dir)
     sizes = {}
     for name in DATABASES:
@@ -76,73 +60,79 @@ def disk(data_dir: Path) -> Disk:
     return Disk(usage.total, usage.free, sizes)
 
 
-def _archive(connection: sqlite3.Connection) -> dict[str, int]:
+def _count_archive_files(connection: sqlite3.Connection) -> dict[str, int]:
     """Files by state (have, wanted, failed, gone), and `bytes`."""
-    found = dict.fromkeys(("have", "wanted", "failed", "gone"), 0)
-    for (_, state), count in media.counts(connection).items():
-        found[state] = found.get(state, 0) + count
-    return {**found, "bytes": media.stored_bytes(connection)}
+    count_by_state = dict.fromkeys(("have", "wanted", "failed", "gone"), 0)
+    for (_, state), count in media_files.count_by_state(connection).items():
+        count_by_state[state] = count_by_state.get(state, 0) + count
+    return {**count_by_state, "bytes": media_files.count_stored_bytes(connection)}
 
 
 @blueprint.get("/system")
 def index() -> Response:
-    house = this_house()
-    received = house.inbox.overview()
-    hour_ago = clock.stamp(clock.unix() - SILENT_SECONDS)
-    with house.mirror.read() as connection:
-        collections = walks.all_states(connection)
-        untold = live.untold_calls(connection, hour_ago)
-        fresh = live.freshness(connection)
-        archive = _archive(connection)
-        ledger = [line for line in coverage.ledger(connection) if line.days or line.gaps]
-        departures = drift.listed(connection)
-        checked = checks.archive(connection)
-        unlearnt = lookups.unlearnt_calls(connection, clock.unix() - UNLEARNT_DAYS * 86400)
-        waiting = backlog.waiting(connection)
-        aside = drift.aside(connection)
-        columns = {
-            name: promoted.ready(connection, resource(name))
-            for name in {one.collection for one in departures}
+    context = app_context()
+    inbox_overview = context.inbox.load_overview()
+    hour_ago = clock.utc_text(clock.unix() - SILENT_SECONDS)
+    with context.mirror_db.read() as connection:
+        collection_states = collection_state.list_states(connection)
+        calls_without_webhook = live.count_calls_without_webhook(connection, hour_ago)
+        freshness = live.get_freshness(connection)
+        archive_counts = _count_archive_files(connection)
+        completeness_rows = [
+            completeness_row
+            for completeness_row in completeness.list_collections(connection)
+            if completeness_row.day_count or completeness_row.gaps
+        ]
+        drift_rows = schema_drift.list_drift(connection)
+        scrub_result = scrub_log.get_archive_state(connection)
+        calls_without_cdr = lookup_queue.list_unresolved_calls(
+            connection, clock.unix() - MISSING_CDR_DAYS * 86400
+        )
+        backlog_state = backlog.get_state(connection)
+        rejected_records = schema_drift.list_rejected(connection)
+        promoted_by_collection = {
+            name: promoted_fields.list_ready_columns(connection, get_resource(name))
+            for name in {drift_row.collection for drift_row in drift_rows}
             if name in PLAN
         }
-    with house.house.read() as connection:
-        kept_from = holds.all_of(connection), erasures.all_of(connection)
-    report = house.health.report()
-    late = max(shell.LATE_SECONDS, 2 * house.settings.sync.recent_interval)
-    quiet = received.last_received_at is None or received.last_received_at < hour_ago
-    page = shell.page(
+    with context.app_db.read() as connection:
+        holds_and_erasures = holds.list_all(connection), erasures.list_all(connection)
+    report = context.health.report()
+    stale_after = max(layout.STALE_SECONDS, 2 * context.settings.sync.recent_interval)
+    is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
+    page = layout.render_page(
         "system",
         "system.html",
-        received=received,
-        silent=untold if quiet else 0,
-        fresh=fresh,
-        late=(formats.since(fresh.last_success_at) or 0) > late,
-        collections=collections,
-        archive=archive,
-        ledger=ledger,
-        departures=departures,
-        aside=aside,
-        promoted=columns,
-        checked=checked,
-        unlearnt=unlearnt,
-        UNLEARNT_DAYS=UNLEARNT_DAYS,
-        reading=under_way(report["facts"]),
-        waiting=waiting,
-        putting=report["facts"].get(PUT_TOGETHER),
+        received=inbox_overview,
+        silent=calls_without_webhook if is_silent else 0,
+        fresh=freshness,
+        late=(formats.seconds_since(freshness.last_success_at) or 0) > stale_after,
+        collections=collection_states,
+        archive=archive_counts,
+        ledger=completeness_rows,
+        departures=drift_rows,
+        aside=rejected_records,
+        promoted=promoted_by_collection,
+        checked=scrub_result,
+        unlearnt=calls_without_cdr,
+        UNLEARNT_DAYS=MISSING_CDR_DAYS,
+        reading=list_active_reads(report["facts"]),
+        waiting=backlog_state,
+        putting=report["facts"].get(CALL_ASSEMBLY_JOB),
         requests=report["facts"].get("platform_requests"),
-        disk=disk(Path(house.settings.storage.data_dir)),
+        disk=read_disk_usage(Path(context.settings.storage.data_dir)),
         report=report,
-        public_url=house.settings.server.public_url,
-        backups=system_work.backups(house),
-        holds=kept_from[0],
-        erasures=kept_from[1],
-        schedule=house.settings.backup,
-        destination=backup.destination(house.settings),
-        jobs=these_jobs().last,
+        public_url=context.settings.server.public_url,
+        backups=work.list_backups(context),
+        holds=holds_and_erasures[0],
+        erasures=holds_and_erasures[1],
+        schedule=context.settings.backup,
+        destination=backup.get_destination(context.settings),
+        jobs=current_jobs().last_by_name,
     )
     response = make_response(page)
-    working = any(job.state == "running" for job in these_jobs().last.values())
-    if working or waiting is not None or under_way(report["facts"]):
+    is_job_running = any(job.state == "running" for job in current_jobs().last_by_name.values())
+    if is_job_running or backlog_state is not None or list_active_reads(report["facts"]):
         # Without a script, too: the page follows what a button began, and a long reading.
-        response.headers["Refresh"] = str(FOLLOW_SECONDS)
+        response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response

@@ -10,42 +10,55 @@ import sqlite3
 from collections.abc import Iterator
 from functools import partial
 
-from integration.exports.query import MASK, Column, Sheet, Stream
-from integration.exports.selection import Reader, Selection
+from integration.exports.query import MASK, Column, ExportQuery, ExportStream
+from integration.exports.selection import OpenReader, Selection
 
-LINES = 2000
+CHUNK_ROWS = 2000
 """Records of one chunk; what is held in memory."""
 
 
-def stream(read: Reader, selection: Selection, *, bom: bool = False, lines: int = LINES) -> Stream:
-    """The file in chunks: the header first, then `lines` records each. Memory does not grow with the file.
+def stream(
+    read: OpenReader, selection: Selection, *, bom: bool = False, chunk_rows: int = CHUNK_ROWS
+) -> ExportStream:
+    """The file in chunks: the header first, then `chunk_rows` records each. Memory does not grow with the
+    file.
 
     Raises QueryError before the first chunk.
     """
-    return Stream(read, selection, partial(chunks, bom=bom, lines=lines))
+    return ExportStream(read, selection, partial(chunks, bom=bom, chunk_rows=chunk_rows))
 
 
 def chunks(
-    connection: sqlite3.Connection, sheet: Sheet, *, bom: bool = False, lines: int = LINES
+    connection: sqlite3.Connection,
+    export_query: ExportQuery,
+    *,
+    bom: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[bytes]:
-    """The file of `sheet`, all of it from `connection`'s one view."""
+    """The file of `export_query`, all of it from `connection`'s one view."""
     # Fields that nobody documented are called what the platform sends.
-    header = ",".join(quoted(column.name) for column in sheet.columns) + "\r\n"
+    header = ",".join(quote_cell(column.name) for column in export_query.columns) + "\r\n"
     yield ("\ufeff" if bom else "").encode() + header.encode()
     # Values beside the sheet's own: the zones for times.
-    values = {**sheet.values, "zone": sheet.zone.key if sheet.zone else None, "local": sheet.local.key}
-    figures = _figures(connection, sheet)
-    fast, careful = (_line(sheet, figures, clean=clean) for clean in (False, True))
+    values = {
+        **export_query.values,
+        "zone": export_query.zone.key if export_query.zone else None,
+        "local": export_query.local_zone.key,
+    }
+    digit_columns = _find_digit_columns(connection, export_query)
+    fast_line, careful_line = (
+        _build_line_sql(export_query, digit_columns, strip_nul=strip_nul) for strip_nul in (False, True)
+    )
     # printf stops at a NUL, so records that hold one take the long way.
-    line = f"CASE WHEN {sheet.suspicious} THEN {careful} ELSE {fast} END"
-    source = f"{sheet.table} {{}} WHERE {sheet.where}"
-    if sheet.order is not None:
+    line = f"CASE WHEN {export_query.nul_condition} THEN {careful_line} ELSE {fast_line} END"
+    source = f"{export_query.table} {{}} WHERE {export_query.where}"
+    if export_query.order is not None:
         # In another order there is no key to go on from: one statement, read bit by bit.
         cursor = connection.cursor()
         cursor.row_factory = None
-        sql = f"SELECT CAST({line} AS BLOB) FROM {source.format('')} ORDER BY {sheet.order}"
+        sql = f"SELECT CAST({line} AS BLOB) FROM {source.format('')} ORDER BY {export_query.order}"
         cursor.execute(sql, values)
-        while rows := cursor.fetchmany(lines):
+        while rows := cursor.fetchmany(chunk_rows):
             yield b"".join(row[0] for row in rows)
         return
     # One step for a whole chunk: rows don't pass through Python, and other threads run meanwhile.
@@ -55,58 +68,71 @@ def chunks(
         "SELECT CAST(group_concat(line, '') AS BLOB), max(key) FROM (SELECT rowid AS key, "
         f"{line} AS line FROM {source.format('NOT INDEXED')} AND rowid >= :after ORDER BY rowid LIMIT :lines)"
     )
-    after = sheet.first
-    while after is not None:
-        text, last = connection.execute(sql, {**values, "after": after, "lines": lines}).fetchone()
-        if last is None:
+    next_key = export_query.first_rowid
+    while next_key is not None:
+        text, last_key = connection.execute(
+            sql, {**values, "after": next_key, "lines": chunk_rows}
+        ).fetchone()
+        if last_key is None:
             return
         yield text
-        after = last + 1
+        next_key = last_key + 1
 
 
-def _figures(connection: sqlite3.Connection, sheet: Sheet) -> frozenset[str]:
+def _find_digit_columns(connection: sqlite3.Connection, export_query: ExportQuery) -> frozenset[str]:
     """The columns whose cells begin with a figure, as far as the first row tells."""
-    cells = ", ".join(column.sql for column in sheet.columns)
-    sql = f"SELECT {cells} FROM {sheet.table} WHERE rowid = :first"
-    row = connection.execute(sql, {**sheet.values, "first": sheet.first}).fetchone() or ()
+    cells = ", ".join(column.sql for column in export_query.columns)
+    sql = f"SELECT {cells} FROM {export_query.table} WHERE rowid = :first"
+    row = connection.execute(sql, {**export_query.values, "first": export_query.first_rowid}).fetchone() or ()
     return frozenset(
         column.name
-        for column, cell in zip(sheet.columns, row, strict=False)
+        for column, cell in zip(export_query.columns, row, strict=False)
         if isinstance(cell, str) and "0" <= cell[:1] <= "9"
     )
 
 
-def _line(sheet: Sheet, figures: frozenset[str], *, clean: bool) -> str:
+def _build_line_sql(export_query: ExportQuery, digit_columns: frozenset[str], *, strip_nul: bool) -> str:
     cells = [
-        _cell(column, sheet, clean=clean or column.clean, figures=column.name in figures)
-        for column in sheet.columns
+        _build_cell_sql(
+            column,
+            export_query,
+            strip_nul=strip_nul or column.strip_nul,
+            starts_with_digit=column.name in digit_columns,
+        )
+        for column in export_query.columns
     ]
     # Only conversions stand in the template: nothing that anybody chose.
-    template = ",".join(form for form, _ in cells) + "\r\n"
+    template = ",".join(conversion for conversion, _ in cells) + "\r\n"
     return f"printf('{template}', {', '.join(cell for _, cell in cells)})"
 
 
-def _cell(column: Column, sheet: Sheet, *, clean: bool, figures: bool) -> tuple[str, str]:
+def _build_cell_sql(
+    column: Column, export_query: ExportQuery, *, strip_nul: bool, starts_with_digit: bool
+) -> tuple[str, str]:
     """The conversion and the expression for one column's cells."""
-    value = f"without_nul({column.sql})" if clean else column.sql
+    value = f"without_nul({column.sql})" if strip_nul else column.sql
     if column.kind == "secret":
         return '"%w"', f"CASE WHEN {value} IS NULL THEN '' ELSE '{MASK}' END"
-    if column.kind == "local" or (column.kind == "time" and sheet.zone is not None):
-        moment = f"with_offset({value}, :local)" if column.kind == "local" else f"in_zone({value}, :zone)"
-        text = _guarded(value, figures)
-        return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {moment} ELSE {text} END"
+    if column.kind == "local" or (column.kind == "time" and export_query.zone is not None):
+        time_sql = f"with_offset({value}, :local)" if column.kind == "local" else f"in_zone({value}, :zone)"
+        text_sql = _guard_formula(value, starts_with_digit)
+        return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {time_sql} ELSE {text_sql} END"
     if column.kind in ("text", "json", "time", "utc"):
-        return '"%w"', _guarded(value, figures)
+        return '"%w"', _guard_formula(value, starts_with_digit)
     # A number stands bare; text that drifted in is quoted like other text. NULL prints as nothing.
-    text = f"printf('\"%w\"', {_guarded(value, figures)})"
+    text_sql = f"printf('\"%w\"', {_guard_formula(value, starts_with_digit)})"
     if column.kind == "duration":
-        clock = f"printf('%d:%02d:%02d', {value} / 3600, {value} / 60 % 60, {value} % 60)"
-        whole = f"typeof({value}) = 'integer' AND {value} >= 0"
-        return "%s", f"CASE WHEN {whole} THEN {clock} WHEN {value} >= '' THEN {text} ELSE {value} END"
-    return "%s", f"CASE WHEN {value} >= '' THEN {text} ELSE {value} END"
+        duration_sql = f"printf('%d:%02d:%02d', {value} / 3600, {value} / 60 % 60, {value} % 60)"
+        is_duration = f"typeof({value}) = 'integer' AND {value} >= 0"
+        return (
+            "%s",
+            f"CASE WHEN {is_duration} THEN {duration_sql} WHEN {value} >= '' THEN {text_sql}"
+            f" ELSE {value} END",
+        )
+    return "%s", f"CASE WHEN {value} >= '' THEN {text_sql} ELSE {value} END"
 
 
-def _guarded(column: str, figures: bool) -> str:
+def _guard_formula(cell: str, starts_with_digit: bool) -> str:
     """`'` before what a spreadsheet takes for a formula; a phone number with its plus is none.
 
     Nearly every cell is empty, begins with a letter, or with a figure, and is settled by the comparisons that
@@ -114,22 +140,26 @@ def _guarded(column: str, figures: bool) -> str:
     costs. Tab and CR stand before the 14th character, + , and - between * and the full stop, = and @ between
     the figures and the letters.
     """
-    letter, figure = f"{column} >= 'A'", f"({column} < '=' AND {column} >= '.')"
-    usual, other = (figure, letter) if figures else (letter, figure)
-    sign = f"({column} < '+' AND {column} > char(14))"
-    number = f"length({column}) BETWEEN 7 AND 16 AND substr({column}, 2) NOT GLOB '*[^0-9]*'"
-    first = f"substr({column}, 1, 1)"
-    formula = f"{first} IN ('=', '@', '-', char(9), char(13)) OR {first} = '+' AND NOT ({number})"
+    is_letter, is_digit = f"{cell} >= 'A'", f"({cell} < '=' AND {cell} >= '.')"
+    likely_test, other_test = (is_digit, is_letter) if starts_with_digit else (is_letter, is_digit)
+    is_sign = f"({cell} < '+' AND {cell} > char(14))"
+    is_phone_number = f"length({cell}) BETWEEN 7 AND 16 AND substr({cell}, 2) NOT GLOB '*[^0-9]*'"
+    first_character = f"substr({cell}, 1, 1)"
+    is_formula = (
+        f"{first_character} IN ('=', '@', '-', char(9), char(13)) OR {first_character} = '+'"
+        f" AND NOT ({is_phone_number})"
+    )
     return (
-        f"CASE WHEN {usual} THEN {column} WHEN {column} IS NULL THEN '' WHEN {other} OR {sign} THEN {column}"
-        f" WHEN {formula} THEN '''' || {column} ELSE {column} END"
+        f"CASE WHEN {likely_test} THEN {cell} WHEN {cell} IS NULL THEN '' WHEN {other_test} OR {is_sign}"
+        f" THEN {cell}"
+        f" WHEN {is_formula} THEN '''' || {cell} ELSE {cell} END"
     )
 
 
-def quoted(text: str) -> str:
+def quote_cell(text: str) -> str:
     """A cell of text, as the file's own cells are written."""
     number = text[1:]
-    phone = 6 <= len(number) <= 15 and number.isascii() and number.isdigit()
-    if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not phone):
+    is_phone_number = 6 <= len(number) <= 15 and number.isascii() and number.isdigit()
+    if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not is_phone_number):
         text = "'" + text
     return '"' + text.replace("\x00", "\ufffd").replace('"', '""') + '"'

@@ -10,65 +10,69 @@ from typing import Any
 
 import orjson
 
-from integration.exports.query import Column, Sheet, Stream
-from integration.exports.selection import Reader, Selection
-from integration.exports.sql_functions import clock_of, in_zone, with_offset
-from integration.mirror.records.masking import masked
+from integration.exports.query import Column, ExportQuery, ExportStream
+from integration.exports.selection import OpenReader, Selection
+from integration.exports.sql_functions import format_duration, in_zone, with_offset
+from integration.mirror.records.masking import mask_json
 
-LINES = 2000
+CHUNK_ROWS = 2000
 
 
-def stream(read: Reader, selection: Selection, *, lines: int = LINES) -> Stream:
+def stream(read: OpenReader, selection: Selection, *, chunk_rows: int = CHUNK_ROWS) -> ExportStream:
     """The file in chunks. Raises QueryError at once."""
-    return Stream(read, selection, partial(chunks, lines=lines))
+    return ExportStream(read, selection, partial(chunks, chunk_rows=chunk_rows))
 
 
-def chunks(connection: sqlite3.Connection, sheet: Sheet, *, lines: int = LINES) -> Iterator[bytes]:
-    if sheet.document is None:
-        yield from _objects(connection, sheet, lines)
+def chunks(
+    connection: sqlite3.Connection, export_query: ExportQuery, *, chunk_rows: int = CHUNK_ROWS
+) -> Iterator[bytes]:
+    if export_query.record_sql is None:
+        yield from _write_objects(connection, export_query, chunk_rows)
         return
     cursor = connection.cursor()
     cursor.row_factory = None
     cursor.execute(
-        f"SELECT CAST({sheet.document} AS BLOB) FROM {sheet.table} WHERE {sheet.where}"
-        f" ORDER BY {sheet.order or 'rowid'}",
-        sheet.values,
+        f"SELECT CAST({export_query.record_sql} AS BLOB) FROM {export_query.table} WHERE {export_query.where}"
+        f" ORDER BY {export_query.order or 'rowid'}",
+        export_query.values,
     )
-    while rows := cursor.fetchmany(lines):
-        yield b"".join(masked(row[0]) + b"\n" for row in rows)
+    while rows := cursor.fetchmany(chunk_rows):
+        yield b"".join(mask_json(row[0]) + b"\n" for row in rows)
 
 
-def _objects(connection: sqlite3.Connection, sheet: Sheet, lines: int) -> Iterator[bytes]:
-    names = [column.name for column in sheet.columns]
-    change = {
-        number: function
-        for number, column in enumerate(sheet.columns)
-        if (function := _written(column, sheet)) is not None
+def _write_objects(
+    connection: sqlite3.Connection, export_query: ExportQuery, chunk_rows: int
+) -> Iterator[bytes]:
+    names = [column.name for column in export_query.columns]
+    converters = {
+        index: convert
+        for index, column in enumerate(export_query.columns)
+        if (convert := _make_converter(column, export_query)) is not None
     }
-    for batch in sheet.rows(connection, lines):
-        written = []
+    for batch in export_query.fetch_batches(connection, chunk_rows):
+        encoded_rows = []
         for row in batch:
             values = list(row)
-            for number, function in change.items():
-                values[number] = function(values[number])
-            written.append(
+            for index, convert in converters.items():
+                values[index] = convert(values[index])
+            encoded_rows.append(
                 orjson.dumps(dict(zip(names, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
             )
-        yield b"".join(written)
+        yield b"".join(encoded_rows)
 
 
-def _written(column: Column, sheet: Sheet) -> Callable[[Any], Any] | None:
+def _make_converter(column: Column, export_query: ExportQuery) -> Callable[[Any], Any] | None:
     """How a column's cells differ from what is stored; None where they don't."""
     if column.kind == "local":
-        return partial(with_offset, zone=sheet.local.key)
-    if column.kind == "time" and sheet.zone is not None:
-        return partial(in_zone, zone=sheet.zone.key)
+        return partial(with_offset, zone=export_query.local_zone.key)
+    if column.kind == "time" and export_query.zone is not None:
+        return partial(in_zone, zone=export_query.zone.key)
     if column.kind == "duration":
-        return clock_of
-    return _inside if column.kind == "json" else None
+        return format_duration
+    return _parse_json if column.kind == "json" else None
 
 
-def _inside(value: Any) -> Any:
+def _parse_json(value: Any) -> Any:
     """A list or an object as such; what is no JSON stays the text it is."""
     try:
         return orjson.loads(value) if isinstance(value, str) else value

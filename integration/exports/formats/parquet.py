@@ -16,91 +16,98 @@ from typing import IO, Any
 
 import orjson
 
-from integration.core import atomic_files as durable
+from integration.core import atomic_files
 from integration.core.errors import QueryError, StorageError
-from integration.exports.query import Column, Sheet, Stream, sheet_of
-from integration.exports.selection import Reader, Selection
-from integration.exports.sql_functions import clock_of, moment_of, with_offset
+from integration.exports.query import Column, ExportQuery, ExportStream, build_export_query
+from integration.exports.selection import OpenReader, Selection
+from integration.exports.sql_functions import format_duration, parse_utc, with_offset
 
-ROWS = 50_000
+GROUP_ROWS = 50_000
 """Rows of one row group; what is held in memory."""
-PIECE = 1 << 16
-UNFIT = "_unfit"
+CHUNK_BYTES = 1 << 16
+UNFIT_COLUMN = "_unfit"
 UNDATED = "undated"
-_INT64 = 2**63
+_INT64_LIMIT = 2**63
 
 
-def stream(read: Reader, selection: Selection) -> Stream:
+def stream(read: OpenReader, selection: Selection) -> ExportStream:
     """The file in chunks, the first of them when all rows are written (to a temporary file).
 
     Raises QueryError at once, also where pyarrow is not installed.
     """
-    _arrow()
-    return Stream(read, selection, chunks)
+    _import_pyarrow()
+    return ExportStream(read, selection, chunks)
 
 
-def chunks(connection: sqlite3.Connection, sheet: Sheet) -> Iterator[bytes]:
+def chunks(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterator[bytes]:
     with tempfile.TemporaryFile() as file:
-        write(connection, sheet, file)
+        write(connection, export_query, file)
         file.seek(0)
-        while piece := file.read(PIECE):
-            yield piece
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
 
 
-def write(connection: sqlite3.Connection, sheet: Sheet, file: IO[bytes]) -> int:
+def write(connection: sqlite3.Connection, export_query: ExportQuery, file: IO[bytes]) -> int:
     """Write the file; returns how many rows it has."""
-    arrow = _arrow()
+    arrow = _import_pyarrow()
     from pyarrow.parquet import ParquetWriter
 
-    fitters = [_fitter(column, sheet) for column in sheet.columns]
+    converters = [_make_converter(column, export_query) for column in export_query.columns]
     schema = arrow.schema(
-        [(column.name, _type(arrow, column)) for column in sheet.columns] + [(UNFIT, arrow.string())]
+        [(column.name, _arrow_type(arrow, column)) for column in export_query.columns]
+        + [(UNFIT_COLUMN, arrow.string())]
     )
-    written = 0
+    row_count = 0
     with ParquetWriter(file, schema, compression="zstd") as writer:  # type: ignore[no-untyped-call]
-        for batch in sheet.rows(connection, ROWS):
-            writer.write_table(arrow.table(_cells(batch, sheet.columns, fitters), schema=schema))
-            written += len(batch)
-    return written
+        for batch in export_query.fetch_batches(connection, GROUP_ROWS):
+            writer.write_table(
+                arrow.table(_convert_batch(batch, export_query.columns, converters), schema=schema)
+            )
+            row_count += len(batch)
+    return row_count
 
 
-def write_months(read: Reader, selection: Selection, folder: Path) -> dict[str, int]:
+def write_months(read: OpenReader, selection: Selection, folder: Path) -> dict[str, int]:
     """Write `folder/month=YYYY-MM/part-0.parquet` for every (UTC) month of the selection, all from one view;
     returns the rows of each. A month's file is replaced in one step when it is whole, so that the same data
     set may be written again every night; months beside the selection are left alone.
 
     Raises QueryError where the records have no date, StorageError.
     """
-    _arrow()
+    _import_pyarrow()
     date = selection.resource.date
     if date is None:
         raise QueryError(f"partition-by: {selection.name} has no date to part it by")
-    done: dict[str, int] = {}
+    rows_by_month: dict[str, int] = {}
     with read() as connection:
-        sheet = sheet_of(connection, selection)
+        export_query = build_export_query(connection, selection)
         month = (
             f'CASE WHEN "{date}" GLOB \'[0-9][0-9][0-9][0-9]-[01][0-9]-*\' THEN substr("{date}", 1, 7) END'
         )
-        sql = f"SELECT DISTINCT {month} FROM {sheet.table} WHERE {sheet.where}"
-        for (name,) in connection.execute(sql, sheet.values).fetchall():
-            part = replace(
-                sheet, where=f"({sheet.where}) AND {month} IS :month", values={**sheet.values, "month": name}
+        sql = f"SELECT DISTINCT {month} FROM {export_query.table} WHERE {export_query.where}"
+        for (month_name,) in connection.execute(sql, export_query.values).fetchall():
+            month_query = replace(
+                export_query,
+                where=f"({export_query.where}) AND {month} IS :month",
+                values={**export_query.values, "month": month_name},
             )
-            target = folder / f"month={name or UNDATED}" / "part-0.parquet"
-            done[name or UNDATED] = _replaced(target, partial(write, connection, part))
-    return done
+            target = folder / f"month={month_name or UNDATED}" / "part-0.parquet"
+            rows_by_month[month_name or UNDATED] = _replace_file(
+                target, partial(write, connection, month_query)
+            )
+    return rows_by_month
 
 
-def _replaced(target: Path, work: Callable[[IO[bytes]], int]) -> int:
+def _replace_file(target: Path, write_content: Callable[[IO[bytes]], int]) -> int:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with durable.replacing(target) as file:
-            return work(file)
+        with atomic_files.open_atomic(target) as file:
+            return write_content(file)
     except OSError as error:
         raise StorageError(f"{target}: can't be written ({error.strerror})") from error
 
 
-def _arrow() -> Any:
+def _import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
@@ -108,7 +115,7 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _type(arrow: Any, column: Column) -> Any:
+def _arrow_type(arrow: Any, column: Column) -> Any:
     if column.kind in ("time", "utc"):
         return arrow.timestamp("s", tz="UTC")
     if column.kind == "number":
@@ -116,70 +123,71 @@ def _type(arrow: Any, column: Column) -> Any:
     return {"decimal": arrow.float64(), "boolean": arrow.bool_()}.get(column.kind, arrow.string())
 
 
-Fitter = Callable[[Any], Any]
+Converter = Callable[[Any], Any]
 """A stored value as its column's type has it; raises ValueError for one that does not fit."""
 
 
-def _cells(
-    batch: list[tuple[Any, ...]], columns: tuple[Column, ...], fitters: list[Fitter]
+def _convert_batch(
+    batch: list[tuple[Any, ...]], columns: tuple[Column, ...], converters: list[Converter]
 ) -> dict[str, list[Any]]:
     unfit: dict[int, dict[str, Any]] = {}
     cells: dict[str, list[Any]] = {}
-    for place, (column, fit) in enumerate(zip(columns, fitters, strict=True)):
-        fitted = []
-        for number, row in enumerate(batch):
-            value = row[place]
+    for column_index, (column, convert) in enumerate(zip(columns, converters, strict=True)):
+        converted = []
+        for row_index, row in enumerate(batch):
+            value = row[column_index]
             try:
-                fitted.append(None if value is None else fit(value))
+                converted.append(None if value is None else convert(value))
             except ValueError:
-                fitted.append(None)
-                unfit.setdefault(number, {})[column.name] = value
-        cells[column.name] = fitted
-    cells[UNFIT] = [
-        orjson.dumps(unfit[number]).decode() if number in unfit else None for number in range(len(batch))
+                converted.append(None)
+                unfit.setdefault(row_index, {})[column.name] = value
+        cells[column.name] = converted
+    cells[UNFIT_COLUMN] = [
+        orjson.dumps(unfit[row_index]).decode() if row_index in unfit else None
+        for row_index in range(len(batch))
     ]
     return cells
 
 
-def _fitter(column: Column, sheet: Sheet) -> Fitter:
+def _make_converter(column: Column, export_query: ExportQuery) -> Converter:
     if column.kind in ("time", "utc"):
-        return _moment
+        return _to_moment
     if column.kind == "number":
-        return _whole
+        return _to_integer
     if column.kind == "duration":
-        return lambda value: str(clock_of(value))
+        return lambda value: str(format_duration(value))
     if column.kind == "decimal":
-        return _decimal
+        return _to_float
     if column.kind == "boolean":
-        return _truth
+        return _to_boolean
     if column.kind == "local":
-        zone = sheet.local.key
+        zone = export_query.local_zone.key
         return lambda value: str(with_offset(value, zone))
     return str
 
 
-def _moment(value: Any) -> Any:
-    moment = moment_of(value)
+def _to_moment(value: Any) -> Any:
+    moment = parse_utc(value)
     if moment is None:
         raise ValueError(value)
     return moment
 
 
-def _whole(value: Any) -> int:
-    if isinstance(value, float) and value.is_integer() and abs(value) < _INT64:
+def _to_integer(value: Any) -> int:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _INT64_LIMIT:
         return int(value)
     if not isinstance(value, int):
         raise ValueError(value)
     return value
 
 
-def _decimal(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if not isinstance(value, int | float):
         raise ValueError(value)
     return float(value)
 
 
-def _truth(value: Any) -> bool:
+def _to_boolean(value: Any) -> bool:
     if value not in (0, 1):
         raise ValueError(value)
     return bool(value)

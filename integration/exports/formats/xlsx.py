@@ -20,95 +20,115 @@ from xlsxwriter.format import Format
 from xlsxwriter.worksheet import Worksheet
 
 from integration.core import clock
-from integration.exports.query import Column, Kind, Sheet, Stream
-from integration.exports.selection import Reader, Selection
-from integration.exports.sql_functions import moment_of, without_nul
+from integration.exports.query import Column, ColumnKind, ExportQuery, ExportStream
+from integration.exports.selection import OpenReader, Selection
+from integration.exports.sql_functions import parse_utc, without_nul
 
-ROWS = 1_048_576
+MAX_SHEET_ROWS = 1_048_576
 """Rows of one sheet, its header included (the file format's limit)."""
-LONGEST = 32_767
+MAX_CELL_CHARACTERS = 32_767
 """Characters of one cell (the file format's limit)."""
-EXACT = 2**53
+MAX_EXACT_INTEGER = 2**53
 """Beyond it a number loses its last figures in Excel: such ids are written as text."""
-PIECE = 1 << 16
+CHUNK_BYTES = 1 << 16
 
-_WIDTHS: dict[Kind, int] = {"time": 19, "utc": 19, "local": 19, "text": 18}
-_DAY = 86_400
+_WIDTHS: dict[ColumnKind, int] = {"time": 19, "utc": 19, "local": 19, "text": 18}
+_DAY_SECONDS = 86_400
 _EPOCH = datetime(1899, 12, 30)
-CUT = -2
+TRUNCATED = -2
 """What XlsxWriter answers where it had to shorten a text."""
 
 
-def stream(read: Reader, selection: Selection, *, rows: int = ROWS) -> Stream:
+def stream(read: OpenReader, selection: Selection, *, sheet_rows: int = MAX_SHEET_ROWS) -> ExportStream:
     """The file in chunks, the first of them when all rows are written (to a temporary file).
 
     Raises QueryError at once.
     """
-    return Stream(read, selection, partial(chunks, selection=selection, rows=rows))
+    return ExportStream(read, selection, partial(chunks, selection=selection, sheet_rows=sheet_rows))
 
 
 def chunks(
-    connection: sqlite3.Connection, sheet: Sheet, *, selection: Selection, rows: int = ROWS
+    connection: sqlite3.Connection,
+    export_query: ExportQuery,
+    *,
+    selection: Selection,
+    sheet_rows: int = MAX_SHEET_ROWS,
 ) -> Iterator[bytes]:
     with tempfile.TemporaryFile() as file:
-        write(connection, sheet, selection, file, rows=rows)
+        write(connection, export_query, selection, file, sheet_rows=sheet_rows)
         file.seek(0)
-        while piece := file.read(PIECE):
-            yield piece
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
 
 
 def write(
-    connection: sqlite3.Connection, sheet: Sheet, selection: Selection, file: IO[bytes], *, rows: int = ROWS
+    connection: sqlite3.Connection,
+    export_query: ExportQuery,
+    selection: Selection,
+    file: IO[bytes],
+    *,
+    sheet_rows: int = MAX_SHEET_ROWS,
 ) -> None:
-    """Write the workbook; memory does not grow with it. `rows` is what one sheet may hold."""
-    book = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
-    book.set_properties({"title": sheet.name, "comments": "Made by Switchroom"})
-    bold = book.add_format({"bold": True})
-    forms = _Forms(
-        book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}), book.add_format({"num_format": "[h]:mm:ss"})
+    """Write the workbook; memory does not grow with it. `sheet_rows` is what one sheet may hold."""
+    workbook = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
+    workbook.set_properties({"title": export_query.name, "comments": "Made by Switchroom"})
+    bold = workbook.add_format({"bold": True})
+    formats = _CellFormats(
+        workbook.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}),
+        workbook.add_format({"num_format": "[h]:mm:ss"}),
     )
-    sheets = written = 0
-    page: _Page | None = None
-    writers: list[Writer] = []
-    at = rows
-    for row in chain.from_iterable(sheet.rows(connection)):
-        if page is None or at == rows:
-            _end(page, at, sheet)
-            sheets += 1
-            page, at = _begin(book, sheet, sheets, bold), 1
-            writers = [_writer(page, column, sheet, forms) for column in sheet.columns]
-        for number, value in enumerate(row):
+    sheet_count = row_count = 0
+    worksheet: _TextWorksheet | None = None
+    writers: list[CellWriter] = []
+    row_index = sheet_rows
+    for row in chain.from_iterable(export_query.fetch_batches(connection)):
+        if worksheet is None or row_index == sheet_rows:
+            _finish_worksheet(worksheet, row_index, export_query)
+            sheet_count += 1
+            worksheet, row_index = _add_worksheet(workbook, export_query, sheet_count, bold), 1
+            writers = [
+                _make_cell_writer(worksheet, column, export_query, formats) for column in export_query.columns
+            ]
+        for index, value in enumerate(row):
             if value is not None:
-                writers[number](at, number, value)
-        at += 1
-        written += 1
-    if page is None:
-        page, at, sheets = _begin(book, sheet, 1, bold), 1, 1
-    _end(page, at, sheet)
-    about = book.add_worksheet("About", worksheet_class=_Page)
-    about.set_column(0, 0, 22)
-    about.set_column(1, 1, 80)
+                writers[index](row_index, index, value)
+        row_index += 1
+        row_count += 1
+    if worksheet is None:
+        worksheet, row_index, sheet_count = _add_worksheet(workbook, export_query, 1, bold), 1, 1
+    _finish_worksheet(worksheet, row_index, export_query)
+    about_sheet = workbook.add_worksheet("About", worksheet_class=_TextWorksheet)
+    about_sheet.set_column(0, 0, 22)
+    about_sheet.set_column(1, 1, 80)
     lines: list[tuple[str, str | int]] = [
-        ("Export", sheet.name),
-        *selection.described(),
-        ("Time zone", sheet.zone.key if sheet.zone else "UTC"),
-        ("Made", f"{clock.stamp()} UTC"),
-        ("Rows", written),
+        ("Export", export_query.name),
+        *selection.describe(),
+        ("Time zone", export_query.zone.key if export_query.zone else "UTC"),
+        ("Made", f"{clock.utc_text()} UTC"),
+        ("Rows", row_count),
     ]
-    if sheets > 1:
-        lines.append(("Sheets", f"{sheets}, since a sheet holds {rows - 1} rows beside its header"))
-    if forms.cut:
-        lines.append(("Cut", f"{forms.cut} cells at {LONGEST} characters, the most that a cell holds"))
-    for number, (name, value) in enumerate(lines):
-        about.write_string(number, 0, name, bold)
+    if sheet_count > 1:
+        lines.append(
+            ("Sheets", f"{sheet_count}, since a sheet holds {sheet_rows - 1} rows beside its header")
+        )
+    if formats.truncated_count:
+        lines.append(
+            (
+                "Cut",
+                f"{formats.truncated_count} cells at {MAX_CELL_CHARACTERS} characters, "
+                "the most that a cell holds",
+            )
+        )
+    for index, (name, value) in enumerate(lines):
+        about_sheet.write_string(index, 0, name, bold)
         if isinstance(value, int):
-            about.write_number(number, 1, value)
+            about_sheet.write_number(index, 1, value)
         else:
-            about.write_string(number, 1, value[:LONGEST])
-    book.close()
+            about_sheet.write_string(index, 1, value[:MAX_CELL_CHARACTERS])
+    workbook.close()
 
 
-class _Page(Worksheet):
+class _TextWorksheet(Worksheet):
     """A sheet that takes text for text: with constant memory XlsxWriter would write `<r>…</r>` as it stands,
     as XML that whoever wrote it into a field chose."""
 
@@ -116,82 +136,90 @@ class _Page(Worksheet):
         self._xml_inline_string(string, False, attributes)
 
 
-def _begin(book: xlsxwriter.Workbook, sheet: Sheet, number: int, bold: Format) -> _Page:
-    name = sheet.name.replace("/", " ")[:26]
-    page = book.add_worksheet(name if number == 1 else f"{name} {number}", worksheet_class=_Page)
-    assert isinstance(page, _Page)
-    page.freeze_panes(1, 0)
-    for place, column in enumerate(sheet.columns):
-        page.set_column(place, place, max(_WIDTHS.get(column.kind, 10), min(len(column.name) + 2, 30)))
-    for place, column in enumerate(sheet.columns):
-        page.write_string(0, place, column.name, bold)
-    return page
+def _add_worksheet(
+    workbook: xlsxwriter.Workbook, export_query: ExportQuery, sheet_number: int, bold: Format
+) -> _TextWorksheet:
+    name = export_query.name.replace("/", " ")[:26]
+    worksheet = workbook.add_worksheet(
+        name if sheet_number == 1 else f"{name} {sheet_number}", worksheet_class=_TextWorksheet
+    )
+    assert isinstance(worksheet, _TextWorksheet)
+    worksheet.freeze_panes(1, 0)
+    for column_index, column in enumerate(export_query.columns):
+        worksheet.set_column(
+            column_index, column_index, max(_WIDTHS.get(column.kind, 10), min(len(column.name) + 2, 30))
+        )
+    for column_index, column in enumerate(export_query.columns):
+        worksheet.write_string(0, column_index, column.name, bold)
+    return worksheet
 
 
-def _end(page: _Page | None, rows: int, sheet: Sheet) -> None:
-    if page is not None and sheet.columns:
-        page.autofilter(0, 0, rows - 1, len(sheet.columns) - 1)
+def _finish_worksheet(worksheet: _TextWorksheet | None, row_count: int, export_query: ExportQuery) -> None:
+    if worksheet is not None and export_query.columns:
+        worksheet.autofilter(0, 0, row_count - 1, len(export_query.columns) - 1)
 
 
-class _Forms:
+class _CellFormats:
     """How cells look, and how many had to be cut."""
 
-    def __init__(self, moment: Format, duration: Format) -> None:
-        self.moment = moment
-        self.duration = duration
-        self.cut = 0
+    def __init__(self, time_format: Format, duration_format: Format) -> None:
+        self.time_format = time_format
+        self.duration_format = duration_format
+        self.truncated_count = 0
 
 
-Writer = Callable[[int, int, Any], object]
+CellWriter = Callable[[int, int, Any], object]
 
 
-def _writer(page: _Page, column: Column, sheet: Sheet, forms: _Forms) -> Writer:
+def _make_cell_writer(
+    worksheet: _TextWorksheet, column: Column, export_query: ExportQuery, formats: _CellFormats
+) -> CellWriter:
     """What writes a cell of this column by its row and place; whatever drifted in is text.
 
     The methods behind `write_string` and `write_number`: these also take 'A1', which costs a tenth of it all.
     """
-    zone = {"time": sheet.zone, "local": sheet.local}.get(column.kind)
-    write_string, write_number = page._write_string, page._write_number
-    as_moment, as_duration = forms.moment, forms.duration
+    zone = {"time": export_query.zone, "local": export_query.local_zone}.get(column.kind)
+    write_string, write_number = worksheet._write_string, worksheet._write_number
+    time_format, duration_format = formats.time_format, formats.duration_format
 
-    def text(row: int, place: int, value: Any) -> None:
+    def write_text_cell(row: int, place: int, value: Any) -> None:
         if type(value) is not str:
             value = str(value)
         if "\x00" in value:
             value = without_nul(value)
-        if write_string(row, place, value) == CUT:
-            forms.cut += 1
+        if write_string(row, place, value) == TRUNCATED:
+            formats.truncated_count += 1
 
-    def number(row: int, place: int, value: Any) -> None:
-        if type(value) is str or not -EXACT <= value <= EXACT:
-            text(row, place, value)
+    def write_number_cell(row: int, place: int, value: Any) -> None:
+        if type(value) is str or not -MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER:
+            write_text_cell(row, place, value)
         else:
             write_number(row, place, value)
 
-    def duration(row: int, place: int, value: Any) -> None:
-        if type(value) is str or not 0 <= value <= EXACT:
-            text(row, place, value)
+    def write_duration_cell(row: int, place: int, value: Any) -> None:
+        if type(value) is str or not 0 <= value <= MAX_EXACT_INTEGER:
+            write_text_cell(row, place, value)
         else:
-            write_number(row, place, value / _DAY, as_duration)
+            write_number(row, place, value / _DAY_SECONDS, duration_format)
 
-    def moment(row: int, place: int, value: Any) -> None:
-        days = _days(value, zone)
+    def write_time_cell(row: int, place: int, value: Any) -> None:
+        days = _to_excel_days(value, zone)
         if days is None:
-            text(row, place, value)
+            write_text_cell(row, place, value)
         else:
-            write_number(row, place, days, as_moment)
+            write_number(row, place, days, time_format)
 
     if column.kind in ("time", "utc", "local"):
-        return moment
+        return write_time_cell
     if column.kind == "duration":
-        return duration
-    return text if column.kind in ("text", "json", "secret") else number
+        return write_duration_cell
+    return write_text_cell if column.kind in ("text", "json", "secret") else write_number_cell
 
 
-def _days(value: Any, zone: ZoneInfo | None) -> float | None:
+def _to_excel_days(value: Any, zone: ZoneInfo | None) -> float | None:
     """A stored time as Excel counts: in days, without zones. None for what is no time, or before 1901."""
-    moment = moment_of(value)
+    moment = parse_utc(value)
     if moment is None or not 1900 < moment.year < 9999:
         return None
-    there = (moment if zone is None else moment.astimezone(zone)).replace(tzinfo=None) - _EPOCH
-    return there.days + there.seconds / _DAY
+    since_epoch = (moment if zone is None else moment.astimezone(zone)).replace(tzinfo=None) - _EPOCH
+    return since_epoch.days + since_epoch.seconds / _DAY_SECONDS

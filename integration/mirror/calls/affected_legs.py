@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from integration.core.timestamps import stamp
+from integration.core.timestamps import format_timestamp
 from integration.mirror.calls import reading
-from integration.mirror.calls.conferences import introduce, others
-from integration.mirror.calls.fast_path import is_plain, leg_of
-from integration.mirror.calls.joins import Joined, Link
-from integration.mirror.calls.leg_view import Knowledge, View, link
-from integration.mirror.calls.legs import ENDED, build
-from integration.mirror.calls.schema import insert_sql, update_sql
+from integration.mirror.calls.conferences import list_overlapping_legs, mark_staffed_conferences
+from integration.mirror.calls.fast_path import build_single_record_leg, is_single_record
+from integration.mirror.calls.joins import JoinedCall, Link
+from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
+from integration.mirror.calls.legs import ENDED, build_leg
+from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.sqlite.transaction import Transaction
 
 LEG_COLUMNS = (
@@ -24,68 +24,77 @@ LEG_COLUMNS = (
     "user_id", "user_name", "extension", "t_cause", "duration", "billsec", "charge", "disposition", "cdrs",
     "recordings", "voicemails", "sources", "origins", "room",
 )  # fmt: skip
-_STATE = LEG_COLUMNS.index("state")
-_NEW_LEG, _SAME_LEG = insert_sql("_legs", LEG_COLUMNS), update_sql("_legs", LEG_COLUMNS)
+_STATE_INDEX = LEG_COLUMNS.index("state")
+_INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
 
 
-class Region:
+class AffectedLegs:
     """The legs that the changed ones may share a call with, read until no more are found."""
 
-    def __init__(self, tx: Transaction, knowledge: Knowledge) -> None:
+    def __init__(self, tx: Transaction, reference_data: ReferenceData) -> None:
         self.tx = tx
-        self.knowledge = knowledge
-        self.views: dict[int, View] = {}
+        self.reference_data = reference_data
+        self.views: dict[int, LegView] = {}
         self.links: dict[int, Link] = {}
-        self.before: dict[int, tuple[Any, ...]] = {}
-        self.void: set[int] = set()
+        self.previous_rows: dict[int, tuple[Any, ...]] = {}
+        self.ids_without_facts: set[int] = set()
         self.just_ended: list[int] = []
 
-    def grow(self, ids: Sequence[int]) -> None:
+    def load(self, ids: Sequence[int]) -> None:
         pending = list(ids)
         while pending:
             for row in self.tx.execute(
                 "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))",
-                (reading.ids_json(pending),),
+                (reading.to_json_list(pending),),
             ):
-                self.before[row[0]] = tuple(row)
+                self.previous_rows[row[0]] = tuple(row)
             fresh: list[Link] = []
-            for id_, facts in reading.facts_of(self.tx.connection, pending).items():
-                if facts.nothing:
-                    self.void.add(id_)
+            for id_, facts in reading.load_facts(self.tx.connection, pending).items():
+                if facts.is_empty:
+                    self.ids_without_facts.add(id_)
                     continue
-                leg = leg_of(facts) if is_plain(facts) else build(facts)
-                view = self.views[id_] = View(leg, self.knowledge)
-                self.links[id_] = link(view, self.knowledge)
+                leg = build_single_record_leg(facts) if is_single_record(facts) else build_leg(facts)
+                view = self.views[id_] = LegView(leg, self.reference_data)
+                self.links[id_] = make_link(view, self.reference_data)
                 fresh.append(self.links[id_])
-            found = self._neighbours(pending, fresh)
-            rooms = [self.views[one.id] for one in fresh if self.views[one.id].room is not None]
-            if rooms:
-                found |= others(self.tx, rooms)
-            pending = sorted(found - self.views.keys() - self.void)
-        introduce(self.tx, self.views.values())
+            related_ids = self._find_related(pending, fresh)
+            conference_views = [
+                self.views[leg_link.id]
+                for leg_link in fresh
+                if self.views[leg_link.id].conference is not None
+            ]
+            if conference_views:
+                related_ids |= list_overlapping_legs(self.tx, conference_views)
+            pending = sorted(related_ids - self.views.keys() - self.ids_without_facts)
+        mark_staffed_conferences(self.tx, self.views.values())
 
-    def _neighbours(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
-        named = set(ids) | {i for one in fresh for i in (one.root, one.parent) if i}
-        calls = {self.before[id_][1] for id_ in ids if id_ in self.before}
-        found = self._select(
+    def _find_related(self, ids: Sequence[int], fresh: Sequence[Link]) -> set[int]:
+        named_ids = set(ids) | {i for leg_link in fresh for i in (leg_link.root_id, leg_link.parent_id) if i}
+        call_ids = {self.previous_rows[id_][1] for id_ in ids if id_ in self.previous_rows}
+        related_ids = self._select_ids(
             "SELECT leg_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?1))"
             " UNION ALL SELECT leg_id FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
             " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))"
             " UNION ALL SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?1))",
-            reading.ids_json(named),
+            reading.to_json_list(named_ids),
         )
-        found |= self._select(
+        related_ids |= self._select_ids(
             "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))",
-            reading.ids_json(calls),
+            reading.to_json_list(call_ids),
         )
-        keyed = [
-            (one.key, one.started, one.ended if one.window is not None else None, one.window)
-            for one in fresh
-            if one.key is not None
+        keyed_links = [
+            (
+                leg_link.key,
+                leg_link.started,
+                leg_link.ended if leg_link.window is not None else None,
+                leg_link.window,
+            )
+            for leg_link in fresh
+            if leg_link.key is not None
         ]
-        if keyed:
+        if keyed_links:
             # Legs of this chunk that are not written yet find each other in `join`; these find the others.
-            found |= self._select(
+            related_ids |= self._select_ids(
                 "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
                 " WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
                 " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
@@ -93,50 +102,55 @@ class Region:
                 " UNION ALL SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
                 " WHERE window IS NOT NULL AND ended BETWEEN (k.value ->> 1) - 86400 AND (k.value ->> 1)"
                 " AND ended + window >= (k.value ->> 1)",
-                orjson.dumps(keyed).decode(),
+                orjson.dumps(keyed_links).decode(),
             )
-        return found
+        return related_ids
 
-    def _select(self, sql: str, parameter: str) -> set[int]:
+    def _select_ids(self, sql: str, parameter: str) -> set[int]:
         return {row[0] for row in self.tx.execute(sql, (parameter,))}
 
-    def parties(self) -> set[str]:
-        e164 = self.knowledge.numbers.e164
+    def list_party_numbers(self) -> set[str]:
+        e164 = self.reference_data.phone_numbers.to_e164
         return {number for view in self.views.values() if (number := e164(view.party)) is not None}
 
-    def write_legs(self, joined: Sequence[Joined]) -> None:
+    def write_legs(self, joined_calls: Sequence[JoinedCall]) -> None:
         """Write the legs that differ from their rows, remove those that no fact tells of any more."""
         new, changed = [], []
-        for call in joined:
-            for id_ in call.legs:
-                row = _leg_row(self.views[id_], self.links[id_], call.id)
-                old = self.before.get(id_)
-                if row != old:
-                    if old is None:
+        for call in joined_calls:
+            for id_ in call.leg_ids:
+                row = _make_leg_row(self.views[id_], self.links[id_], call.id)
+                previous_row = self.previous_rows.get(id_)
+                if row != previous_row:
+                    if previous_row is None:
                         new.append(row)
                     else:
                         changed.append((*row[1:], id_))
-                    if self.views[id_].leg.ended and (old is None or old[_STATE] != ENDED):
+                    if self.views[id_].leg.has_ended and (
+                        previous_row is None or previous_row[_STATE_INDEX] != ENDED
+                    ):
                         self.just_ended.append(id_)
-        self.tx.executemany(_NEW_LEG, new)
-        self.tx.executemany(_SAME_LEG, changed)
+        self.tx.executemany(_INSERT_LEG, new)
+        self.tx.executemany(_UPDATE_LEG, changed)
         self.tx.executemany(
-            "DELETE FROM _legs WHERE leg_id = ?", [(i,) for i in self.void & self.before.keys()]
+            "DELETE FROM _legs WHERE leg_id = ?",
+            [(i,) for i in self.ids_without_facts & self.previous_rows.keys()],
         )
 
 
-def _leg_row(view: View, one: Link, call_id: int) -> tuple[Any, ...]:
+def _make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...]:
     leg = view.leg
     kind, group_id = leg.group or (None, None)
     return (
-        leg.id, call_id, leg.root, leg.parent,
-        one.key, one.started, one.ended, one.window,
-        view.side, leg.state, stamp(leg.state_since), stamp(leg.started), int(leg.connected),
-        stamp(leg.connected_at), stamp(leg.ended_at), int(leg.inferred), int(leg.missing), leg.ended_by,
-        None if leg.final is None else int(leg.final), leg.context, kind, one.group_id or group_id,
+        leg.id, call_id, leg.root_id, leg.parent_id,
+        leg_link.key, leg_link.started, leg_link.ended, leg_link.window,
+        view.side, leg.state, format_timestamp(leg.state_since), format_timestamp(leg.started),
+        int(leg.is_connected), format_timestamp(leg.connected_at), format_timestamp(leg.ended_at),
+        int(leg.is_end_inferred), int(leg.is_missing), leg.ended_by,
+        None if leg.final is None else int(leg.final), leg.context, kind, leg_link.group_id or group_id,
         leg.src, leg.src_id, leg.src_name, leg.dst, leg.dst_id, leg.dst_name,
-        view.person.id if view.person else None, view.own_name or None, view.extension, leg.t_cause,
+        view.person.id if view.person else None, view.staff_name or None, view.extension, leg.t_cause,
         leg.duration, leg.billsec, leg.charge, leg.disposition,
         leg.cdrs, len(leg.recordings), len(leg.voicemails),
-        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(), view.room,
+        ",".join(leg.sources), orjson.dumps(leg.origins, option=orjson.OPT_SORT_KEYS).decode(),
+        view.conference,
     )  # fmt: skip

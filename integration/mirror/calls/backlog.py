@@ -12,88 +12,91 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from integration.mirror.calls.reading import ids_json
+from integration.mirror.calls.reading import to_json_list
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;
 """
 
-NEAR = 100
+NEIGHBOUR_COUNT = 100
 """Legs of one call have numbers near each other: so many that wait on each side are put together with one."""
 
-UNKNOWN = "9999-12-31 23:59:59"
+UNKNOWN_TIME = "9999-12-31 23:59:59"
 
-FEW = 20
+MAX_LEGS_WITH_NEIGHBOURS = 20
 """More legs at once are no webhook or look-up, but a reading: it need not wait for their neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """`left` legs wait. All calls that began after `since` (UTC text) are put together: that is the time of
-    the newest leg that waits, or UNKNOWN where no record tells it."""
+class BacklogState:
+    """`remaining` legs wait. All calls that began after `since` (UTC text) are put together: that is the time
+    of the newest leg that waits, or UNKNOWN_TIME where no record tells it."""
 
     since: str
-    left: int
+    remaining: int
 
     @property
-    def known(self) -> bool:
-        return self.since != UNKNOWN
+    def is_time_known(self) -> bool:
+        return self.since != UNKNOWN_TIME
 
-    def within(self, since: str | None) -> bool:
+    def may_contain(self, since: str | None) -> bool:
         """Whether calls that began at `since` (UTC text; None: ever) or later may be among them."""
         return since is None or since <= self.since
 
 
 def add(tx: Transaction, leg_ids: Iterable[int]) -> None:
-    tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (ids_json(leg_ids),))
+    tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (to_json_list(leg_ids),))
 
 
-def done(tx: Transaction, leg_ids: Iterable[int]) -> None:
+def remove(tx: Transaction, leg_ids: Iterable[int]) -> None:
     """Their calls are put together."""
-    if _any(tx):
+    if _has_pending(tx):
         tx.execute(
-            "DELETE FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (ids_json(leg_ids),)
+            "DELETE FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (to_json_list(leg_ids),)
         )
 
 
-def left(connection: sqlite3.Connection | Transaction) -> int:
+def count(connection: sqlite3.Connection | Transaction) -> int:
     """How many wait: some milliseconds for a million."""
     return int(connection.execute("SELECT count(*) FROM _legs_due").fetchone()[0])
 
 
-def newest(tx: Transaction, limit: int) -> list[int]:
+def list_newest(tx: Transaction, limit: int) -> list[int]:
     rows = tx.execute("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC LIMIT ?", (limit,))
     return [row[0] for row in rows]
 
 
-def waiting(connection: sqlite3.Connection) -> Waiting | None:
+def get_state(connection: sqlite3.Connection) -> BacklogState | None:
     """What waits; None where nothing does."""
-    newest_leg = connection.execute("SELECT max(leg_id) FROM _legs_due").fetchone()[0]
-    if newest_leg is None:
+    newest_leg_id = connection.execute("SELECT max(leg_id) FROM _legs_due").fetchone()[0]
+    if newest_leg_id is None:
         return None
     row = connection.execute(
-        "SELECT max(calldate) FROM cdrs WHERE live_id IN (?, ?)", (newest_leg, str(newest_leg))
+        "SELECT max(calldate) FROM cdrs WHERE live_id IN (?, ?)", (newest_leg_id, str(newest_leg_id))
     ).fetchone()
-    return Waiting(row[0] if isinstance(row[0], str) else UNKNOWN, left(connection))
+    return BacklogState(row[0] if isinstance(row[0], str) else UNKNOWN_TIME, count(connection))
 
 
-def with_neighbours(tx: Transaction, leg_ids: Iterable[int]) -> set[int]:
+def add_neighbours(tx: Transaction, leg_ids: Iterable[int]) -> set[int]:
     """These legs, and what may be of one call with those of them that wait."""
-    found = set(leg_ids)
-    if not _any(tx):
-        return found
-    waiting = tx.execute(
+    expanded_ids = set(leg_ids)
+    if not _has_pending(tx):
+        return expanded_ids
+    pending_rows = tx.execute(
         "SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?)) LIMIT ?",
-        (ids_json(found), FEW + 1),
+        (to_json_list(expanded_ids), MAX_LEGS_WITH_NEIGHBOURS + 1),
     ).fetchall()
-    if len(waiting) <= FEW:
-        for row in waiting:
-            for side in ("< ? ORDER BY leg_id DESC", "> ? ORDER BY leg_id"):
-                near = tx.execute(f"SELECT leg_id FROM _legs_due WHERE leg_id {side} LIMIT ?", (row[0], NEAR))
-                found.update(leg[0] for leg in near)
-    return found
+    if len(pending_rows) <= MAX_LEGS_WITH_NEIGHBOURS:
+        for row in pending_rows:
+            for range_sql in ("< ? ORDER BY leg_id DESC", "> ? ORDER BY leg_id"):
+                neighbours = tx.execute(
+                    f"SELECT leg_id FROM _legs_due WHERE leg_id {range_sql} LIMIT ?",
+                    (row[0], NEIGHBOUR_COUNT),
+                )
+                expanded_ids.update(leg[0] for leg in neighbours)
+    return expanded_ids
 
 
-def _any(tx: Transaction) -> bool:
+def _has_pending(tx: Transaction) -> bool:
     return tx.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone() is not None

@@ -7,50 +7,53 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from integration.mirror.calls.leg_view import View
+from integration.mirror.calls.leg_view import LegView
 from integration.sqlite.transaction import Transaction
 
-ENDLESS = 2**62
+NO_END = 2**62
 
 
-def others(tx: Transaction, views: Collection[View]) -> set[int]:
+def list_overlapping_legs(tx: Transaction, views: Collection[LegView]) -> set[int]:
     """Legs of other calls in the rooms of `views` at the same time: these may change how they read."""
-    return {row[0] for view in views for row in _meanwhile(tx, view)}
+    return {row[0] for view in views for row in _find_overlapping(tx, view)}
 
 
-def introduce(tx: Transaction, views: Collection[View]) -> None:
+def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> None:
     """Tell each conference leg whether one of ours was there. `views` may differ from their rows by now."""
-    here = [view for view in views if view.room is not None]
-    ids = {view.leg.id for view in here}
-    for view in here:
-        view.company = any(host and leg_id not in ids for leg_id, host in _meanwhile(tx, view)) or any(
-            _hosts(one) and one is not view and _overlap(one, view) for one in here
+    conference_views = [view for view in views if view.conference is not None]
+    leg_ids = {view.leg.id for view in conference_views}
+    for view in conference_views:
+        view.has_staff_in_conference = any(
+            is_staff and leg_id not in leg_ids for leg_id, is_staff in _find_overlapping(tx, view)
+        ) or any(
+            _is_connected_staff(other) and other is not view and _overlaps(other, view)
+            for other in conference_views
         )
 
 
-def _meanwhile(tx: Transaction, view: View) -> list[tuple[int, bool]]:
+def _find_overlapping(tx: Transaction, view: LegView) -> list[tuple[int, bool]]:
     """(leg, whether it is one of ours) in the view's room while the view's leg was connected."""
-    if view.room is None or not view.leg.connected:
+    if view.conference is None or not view.leg.is_connected:
         return []
-    begin, end = _span(view)
+    begin, end = _get_time_range(view)
     return [
         (row[0], bool(row[1]))
         for row in tx.execute(
             "SELECT leg_id, side = 'inner' AND connected FROM _legs WHERE room = ? AND leg_id <> ?"
             " AND started <= ? AND coalesce(ended, ?) >= ?",
-            (view.room, view.leg.id, end, ENDLESS, begin),
+            (view.conference, view.leg.id, end, NO_END, begin),
         )
     ]
 
 
-def _hosts(view: View) -> bool:
-    return view.side == "inner" and view.leg.connected
+def _is_connected_staff(view: LegView) -> bool:
+    return view.side == "inner" and view.leg.is_connected
 
 
-def _overlap(one: View, other: View) -> bool:
-    (a, b), (c, d) = _span(one), _span(other)
-    return one.room == other.room and a <= d and c <= b
+def _overlaps(first: LegView, second: LegView) -> bool:
+    (a, b), (c, d) = _get_time_range(first), _get_time_range(second)
+    return first.conference == second.conference and a <= d and c <= b
 
 
-def _span(view: View) -> tuple[int, int]:
-    return view.leg.started, ENDLESS if view.leg.ended_at is None else view.leg.ended_at
+def _get_time_range(view: LegView) -> tuple[int, int]:
+    return view.leg.started, NO_END if view.leg.ended_at is None else view.leg.ended_at

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from integration.core.phone_numbers import Numbers
-from integration.mirror.calls.reading import ids_json, text
+from integration.core.phone_numbers import PhoneNumbers
+from integration.mirror.calls.reading import parse_text, to_json_list
 from integration.sqlite.transaction import Transaction
 
-CHUNK = 1000
+BATCH_SIZE = 1000
 
 
-def names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
+def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
     """E.164 → the contact's name. Of several contacts with one number the oldest counts."""
     rows = tx.execute(
         "SELECT e164, name FROM _contact_numbers WHERE e164 IN (SELECT value FROM json_each(?))"
@@ -22,14 +22,14 @@ def names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def renew(tx: Transaction, contact_ids: Sequence[int], numbers: Numbers) -> None:
+def refresh_numbers(tx: Transaction, contact_ids: Sequence[int], phone_numbers: PhoneNumbers) -> None:
     """Read the numbers of these contacts again; calls with a number won or lost are due at once."""
-    for begin in range(0, len(contact_ids), CHUNK):
-        _renew(tx, ids_json(contact_ids[begin : begin + CHUNK]), numbers)
+    for begin in range(0, len(contact_ids), BATCH_SIZE):
+        _refresh_batch(tx, to_json_list(contact_ids[begin : begin + BATCH_SIZE]), phone_numbers)
 
 
-def _renew(tx: Transaction, ids: str, numbers: Numbers) -> None:
-    before = {
+def _refresh_batch(tx: Transaction, ids: str, phone_numbers: PhoneNumbers) -> None:
+    old_rows = {
         tuple(row)
         for row in tx.execute(
             "SELECT e164, contact_id, name FROM _contact_numbers"
@@ -37,22 +37,28 @@ def _renew(tx: Transaction, ids: str, numbers: Numbers) -> None:
             (ids,),
         )
     }
-    after: set[tuple[str, int, str]] = set()
-    for contact_id, first, last, company, *raws in tx.execute(
+    new_rows: set[tuple[str, int, str]] = set()
+    for contact_id, first_name, last_name, company, *raw_numbers in tx.execute(
         "SELECT id, first_name, last_name, company, tel, tel_1, tel_2, mobile, mobile_1, mobile_2"
         " FROM contacts WHERE _missing_since IS NULL AND id IN (SELECT value FROM json_each(?))",
         (ids,),
     ):
-        name = " ".join(filter(None, (text(first), text(last)))) or text(company) or ""
-        after |= {
-            (e164, contact_id, name) for raw in raws if name and (e164 := numbers.e164(text(raw))) is not None
+        name = (
+            " ".join(filter(None, (parse_text(first_name), parse_text(last_name))))
+            or parse_text(company)
+            or ""
+        )
+        new_rows |= {
+            (e164, contact_id, name)
+            for raw in raw_numbers
+            if name and (e164 := phone_numbers.to_e164(parse_text(raw))) is not None
         }
     tx.executemany(
         "DELETE FROM _contact_numbers WHERE e164 = ? AND contact_id = ?",
-        [(e164, contact_id) for e164, contact_id, _ in before - after],
+        [(e164, contact_id) for e164, contact_id, _ in old_rows - new_rows],
     )
-    tx.executemany("INSERT OR REPLACE INTO _contact_numbers VALUES (?, ?, ?)", sorted(after - before))
-    changed = {row[0] for row in before ^ after}
+    tx.executemany("INSERT OR REPLACE INTO _contact_numbers VALUES (?, ?, ?)", sorted(new_rows - old_rows))
+    changed = {row[0] for row in old_rows ^ new_rows}
     tx.execute(
         "UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) IN (SELECT value FROM json_each(?))",
         (json.dumps(sorted(changed)),),

@@ -6,31 +6,24 @@ Moments are whole Unix seconds, except in `CallEvent`, which has the platform's 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from integration.core.timestamps import seconds
-
-_EVENT_ID = re.compile(
-    r"^(?P<server>[A-Za-z0-9_-]+)\.(?P<seconds>[0-9a-f]{8})(?P<micros>[0-9a-f]{5})\d?(\.\d+)?$"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class CallEvent:
     """One `call.*` webhook (specification, Webhooks; observed.md §1.2), types made even, values as received.
 
-    `at` is `event_time`. `server` and `micros` come from `id_clock`. Ids of people (`src_id`, `dst_id`) are
-    text, '0' for an outside party. `final` is None where the payload has none. `doc` is the payload as
-    received, compact JSON.
+    `event_time` is the payload's. `server` and `micros` come from `event_clock`. Ids of people (`src_id`,
+    `dst_id`) are text, '0' for an outside party. `final` is None where the payload has none. `doc` is the
+    payload as received, compact JSON.
     """
 
     event_id: str
     name: str
     leg_id: int | None
     root_id: int | None
-    at: str
+    event_time: str
     micros: int | None
     server: str | None
     state: str | None
@@ -53,39 +46,21 @@ class CallEvent:
     doc: str = "{}"
 
 
-def id_clock(event_id: str, at: str) -> tuple[str | None, int | None]:
-    """(server prefix, microseconds after `at`) read from an id like 'uk003.608920d55f7ac3.77053295'.
-
-    The first 8 hex digits are Unix seconds, the next 5 microseconds (observed.md §1.2). They count only
-    where the seconds are within 1 of `at`; counted from `at` they may be negative or above a million, so
-    that an id of the second before still sorts before. (None, None) for any other id.
-    """
-    match = _EVENT_ID.match(event_id)
-    moment = seconds(at)
-    if match is None or moment is None:
-        return None, None
-    offset = int(match["seconds"], 16) - moment
-    micros = int(match["micros"], 16)
-    if abs(offset) > 1 or micros > 999_999:
-        return match["server"], None
-    return match["server"], offset * 1_000_000 + micros
-
-
-class Heard(NamedTuple):
+class ReceivedEvent(NamedTuple):
     """A webhook and when it reached us first, by our clock."""
 
     event: CallEvent
-    received: float
+    received_at: float
 
 
 class Sighting(NamedTuple):
     """A leg as the last poll of `/calls` that listed it showed it. `/calls` gives Unix seconds for times."""
 
-    seen: int
+    seen_at: int
     state: str | None
     started: int | None
-    connected: int | None
-    parent: int | None
+    connected_at: int | None
+    parent_id: int | None
     context: str | None
     destination: str | None
     src: str | None
@@ -99,12 +74,12 @@ class Sighting(NamedTuple):
 
 
 class Cdr(NamedTuple):
-    """A call detail record. `known` is when it reached us first, by our clock."""
+    """A call detail record. `received_at` is when it reached us first, by our clock."""
 
     id: int
     live_id: int
-    parent: int | None
-    root: int | None
+    parent_id: int | None
+    root_id: int | None
     user_id: int | None
     type: str | None
     calldate: int | None
@@ -122,15 +97,15 @@ class Cdr(NamedTuple):
     context: str | None
     charge: float | None
     t_cause: str | None
-    known: int | None
+    received_at: int | None
 
 
 class Voicemail(NamedTuple):
-    """A voice message; `leg_id` and `parent` are its `live_id` and `parent_live_id`."""
+    """A voice message; `leg_id` and `parent_id` are its `live_id` and `parent_live_id`."""
 
     id: int
     leg_id: int | None
-    parent: int | None
+    parent_id: int | None
 
 
 class Recording(NamedTuple):
@@ -143,19 +118,19 @@ class Recording(NamedTuple):
 
 @dataclass(slots=True)
 class LegFacts:
-    """Everything known of one leg. `missing` and `gone`: the last poll that did not list it, the last time
-    its own path answered 404. Lists are sets: their order says nothing."""
+    """Everything known of one leg. `missing_at` and `not_found_at`: the last poll that did not list it, the
+    last time its own path answered 404. Lists are sets: their order says nothing."""
 
     leg_id: int
-    events: list[Heard] = field(default_factory=list)
+    events: list[ReceivedEvent] = field(default_factory=list)
     sighting: Sighting | None = None
-    missing: int | None = None
-    gone: int | None = None
+    missing_at: int | None = None
+    not_found_at: int | None = None
     cdrs: list[Cdr] = field(default_factory=list)
     voicemails: list[Voicemail] = field(default_factory=list)
     recordings: list[Recording] = field(default_factory=list)
 
     @property
-    def nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """True where no event, poll or record ever told of this leg itself: it is only an id others name."""
         return not (self.events or self.sighting or self.cdrs)

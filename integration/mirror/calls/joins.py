@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-TOGETHER = 2
+SIMULTANEOUS_SECONDS = 2
 """Phones of one group that start to ring within this many seconds are rung for one caller."""
 
 
@@ -25,8 +25,8 @@ class Link(NamedTuple):
     """
 
     id: int
-    root: int | None
-    parent: int | None
+    root_id: int | None
+    parent_id: int | None
     key: str | None
     group_id: int | None
     started: int
@@ -34,134 +34,141 @@ class Link(NamedTuple):
     window: int | None
 
     @property
-    def sure_root(self) -> int | None:
+    def known_root_id(self) -> int | None:
         """Its root, unless that is the leg itself and a parent is known: a transferred leg may be the root
         of its own ringing and still belong to the call it came from."""
-        return None if self.root == self.id and self.parent else self.root
+        return None if self.root_id == self.id and self.parent_id else self.root_id
 
     @property
-    def sure(self) -> bool:
-        return bool(self.root or self.parent)
+    def is_anchored(self) -> bool:
+        return bool(self.root_id or self.parent_id)
 
 
-class Joined(NamedTuple):
+class JoinedCall(NamedTuple):
     """One call: its id, its legs (ascending), whether a join of it is only provisional, and the ids that
     its legs name as root."""
 
     id: int
-    legs: tuple[int, ...]
-    provisional: bool
-    roots: frozenset[int]
+    leg_ids: tuple[int, ...]
+    is_provisional: bool
+    root_ids: frozenset[int]
 
 
-class _Sets:
+class _DisjointSets:
     """Union-find over ids; an id that is no leg (a root never seen) is a member like others."""
 
     def __init__(self) -> None:
-        self._above: dict[int, int] = {}
+        self._parents: dict[int, int] = {}
 
     def find(self, id_: int) -> int:
-        above = self._above
-        while (up := above.setdefault(id_, id_)) != id_:
-            above[id_] = above[up]
-            id_ = above[id_]
+        parents = self._parents
+        while (parent := parents.setdefault(id_, id_)) != id_:
+            parents[id_] = parents[parent]
+            id_ = parents[id_]
         return id_
 
-    def join(self, one: int, other: int) -> None:
-        one, other = self.find(one), self.find(other)
-        if one != other:
-            self._above[max(one, other)] = min(one, other)
+    def join(self, first: int, second: int) -> None:
+        first, second = self.find(first), self.find(second)
+        if first != second:
+            self._parents[max(first, second)] = min(first, second)
 
 
-def join(links: Iterable[Link]) -> list[Joined]:
+def join_legs(links: Iterable[Link]) -> list[JoinedCall]:
     """The calls that `links` make up, by id."""
-    legs = {link.id: link for link in links}
-    sets = _Sets()
-    for link in legs.values():
+    links_by_id = {link.id: link for link in links}
+    sets = _DisjointSets()
+    for link in links_by_id.values():
         sets.find(link.id)
-        above = link.sure_root or link.parent
-        if above:
-            sets.join(link.id, above)
-    provisional = _join_provisionally(legs, sets)
-    members: defaultdict[int, list[Link]] = defaultdict(list)
-    for id_ in sorted(legs):
-        members[sets.find(id_)].append(legs[id_])
+        parent_id = link.known_root_id or link.parent_id
+        if parent_id:
+            sets.join(link.id, parent_id)
+    provisional_sets = _join_provisionally(links_by_id, sets)
+    links_by_set: defaultdict[int, list[Link]] = defaultdict(list)
+    for id_ in sorted(links_by_id):
+        links_by_set[sets.find(id_)].append(links_by_id[id_])
     calls = []
-    for top, group in members.items():
-        roots = frozenset(link.root for link in group if link.root)
+    for set_id, group in links_by_set.items():
+        root_ids = frozenset(link.root_id for link in group if link.root_id)
         calls.append(
-            Joined(_call_id(group, legs), tuple(link.id for link in group), top in provisional, roots)
+            JoinedCall(
+                _choose_call_id(group, links_by_id),
+                tuple(link.id for link in group),
+                set_id in provisional_sets,
+                root_ids,
+            )
         )
     return sorted(calls)
 
 
-def _call_id(group: list[Link], legs: dict[int, Link]) -> int:
+def _choose_call_id(group: list[Link], links_by_id: dict[int, Link]) -> int:
     """The root's id where known, else the top of the parents' chain, else the lowest leg."""
-    roots = {link.sure_root for link in group if link.sure_root}
-    parents = {link.id for link in group if link.parent}
-    tops = {_climb(id_, legs) for id_ in roots or parents}
-    return min(tops) if tops else group[0].id
+    root_ids = {link.known_root_id for link in group if link.known_root_id}
+    child_ids = {link.id for link in group if link.parent_id}
+    top_ids = {_find_top_id(id_, links_by_id) for id_ in root_ids or child_ids}
+    return min(top_ids) if top_ids else group[0].id
 
 
-def _climb(id_: int, legs: dict[int, Link]) -> int:
-    seen = {id_}
-    while (link := legs.get(id_)) is not None:
-        above = link.sure_root if link.sure_root not in (None, id_) else link.parent
-        if above is None or above in seen:
-            return min(seen) if above in seen else id_
-        seen.add(above)
-        id_ = above
+def _find_top_id(id_: int, links_by_id: dict[int, Link]) -> int:
+    visited = {id_}
+    while (link := links_by_id.get(id_)) is not None:
+        parent_id = link.known_root_id if link.known_root_id not in (None, id_) else link.parent_id
+        if parent_id is None or parent_id in visited:
+            return min(visited) if parent_id in visited else id_
+        visited.add(parent_id)
+        id_ = parent_id
     return id_
 
 
-def _join_provisionally(legs: dict[int, Link], sets: _Sets) -> set[int]:
+def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> set[int]:
     """Join what rule 3 joins; returns the set names (after joining) that hold such a join."""
-    edges = list(_edges(legs.values()))
+    edges = list(_find_edges(links_by_id.values()))
     if not edges:
         return set()
-    sure = {sets.find(link.id) for link in legs.values() if link.sure}
-    joined: list[int] = []
-    for one, other in edges:
-        first, second = sets.find(one.id), sets.find(other.id)
-        if first != second and first not in sure and second not in sure:
-            sets.join(first, second)
-            joined.append(one.id)
+    anchored_sets = {sets.find(link.id) for link in links_by_id.values() if link.is_anchored}
+    joined_ids: list[int] = []
+    for earlier, later in edges:
+        first_set, second_set = sets.find(earlier.id), sets.find(later.id)
+        if first_set != second_set and first_set not in anchored_sets and second_set not in anchored_sets:
+            sets.join(first_set, second_set)
+            joined_ids.append(earlier.id)
     # A cluster of legs without a root belongs to one call that has one: the nearest in time.
     nearest: dict[int, tuple[int, int, int]] = {}
-    for one, other in edges:
-        for loose, anchored in ((one, other), (other, one)):
-            if sets.find(anchored.id) in sure and sets.find(loose.id) not in sure:
+    for earlier, later in edges:
+        for loose, anchored in ((earlier, later), (later, earlier)):
+            if sets.find(anchored.id) in anchored_sets and sets.find(loose.id) not in anchored_sets:
                 distance = (abs(loose.started - anchored.started), sets.find(anchored.id), loose.id)
                 cluster = sets.find(loose.id)
                 nearest[cluster] = min(nearest.get(cluster, distance), distance)
-    for _, anchor, loose_id in sorted(nearest.values()):
-        sets.join(anchor, loose_id)
-        joined.append(loose_id)
-    return {sets.find(id_) for id_ in joined}
+    for _, anchor_set, loose_id in sorted(nearest.values()):
+        sets.join(anchor_set, loose_id)
+        joined_ids.append(loose_id)
+    return {sets.find(id_) for id_ in joined_ids}
 
 
-def _edges(links: Iterable[Link]) -> Iterator[tuple[Link, Link]]:
+def _find_edges(links: Iterable[Link]) -> Iterator[tuple[Link, Link]]:
     by_key: defaultdict[str, list[Link]] = defaultdict(list)
     for link in links:
         if link.key is not None:
             by_key[link.key].append(link)
     for group in by_key.values():
         group.sort(key=lambda link: (link.started, link.id))
-        for at, one in enumerate(group):
-            latest = max(one.started + TOGETHER, (one.ended or 0) + (one.window or 0))
-            for other in group[at + 1 :]:
-                if other.started > latest:
+        for index, earlier in enumerate(group):
+            latest_start = max(
+                earlier.started + SIMULTANEOUS_SECONDS, (earlier.ended or 0) + (earlier.window or 0)
+            )
+            for later in group[index + 1 :]:
+                if later.started > latest_start:
                     break
-                if _near(one, other):
-                    yield one, other
+                if _is_near(earlier, later):
+                    yield earlier, later
 
 
-def _near(one: Link, other: Link) -> bool:
-    """`one` started no later than `other`, at the same key."""
-    if one.group_id is not None and other.group_id is not None and one.group_id != other.group_id:
+def _is_near(earlier: Link, later: Link) -> bool:
+    """`earlier` started no later than `later`, at the same key."""
+    if earlier.group_id is not None and later.group_id is not None and earlier.group_id != later.group_id:
         return False
-    if other.started - one.started <= TOGETHER:
+    if later.started - earlier.started <= SIMULTANEOUS_SECONDS:
         return True
-    if one.ended is None or one.window is None:
+    if earlier.ended is None or earlier.window is None:
         return False
-    return one.ended <= other.started <= one.ended + one.window
+    return earlier.ended <= later.started <= earlier.ended + earlier.window

@@ -4,41 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from integration.core.phone_numbers import Numbers, clean_name, is_short
+from integration.core.phone_numbers import PhoneNumbers, clean_name, is_short
 from integration.mirror.calls.directory import Directory, Group, Person
 from integration.mirror.calls.joins import Link
-from integration.mirror.calls.legs import Leg, kind
-from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.legs import Leg, classify_far_end
+from integration.mirror.calls.rules import CallRules
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class ReferenceData:
     """What is not a fact about a leg: our people and groups, how numbers read, whose number is whose
-    (`names`: E.164 → contact's name), the thresholds."""
+    (`contact_names`: E.164 → contact's name), the thresholds."""
 
     directory: Directory = field(default_factory=Directory)
-    numbers: Numbers = field(default_factory=Numbers)
-    names: dict[str, str] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules)
+    phone_numbers: PhoneNumbers = field(default_factory=PhoneNumbers)
+    contact_names: dict[str, str] = field(default_factory=dict)
+    rules: CallRules = field(default_factory=CallRules)
 
 
-class View:
-    """One leg seen with `knowledge`. `side`: 'in' from outside, 'out' to outside, 'inner' between ours."""
+class LegView:
+    """One leg seen with `reference_data`. `side`: 'in' from outside, 'out' to outside, 'inner' between
+    ours."""
 
-    __slots__ = ("_rung_blindly", "company", "group", "is_group", "kind", "leg", "person", "side")
+    __slots__ = (
+        "_is_unknown_phone",
+        "group",
+        "has_staff_in_conference",
+        "is_group",
+        "kind",
+        "leg",
+        "person",
+        "side",
+    )
 
-    def __init__(self, leg: Leg, knowledge: Knowledge) -> None:
-        directory = knowledge.directory
+    def __init__(self, leg: Leg, reference_data: ReferenceData) -> None:
+        directory = reference_data.directory
         self.leg = leg
-        self.company = False
-        """Of a conference leg: one of ours was in that conference meanwhile. The store knows (`rooms.py`)."""
-        self.kind = kind(leg)
-        self.side = _side(leg, knowledge)
-        self.group = _group(leg, directory)
+        self.has_staff_in_conference = False
+        """Of a conference leg: one of ours was in that conference meanwhile. The store knows
+        (`conferences.py`)."""
+        self.kind = classify_far_end(leg)
+        self.side = _determine_side(leg, reference_data)
+        self.group = _find_group(leg, directory)
         self.is_group = leg.group is not None and _goes_to_group(leg, self.group)
-        self.person = None if self.is_group else _person(leg, self.side, directory)
+        self.person = None if self.is_group else _find_person(leg, self.side, directory)
         # Before the first sync nobody is known; a group's leg to something else than the group is a phone.
-        self._rung_blindly = (
+        self._is_unknown_phone = (
             not directory.people
             and leg.group is not None
             and leg.group[1] is not None
@@ -46,22 +57,25 @@ class View:
         )
 
     @property
-    def taken(self) -> bool:
+    def is_answered_by_staff(self) -> bool:
         """Inbound: connected with a person of ours, not with a machine (calls.md, How a call ended)."""
-        if not self.leg.connected or self.is_group:
+        if not self.leg.is_connected or self.is_group:
             return False
         if self.kind in ("phone", "forward"):
             return True
         if self.kind in ("ivr", "machine"):
             return False
-        if self.kind == "conference" and self.company:
+        if self.kind == "conference" and self.has_staff_in_conference:
             return True
-        return self.person is not None or self._rung_blindly
+        return self.person is not None or self._is_unknown_phone
 
     @property
-    def talks(self) -> bool:
-        """Connected, and as far as known not with a machine. Weaker than `taken`: for what is going on."""
-        return self.leg.connected and (self.taken or self.kind in ("unknown", "outside", "conference"))
+    def is_talking(self) -> bool:
+        """Connected, and as far as known not with a machine. Weaker than `is_answered_by_staff`: for what is
+        going on."""
+        return self.leg.is_connected and (
+            self.is_answered_by_staff or self.kind in ("unknown", "outside", "conference")
+        )
 
     @property
     def party(self) -> str | None:
@@ -69,7 +83,7 @@ class View:
         return self.leg.dst if self.side == "out" else self.leg.src
 
     @property
-    def room(self) -> str | None:
+    def conference(self) -> str | None:
         """The conference a leg leads into; callers from outside dial another number for it than ours do."""
         if self.kind != "conference":
             return None
@@ -79,11 +93,11 @@ class View:
     def extension(self) -> str | None:
         if self.person is not None and self.person.ext:
             return self.person.ext
-        own = self.leg.src if self.side == "out" else self.leg.dst
-        return own if is_short(own) and not self.is_group else None
+        own_number = self.leg.src if self.side == "out" else self.leg.dst
+        return own_number if is_short(own_number) and not self.is_group else None
 
     @property
-    def own_name(self) -> str:
+    def staff_name(self) -> str:
         """Name of our person at the leg, as the platform writes it where we don't know them."""
         if self.person is not None and self.person.name:
             return self.person.name
@@ -92,52 +106,54 @@ class View:
         return clean_name(self.leg.src_name if self.side == "out" else self.leg.dst_name)
 
 
-def link(view: View, knowledge: Knowledge) -> Link:
+def make_link(view: LegView, reference_data: ReferenceData) -> Link:
     """What of the leg decides to which call it belongs."""
     leg = view.leg
     key = group_id = window = None
     if leg.group is not None:
-        kind_, group_id = leg.group
+        group_kind, group_id = leg.group
         group_id = view.group.id if group_id is None and view.group is not None else group_id
         # Legs of one queue may or may not name it, so that its id is compared and not part of the key.
-        name = f"{kind_}|{group_id or ''}" if kind_ == "ringgroup" else kind_
-        key = f"{knowledge.numbers.key(view.party)}|{name}"
-        if leg.ended and not leg.connected and not leg.final:
-            window = patience(view, knowledge.rules)
-    return Link(leg.id, leg.root, leg.parent, key, group_id, leg.started, leg.ended_at, window)
+        name = f"{group_kind}|{group_id or ''}" if group_kind == "ringgroup" else group_kind
+        key = f"{reference_data.phone_numbers.get_party_key(view.party)}|{name}"
+        if leg.has_ended and not leg.is_connected and not leg.final:
+            window = get_next_leg_seconds(view, reference_data.rules)
+    return Link(leg.id, leg.root_id, leg.parent_id, key, group_id, leg.started, leg.ended_at, window)
 
 
-def patience(view: View, rules: Rules) -> int:
+def get_next_leg_seconds(view: LegView, rules: CallRules) -> int:
     """Seconds after the leg's end in which its group may still ring another phone."""
     if view.group is None or view.group.patience is None:
-        return rules.patience
-    return view.group.patience + rules.slack
+        return rules.next_leg_seconds
+    return view.group.patience + rules.slack_seconds
 
 
-def _side(leg: Leg, knowledge: Knowledge) -> str:
-    directory = knowledge.directory
-    src_ours = directory.is_ours(leg.src, leg.src_id)
-    dst_ours = directory.is_ours(leg.dst, leg.dst_id)
+def _determine_side(leg: Leg, reference_data: ReferenceData) -> str:
+    directory = reference_data.directory
+    is_src_own = directory.is_own(leg.src, leg.src_id)
+    is_dst_own = directory.is_own(leg.dst, leg.dst_id)
     if leg.direction == "out":
-        return "inner" if dst_ours else "out"
-    if not src_ours:
+        return "inner" if is_dst_own else "out"
+    if not is_src_own:
         return "in"
     # From one of ours: the agent's leg of a click-to-call is told as incoming to the agent, with the
     # destination's number.
-    outside = not dst_ours and not is_short(leg.dst) and knowledge.numbers.e164(leg.dst)
-    return "out" if outside and outside not in directory.ddis else "inner"
+    outside_number = (
+        not is_dst_own and not is_short(leg.dst) and reference_data.phone_numbers.to_e164(leg.dst)
+    )
+    return "out" if outside_number and outside_number not in directory.ddis else "inner"
 
 
-def _group(leg: Leg, directory: Directory) -> Group | None:
+def _find_group(leg: Leg, directory: Directory) -> Group | None:
     if leg.group is None:
         return None
-    return directory.group(leg.group[0], leg.group[1], leg.dst_id, leg.dst)
+    return directory.find_group(leg.group[0], leg.group[1], leg.dst_id, leg.dst)
 
 
 def _goes_to_group(leg: Leg, group: Group | None) -> bool:
     """True for the leg on which the caller hears the group's music, not one that rings a phone."""
-    named = group.id if group is not None else leg.group[1] if leg.group else None
-    if named is not None and leg.dst_id == str(named):
+    group_id = group.id if group is not None else leg.group[1] if leg.group else None
+    if group_id is not None and leg.dst_id == str(group_id):
         return True
     if group is None:
         return False
@@ -146,14 +162,14 @@ def _goes_to_group(leg: Leg, group: Group | None) -> bool:
     return bool(group.name) and clean_name(leg.dst_name).casefold() == group.name.casefold()
 
 
-def _person(leg: Leg, side: str, directory: Directory) -> Person | None:
-    caller = directory.person(leg.src_id, leg.src, leg.src_name) if side != "in" else None
+def _find_person(leg: Leg, side: str, directory: Directory) -> Person | None:
+    caller = directory.find_person(leg.src_id, leg.src, leg.src_name) if side != "in" else None
     if side == "out":
-        found, other = caller, None
+        person, excluded = caller, None
     else:
-        found, other = directory.person(leg.dst_id, leg.dst, leg.dst_name), caller
-    if found is not None:
-        return found
+        person, excluded = directory.find_person(leg.dst_id, leg.dst, leg.dst_name), caller
+    if person is not None:
+        return person
     # A CDR names the user who made the call (specification, CDR `user_id`): of an inner leg, the caller.
     users = (directory.people.get(user) for user in leg.user_ids)
-    return next((user for user in users if user is not None and user != other), None)
+    return next((user for user in users if user is not None and user != excluded), None)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from integration.core.timestamps import seconds
-from integration.mirror.calls.directory import answering, group_in, id_of
-from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Sighting
+from integration.core.timestamps import parse_seconds
+from integration.mirror.calls.directory import classify_context, parse_group, parse_id
+from integration.mirror.calls.facts import CallEvent, Cdr, LegFacts, ReceivedEvent, Sighting
 
-RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOLD": 4}
-ENDS = frozenset({"HANGUP", "MISSED", "FAILED"})
+STATE_RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOLD": 4}
+END_STATES = frozenset({"HANGUP", "MISSED", "FAILED"})
 ENDED = "ENDED"
 
-_BY_NAME = {
+_STATE_BY_EVENT = {
     "call.initial": "INITIAL",
     "call.ringing": "RINGING",
     "call.connected": "CONNECTED",
@@ -26,7 +26,7 @@ _BY_NAME = {
     "call.missed": "HANGUP",
 }
 
-Moment = tuple[int, str, str]
+StateChange = tuple[int, str, str]
 """(Unix seconds, state, event name), in the order of the leg's life."""
 
 
@@ -35,30 +35,30 @@ class Leg:
     """One leg as its facts tell it. Moments are Unix seconds; `origins` says whence each fact is."""
 
     id: int
-    root: int | None = None
-    parent: int | None = None
+    root_id: int | None = None
+    parent_id: int | None = None
     direction: str | None = None
     state: str = "INITIAL"
     state_since: int | None = None
     started: int = 0
-    connected: bool = False
+    is_connected: bool = False
     connected_at: int | None = None
-    ended: bool = False
-    inferred: bool = False
+    has_ended: bool = False
+    is_end_inferred: bool = False
     ended_at: int | None = None
     ended_by: str | None = None
     final: bool | None = None
     final_at: int | None = None
-    missing: bool = False
-    heard: int = 0
+    is_missing: bool = False
+    last_signal_at: int = 0
     """Its last sign of life by our clock: an event, or a poll that listed it."""
-    learnt: float | None = None
+    end_received_at: float | None = None
     """When we first knew of its end, by our clock."""
-    live_moments: list[Moment] = field(default_factory=list)
-    picked_up_twice: int | None = None
+    live_states: list[StateChange] = field(default_factory=list)
+    second_pickup_at: int | None = None
     """When it connected again after a RINGING that followed a first CONNECTED (click-to-call)."""
     dst_connection: bool = False
-    accepted: bool = False
+    is_accepted: bool = False
     context: str | None = None
     group: tuple[str, int | None] | None = None
     src: str | None = None
@@ -75,7 +75,7 @@ class Leg:
     billsec: int | None = None
     charge: float | None = None
     disposition: str | None = None
-    mailbox: bool = False
+    is_mailbox: bool = False
     """A voice message names this very leg, or its record says VM: what picked up was a voicemail box."""
     cdrs: int = 0
     recordings: frozenset[int] = frozenset()
@@ -84,12 +84,12 @@ class Leg:
     origins: dict[str, str] = field(default_factory=dict)
 
     @property
-    def told_live(self) -> bool:
+    def has_webhooks(self) -> bool:
         """True where webhooks told of its life, so that its holds are known."""
         return "webhook" in self.sources
 
 
-def state_of(event: CallEvent) -> str | None:
+def get_event_state(event: CallEvent) -> str | None:
     """The state an event sets; None for DTMF and for states nobody documented, which set none."""
     if event.name == "call.dtmf":
         return None
@@ -97,96 +97,108 @@ def state_of(event: CallEvent) -> str | None:
         return "HANGUP"
     state = (event.state or "").upper()
     if not state:
-        return _BY_NAME.get(event.name)
-    return state if state in RANK or state in ENDS else None
+        return _STATE_BY_EVENT.get(event.name)
+    return state if state in STATE_RANK or state in END_STATES else None
 
 
-def in_order(events: Iterable[CallEvent]) -> list[tuple[int, CallEvent, str]]:
+def sort_events(events: Iterable[CallEvent]) -> list[tuple[int, CallEvent, str]]:
     """Events that set a live state, as (Unix seconds, event, state), in the order they happened.
 
     By `event_time`; within a second by the microseconds of the ids where all of that second are of one
     server, else by rank, with hold and unhold taking turns.
     """
-    seconds_: dict[int, list[tuple[CallEvent, str]]] = {}
+    events_by_second: dict[int, list[tuple[CallEvent, str]]] = {}
     for event in events:
-        state = state_of(event)
-        if state is not None and state in RANK:
-            seconds_.setdefault(_moment(event), []).append((event, state))
+        state = get_event_state(event)
+        if state is not None and state in STATE_RANK:
+            events_by_second.setdefault(_get_event_seconds(event), []).append((event, state))
     ordered: list[tuple[int, CallEvent, str]] = []
-    for at in sorted(seconds_):
+    for timestamp in sorted(events_by_second):
         on_hold = bool(ordered) and ordered[-1][2] == "ON_HOLD"
-        ordered += [(at, event, state) for event, state in _within_a_second(seconds_[at], on_hold)]
+        ordered += [
+            (timestamp, event, state)
+            for event, state in _sort_within_second(events_by_second[timestamp], on_hold)
+        ]
     return ordered
 
 
-def _moment(event: CallEvent) -> int:
-    moment = seconds(event.at)
-    return moment if moment is not None else seconds(event.start_time) or 0
+def _get_event_seconds(event: CallEvent) -> int:
+    event_seconds = parse_seconds(event.event_time)
+    return event_seconds if event_seconds is not None else parse_seconds(event.start_time) or 0
 
 
-def _within_a_second(group: list[tuple[CallEvent, str]], on_hold: bool) -> list[tuple[CallEvent, str]]:
+def _sort_within_second(group: list[tuple[CallEvent, str]], on_hold: bool) -> list[tuple[CallEvent, str]]:
     if len(group) == 1:
         return group
     if len({event.server for event, _ in group}) == 1 and all(event.micros is not None for event, _ in group):
-        return sorted(group, key=lambda one: (one[0].micros or 0, RANK[one[1]], one[0].event_id, one[0].doc))
-    group = sorted(group, key=lambda one: (RANK[one[1]], one[0].event_id, one[0].doc))
-    holds = [one for one in group if one[1] == "ON_HOLD"]
-    unholds = [one for one in group if one[0].name == "call.unhold" and one[1] == "CONNECTED"]
+        return sorted(
+            group,
+            key=lambda entry: (entry[0].micros or 0, STATE_RANK[entry[1]], entry[0].event_id, entry[0].doc),
+        )
+    group = sorted(group, key=lambda entry: (STATE_RANK[entry[1]], entry[0].event_id, entry[0].doc))
+    holds = [entry for entry in group if entry[1] == "ON_HOLD"]
+    unholds = [entry for entry in group if entry[0].name == "call.unhold" and entry[1] == "CONNECTED"]
     if not holds or not unholds:
         return group
     # With a hold in the same second an unhold can't be ranked: it takes back the hold before it.
-    turns = [one for one in group if one not in holds and one not in unholds]
+    ordered = [entry for entry in group if entry not in holds and entry not in unholds]
     while holds or unholds:
-        source = (unholds or holds) if on_hold else (holds or unholds)
-        turns.append(source.pop(0))
-        on_hold = turns[-1][1] == "ON_HOLD"
-    return turns
+        queue = (unholds or holds) if on_hold else (holds or unholds)
+        ordered.append(queue.pop(0))
+        on_hold = ordered[-1][1] == "ON_HOLD"
+    return ordered
 
 
-def build(facts: LegFacts) -> Leg:
+def build_leg(facts: LegFacts) -> Leg:
     """The leg that `facts` tell of."""
     leg = Leg(facts.leg_id)
-    events = [heard.event for heard in facts.events]
+    events = [received.event for received in facts.events]
     leg.sources = tuple(
-        name for name, there in (("webhook", events), ("poll", facts.sighting), ("cdr", facts.cdrs)) if there
+        name
+        for name, facts_of_source in (("webhook", events), ("poll", facts.sighting), ("cdr", facts.cdrs))
+        if facts_of_source
     )
     cdrs = sorted(facts.cdrs, key=lambda cdr: (cdr.calldate or 0, cdr.id))
-    newest = sorted(events, key=_recency, reverse=True)
-    _family(leg, newest, facts.sighting, cdrs)
-    _parties(leg, newest, facts.sighting, cdrs)
-    _records(leg, facts, cdrs)
-    _live(leg, facts, in_order(events))
-    _end(leg, facts, cdrs)
-    _clock(leg, events, facts.sighting, cdrs)
+    newest_events = sorted(events, key=_get_recency_key, reverse=True)
+    _set_links(leg, newest_events, facts.sighting, cdrs)
+    _set_parties(leg, newest_events, facts.sighting, cdrs)
+    _set_records(leg, facts, cdrs)
+    _set_live_state(leg, facts, sort_events(events))
+    _set_end(leg, facts, cdrs)
+    _set_times(leg, events, facts.sighting, cdrs)
     return leg
 
 
-def _recency(event: CallEvent) -> tuple[int, int, str, str]:
-    return _moment(event), event.micros or 0, event.event_id, event.doc
+def _get_recency_key(event: CallEvent) -> tuple[int, int, str, str]:
+    return _get_event_seconds(event), event.micros or 0, event.event_id, event.doc
 
 
-def _family(leg: Leg, newest: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]) -> None:
-    root = next((cdr.root for cdr in cdrs if cdr.root), None)
-    leg.root = root or next((event.root_id for event in newest if event.root_id), None)
-    if leg.root:
-        leg.origins["root"] = "cdr" if root else "webhook"
-    parent = next((cdr.parent for cdr in cdrs if cdr.parent), None)
-    leg.parent = parent or (sighting.parent if sighting and sighting.parent else None)
-    if leg.parent == leg.id:
-        leg.parent = None
-    if leg.parent:
-        leg.origins["parent"] = "cdr" if parent else "poll"
+def _set_links(
+    leg: Leg, newest_events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]
+) -> None:
+    cdr_root_id = next((cdr.root_id for cdr in cdrs if cdr.root_id), None)
+    leg.root_id = cdr_root_id or next((event.root_id for event in newest_events if event.root_id), None)
+    if leg.root_id:
+        leg.origins["root"] = "cdr" if cdr_root_id else "webhook"
+    cdr_parent_id = next((cdr.parent_id for cdr in cdrs if cdr.parent_id), None)
+    leg.parent_id = cdr_parent_id or (sighting.parent_id if sighting and sighting.parent_id else None)
+    if leg.parent_id == leg.id:
+        leg.parent_id = None
+    if leg.parent_id:
+        leg.origins["parent"] = "cdr" if cdr_parent_id else "poll"
 
 
 PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "context")
 
 
-def _parties(leg: Leg, newest: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]) -> None:
+def _set_parties(
+    leg: Leg, newest_events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]
+) -> None:
     """Each from the surest source that has it: CDR, then poll, then the newest webhook."""
     sources: list[tuple[str, Cdr | Sighting | CallEvent]] = [("cdr", cdr) for cdr in cdrs]
     if sighting is not None:
         sources.append(("poll", sighting))
-    sources += [("webhook", event) for event in newest]
+    sources += [("webhook", event) for event in newest_events]
     for name in PARTY_FIELDS:
         for origin, record in sources:
             value = getattr(record, name)
@@ -195,38 +207,38 @@ def _parties(leg: Leg, newest: Sequence[CallEvent], sighting: Sighting | None, c
                 leg.origins[name] = origin
                 break
     for _, record in sources:
-        leg.direction = direction(record)
+        leg.direction = parse_direction(record)
         if leg.direction:
             break
     leg.clid = next((cdr.clid for cdr in cdrs if cdr.clid), None) or (sighting.clid if sighting else None)
-    groups = {group for _, record in sources if (group := group_in(record.context)) is not None}
+    groups = {group for _, record in sources if (group := parse_group(record.context)) is not None}
     if groups:
         leg.group = min(groups, key=lambda group: (group[1] is None, group[0], group[1] or 0))
-    leg.accepted = any((event.state or "").upper() == "ACCEPTED" for event in newest)
+    leg.is_accepted = any((event.state or "").upper() == "ACCEPTED" for event in newest_events)
     leg.dst_connection = bool(sighting and sighting.dst_connection)
 
 
-def direction(record: Cdr | Sighting | CallEvent) -> str | None:
+def parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
     """'in' or 'out' of a record. A call that the platform places on somebody's behalf (webcall,
     callmeback) goes out."""
-    told = (record.destination or "").strip().lower()
-    if told in ("in", "out"):
-        return told
-    if told in ("webcall", "callmeback"):
+    destination = (record.destination or "").strip().lower()
+    if destination in ("in", "out"):
+        return destination
+    if destination in ("webcall", "callmeback"):
         return "out"
     if isinstance(record, Cdr):
         return {"O": "out", "I": "in", "M": "in"}.get((record.type or "").upper())
     return None
 
 
-def _records(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
+def _set_records(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
     leg.cdrs = len(cdrs)
     leg.recordings = frozenset(recording.id for recording in facts.recordings)
     leg.voicemails = frozenset(message.id for message in facts.voicemails)
-    users = [cdr.user_id for cdr in cdrs] + sorted(r.user_id or 0 for r in facts.recordings)
+    user_ids = [cdr.user_id for cdr in cdrs] + sorted(r.user_id or 0 for r in facts.recordings)
     targets = sorted(h.event.dtmf_target or "" for h in facts.events)
-    users += [id_of(target[2:]) for target in targets if target.startswith("U:")]
-    leg.user_ids = tuple(dict.fromkeys(user for user in users if user))
+    user_ids += [parse_id(target[2:]) for target in targets if target.startswith("U:")]
+    leg.user_ids = tuple(dict.fromkeys(user for user in user_ids if user))
     if cdrs:
         leg.billsec = sum(cdr.billsec for cdr in cdrs)
         leg.duration = sum(cdr.duration for cdr in cdrs)
@@ -238,135 +250,151 @@ def _records(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
             (d for d in ("CONNECTED", "VM") if d in dispositions), dispositions[-1] or None
         )
         leg.origins.update(duration="cdr", charge="cdr")
-    leg.mailbox = leg.disposition == "VM" or (
+    leg.is_mailbox = leg.disposition == "VM" or (
         leg.disposition != "CONNECTED" and any(message.leg_id == leg.id for message in facts.voicemails)
     )
 
 
-def _live(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, CallEvent, str]]) -> None:
-    leg.live_moments = [(at, state, event.name) for at, event, state in ordered]
+def _set_live_state(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, CallEvent, str]]) -> None:
+    leg.live_states = [(timestamp, state, event.name) for timestamp, event, state in ordered]
     state, since = ("INITIAL", None) if not ordered else (ordered[-1][2], ordered[-1][0])
-    for at, _, earlier in reversed(ordered):
-        if earlier != state:
+    for timestamp, _, previous_state in reversed(ordered):
+        if previous_state != state:
             break
-        since = at
-    ringing_again = False
-    picked_up = False
-    for at, _, told in ordered:
-        if told == "CONNECTED" and ringing_again and leg.picked_up_twice is None:
-            leg.picked_up_twice = at
-        ringing_again |= told == "RINGING" and picked_up
-        picked_up |= told == "CONNECTED"
-    seen = facts.sighting
-    seen_state = (seen.state or "").upper() if seen else ""
-    if seen is not None and seen_state in RANK:
-        talking = RANK["CONNECTED"]
-        both_talk = min(RANK[seen_state], RANK[state]) >= talking
+        since = timestamp
+    is_ringing_again = False
+    is_picked_up = False
+    for timestamp, _, event_state in ordered:
+        if event_state == "CONNECTED" and is_ringing_again and leg.second_pickup_at is None:
+            leg.second_pickup_at = timestamp
+        is_ringing_again |= event_state == "RINGING" and is_picked_up
+        is_picked_up |= event_state == "CONNECTED"
+    sighting = facts.sighting
+    sighting_state = (sighting.state or "").upper() if sighting else ""
+    if sighting is not None and sighting_state in STATE_RANK:
+        connected_rank = STATE_RANK["CONNECTED"]
+        are_both_connected = min(STATE_RANK[sighting_state], STATE_RANK[state]) >= connected_rank
         # A poll's clock is ours, an event's the platform's: they are compared only where rank can't tell.
-        if not ordered or (seen.seen > ordered[-1][0] if both_talk else RANK[seen_state] > RANK[state]):
-            if seen_state != state or since is None:
-                since = (seen.connected if seen_state == "CONNECTED" else None) or (
-                    seen.started if RANK[seen_state] < talking else None
+        if not ordered or (
+            sighting.seen_at > ordered[-1][0]
+            if are_both_connected
+            else STATE_RANK[sighting_state] > STATE_RANK[state]
+        ):
+            if sighting_state != state or since is None:
+                since = (sighting.connected_at if sighting_state == "CONNECTED" else None) or (
+                    sighting.started if STATE_RANK[sighting_state] < connected_rank else None
                 )
-                since = since or seen.seen
-            state = seen_state
+                since = since or sighting.seen_at
+            state = sighting_state
     leg.state, leg.state_since = state, since
     cdr_connected = any(
         cdr.billsec > 0 or (cdr.disposition or "").upper() == "CONNECTED" for cdr in facts.cdrs
     )
-    told_connected = any(RANK[told] >= RANK["CONNECTED"] for _, _, told in ordered) or any(
-        heard.event.connected_at for heard in facts.events
-    )
-    poll_connected = bool(seen and (seen.connected or seen_state in ("CONNECTED", "ON_HOLD")))
-    leg.connected = cdr_connected or told_connected or poll_connected
-    if leg.connected:
+    webhook_connected = any(
+        STATE_RANK[event_state] >= STATE_RANK["CONNECTED"] for _, _, event_state in ordered
+    ) or any(received.event.connected_at for received in facts.events)
+    poll_connected = bool(sighting and (sighting.connected_at or sighting_state in ("CONNECTED", "ON_HOLD")))
+    leg.is_connected = cdr_connected or webhook_connected or poll_connected
+    if leg.is_connected:
         leg.origins["connected"] = "cdr" if cdr_connected else "poll" if poll_connected else "webhook"
-    signs = [min(_moment(heard.event), int(heard.received)) for heard in facts.events]
-    leg.heard = max([*signs, seen.seen if seen else 0])
-    leg.missing = facts.missing is not None and facts.missing > leg.heard
+    signal_times = [
+        min(_get_event_seconds(received.event), int(received.received_at)) for received in facts.events
+    ]
+    leg.last_signal_at = max([*signal_times, sighting.seen_at if sighting else 0])
+    leg.is_missing = facts.missing_at is not None and facts.missing_at > leg.last_signal_at
 
 
-def _end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
-    hangups: list[tuple[int, Heard]] = []
-    others: list[tuple[int, Heard]] = []
-    for heard in facts.events:
-        event = heard.event
-        if event.name == "call.missed" or state_of(event) in ("MISSED", "FAILED"):
-            others.append((_moment(event), heard))
-        elif state_of(event) == "HANGUP":
-            hangups.append((_moment(event), heard))
+def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
+    hangups: list[tuple[int, ReceivedEvent]] = []
+    other_ends: list[tuple[int, ReceivedEvent]] = []
+    for received in facts.events:
+        event = received.event
+        if event.name == "call.missed" or get_event_state(event) in ("MISSED", "FAILED"):
+            other_ends.append((_get_event_seconds(event), received))
+        elif get_event_state(event) == "HANGUP":
+            hangups.append((_get_event_seconds(event), received))
         if event.name == "call.missed" and event.final is not None:
             leg.final = bool(leg.final or event.final)
             if event.final:
-                leg.final_at = max(leg.final_at or 0, _moment(event))
-    told = hangups or others
-    known = [heard.received for _, heard in hangups + others] + [cdr.known for cdr in cdrs if cdr.known]
-    if told:
-        leg.ended_at = max(at for at, _ in told)
+                leg.final_at = max(leg.final_at or 0, _get_event_seconds(event))
+    end_events = hangups or other_ends
+    received_times = [received.received_at for _, received in hangups + other_ends] + [
+        cdr.received_at for cdr in cdrs if cdr.received_at
+    ]
+    if end_events:
+        leg.ended_at = max(timestamp for timestamp, _ in end_events)
         leg.origins["ended"] = "webhook"
     elif cdrs:
         leg.ended_at = max((cdr.calldate or 0) + cdr.duration for cdr in cdrs)
         leg.origins["ended"] = "cdr"
-    elif facts.gone is not None and facts.gone > leg.heard:
+    elif facts.not_found_at is not None and facts.not_found_at > leg.last_signal_at:
         # Weaker than any record: a later event or poll that shows the leg takes it back.
-        leg.inferred = True
-        leg.ended_at = facts.gone
-        known = [facts.gone]
+        leg.is_end_inferred = True
+        leg.ended_at = facts.not_found_at
+        received_times = [facts.not_found_at]
         leg.origins["ended"] = "poll"
     if leg.ended_at is None:
         return
-    leg.ended = True
-    leg.learnt = min(known, default=None)
-    leg.missing = False
-    endings = sorted((heard.event for _, heard in hangups + others), key=_recency, reverse=True)
-    leg.ended_by = next((event.terminated_by for event in endings if event.terminated_by), None)
+    leg.has_ended = True
+    leg.end_received_at = min(received_times, default=None)
+    leg.is_missing = False
+    newest_ends = sorted(
+        (received.event for _, received in hangups + other_ends), key=_get_recency_key, reverse=True
+    )
+    leg.ended_by = next((event.terminated_by for event in newest_ends if event.terminated_by), None)
     if not leg.t_cause:
-        leg.t_cause = next((event.t_cause for event in endings if event.t_cause), None)
+        leg.t_cause = next((event.t_cause for event in newest_ends if event.t_cause), None)
     leg.state_since = leg.ended_at
     leg.state = ENDED
 
 
-def _clock(leg: Leg, events: Sequence[CallEvent], seen: Sighting | None, cdrs: Sequence[Cdr]) -> None:
-    starts = [at for event in events if (at := seconds(event.start_time)) is not None]
+def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]) -> None:
+    start_times = [
+        timestamp for event in events if (timestamp := parse_seconds(event.start_time)) is not None
+    ]
     calldates = [cdr.calldate for cdr in cdrs if cdr.calldate is not None]
-    firsts = [_moment(event) for event in events if _moment(event)]
-    for origin, moments in (
-        ("webhook", starts),
-        ("poll", [seen.started] if seen and seen.started else []),
+    event_times = [_get_event_seconds(event) for event in events if _get_event_seconds(event)]
+    for origin, times in (
+        ("webhook", start_times),
+        ("poll", [sighting.started] if sighting and sighting.started else []),
         ("cdr", calldates),
-        ("webhook", firsts),
-        ("poll", [seen.seen] if seen else []),
+        ("webhook", event_times),
+        ("poll", [sighting.seen_at] if sighting else []),
     ):
-        if moments:
-            leg.started = min(moments)
+        if times:
+            leg.started = min(times)
             leg.origins["started"] = origin
             break
     if leg.ended_at is not None and leg.ended_at < leg.started:
         leg.ended_at = leg.started
-    if not leg.connected:
+    if not leg.is_connected:
         return
-    connects = [at for event in events if (at := seconds(event.connected_at)) is not None]
-    talks = [at for at, state, _ in leg.live_moments if RANK[state] >= RANK["CONNECTED"]]
-    billed = [
+    connect_times = [
+        timestamp for event in events if (timestamp := parse_seconds(event.connected_at)) is not None
+    ]
+    talk_times = [
+        timestamp for timestamp, state, _ in leg.live_states if STATE_RANK[state] >= STATE_RANK["CONNECTED"]
+    ]
+    billed_times = [
         cdr.calldate + max(0, cdr.duration - cdr.billsec)
         for cdr in cdrs
         if cdr.calldate is not None and (cdr.billsec > 0 or cdr.disposition == "CONNECTED")
     ]
-    for origin, moments in (
-        ("webhook", connects),
-        ("poll", [seen.connected] if seen and seen.connected else []),
-        ("webhook", talks),
-        ("cdr", billed),
-        ("poll", [seen.seen] if seen else []),
+    for origin, times in (
+        ("webhook", connect_times),
+        ("poll", [sighting.connected_at] if sighting and sighting.connected_at else []),
+        ("webhook", talk_times),
+        ("cdr", billed_times),
+        ("poll", [sighting.seen_at] if sighting else []),
     ):
-        if moments:
-            leg.connected_at = max(leg.started, min(moments))
+        if times:
+            leg.connected_at = max(leg.started, min(times))
             leg.origins["connected_at"] = origin
             return
 
 
-def kind(leg: Leg) -> str:
+def classify_far_end(leg: Leg) -> str:
     """What answers at the leg's far end. A CDR's context is the last word on a leg that passed several."""
-    if leg.mailbox:
+    if leg.is_mailbox:
         return "machine"
-    return answering(leg.context)
+    return classify_context(leg.context)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import orjson
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.json_records import Document
+from integration.core.json_records import JsonRecord
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.legs import ENDED
 from integration.mirror.records.upsert import delete_rows, upsert
@@ -18,9 +18,9 @@ from integration.sqlite.transaction import Transaction
 COLLECTION = "calls"
 
 
-def told(tx: Transaction, event: CallEvent) -> None:
+def apply_event(tx: Transaction, event: CallEvent) -> None:
     """Bring the leg's row up to date after its event was added: its state is the leg's, not the event's."""
-    calls = resource(COLLECTION)
+    calls = get_resource(COLLECTION)
     leg = tx.execute("SELECT state FROM _legs WHERE leg_id = ?", (event.leg_id,)).fetchone()
     if leg is None or event.leg_id is None:
         return
@@ -29,25 +29,25 @@ def told(tx: Transaction, event: CallEvent) -> None:
     row = tx.execute("SELECT _doc FROM calls WHERE id = ?", (event.leg_id,)).fetchone()
     values = orjson.loads(row["_doc"]) if row is not None else {"id": event.leg_id}
     values["state"] = leg["state"]
-    for name, value in _told(event).items():
+    for name, value in _get_event_fields(event).items():
         if value is not None and values.get(name) in (None, ""):
             values[name] = value
-    document = Document(orjson.dumps(values).decode(), values)
-    upsert(tx, calls, [document], source="webhook", asked_at=clock.stamp())
+    record = JsonRecord(orjson.dumps(values).decode(), values)
+    upsert(tx, calls, [record], source="webhook", requested_at=clock.utc_text())
 
 
-def ended(tx: Transaction, leg_ids: list[int]) -> None:
+def remove_ended_legs(tx: Transaction, leg_ids: list[int]) -> None:
     """Legs that were just found ended, by whatever source, leave the table."""
-    delete_rows(tx, resource(COLLECTION), leg_ids)
+    delete_rows(tx, get_resource(COLLECTION), leg_ids)
 
 
-def _told(event: CallEvent) -> dict[str, object]:
+def _get_event_fields(event: CallEvent) -> dict[str, object]:
     """The event's facts in the form /calls gives them: times are Unix seconds (observed.md §4)."""
     return {
         "context": event.context,
         "destination": event.destination,
-        "start_time": _unix(event.start_time),
-        "connected_at": _unix(event.connected_at),
+        "start_time": _to_unix_seconds(event.start_time),
+        "connected_at": _to_unix_seconds(event.connected_at),
         "src": event.src,
         "src_id": event.src_id,
         "src_name": event.src_name,
@@ -57,6 +57,6 @@ def _told(event: CallEvent) -> dict[str, object]:
     }
 
 
-def _unix(text: str | None) -> int | None:
-    moment = clock.parse_stamp(text)
-    return int(moment.timestamp()) if moment is not None else None
+def _to_unix_seconds(text: str | None) -> int | None:
+    parsed = clock.parse_utc(text)
+    return int(parsed.timestamp()) if parsed is not None else None

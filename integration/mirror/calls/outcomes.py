@@ -1,6 +1,6 @@
 """State and outcome of a call, from its legs, our knowledge and the time (calls.md).
 
-`evaluate` is the whole of it; what it answers is a row of `_calls`.
+`evaluate_call` is the whole of it; what it answers is a row of `_calls`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from integration.core.phone_numbers import withheld
-from integration.core.timestamps import stamp
-from integration.mirror.calls.joins import Joined
-from integration.mirror.calls.leg_view import Knowledge, View, patience
+from integration.core.phone_numbers import is_withheld
+from integration.core.timestamps import format_timestamp
+from integration.mirror.calls.joins import JoinedCall
+from integration.mirror.calls.leg_view import LegView, ReferenceData, get_next_leg_seconds
 from integration.mirror.calls.legs import Leg
-from integration.mirror.calls.parties import group_of, our_number, party_name, party_view, whose
-from integration.mirror.calls.times import Talk, hold_seconds, ivr_seconds, talk_seconds
+from integration.mirror.calls.parties import (
+    find_account_number,
+    find_group,
+    find_owner,
+    find_party_view,
+    get_party_name,
+)
+from integration.mirror.calls.times import Talk, sum_hold_seconds, sum_ivr_seconds, sum_talk_seconds
 
-OUR_CAUSES = frozenset(
+PHONE_CAUSES = frozenset(
     {
         "no user responding",
         "no answer",
@@ -74,264 +80,283 @@ class CallRow(NamedTuple):
     due_at: float | None
 
 
-class Ended(NamedTuple):
-    """How a call ended. `due` is when time alone may change that; `unsure`: a CDR may still say otherwise."""
+class CallEnd(NamedTuple):
+    """How a call ended. `due_at` is when time alone may change that; `is_unsure`: a CDR may still say
+    otherwise."""
 
     outcome: str | None
-    due: float | None = None
-    unsure: bool = False
+    due_at: float | None = None
+    is_unsure: bool = False
 
 
-def evaluate(joined: Joined, legs: Iterable[View], knowledge: Knowledge, now: float) -> CallRow:
-    """The call that `legs` make up, as known at `now` (Unix seconds)."""
-    views = sorted(legs, key=lambda view: (view.leg.started, view.leg.id))
-    direction = direction_of(views)
-    talks = _talks(views, direction, knowledge)
-    open_ = _open(views)
+def evaluate_call(
+    joined_call: JoinedCall, leg_views: Iterable[LegView], reference_data: ReferenceData, now: float
+) -> CallRow:
+    """The call that `leg_views` make up, as known at `now` (Unix seconds)."""
+    views = sorted(leg_views, key=lambda view: (view.leg.started, view.leg.id))
+    direction = determine_direction(views)
+    talks = _find_talks(views, direction, reference_data)
+    open_views = _list_open_views(views)
     started = views[0].leg.started
-    answered = min((talk.since for talk in talks), default=None)
+    answered_at = min((talk.since for talk in talks), default=None)
     ended_at: int | None = None
-    if open_:
-        state, since = _going_on(open_, talks, direction, started)
-        unconfirmed, due = _unconfirmed(open_, knowledge, now)
-        ended = Ended(None, due)
+    if open_views:
+        state, since = _get_live_state(open_views, talks, direction, started)
+        is_unconfirmed, due_at = _check_confirmation(open_views, reference_data, now)
+        call_end = CallEnd(None, due_at)
     else:
-        ended_at = _ended_at(views, started)
+        ended_at = _get_end_time(views, started)
         state, since = "ended", ended_at
-        ended = how_ended(views, talks, direction, started, ended_at, knowledge, now)
-        unconfirmed = ended.unsure or any(view.leg.inferred for view in views)
-    held, incomplete = hold_seconds(talks)
-    talked = max(0, talk_seconds(talks) - (held or 0)) if talks and not open_ else None
-    waited = answered if answered is not None else ended_at
-    group_kind, group_id, group_name = group_of(views)
-    owner = whose(views, talks, direction)
-    seen = party_view(views, direction)
-    party = seen.party if seen is not None and not withheld(seen.party) else ""
-    e164 = knowledge.numbers.e164(party)
-    ours = our_number(views, direction)
-    last = _last(views, talks)
+        call_end = determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
+        is_unconfirmed = call_end.is_unsure or any(view.leg.is_end_inferred for view in views)
+    hold_total, is_incomplete = sum_hold_seconds(talks)
+    talk_total = max(0, sum_talk_seconds(talks) - (hold_total or 0)) if talks and not open_views else None
+    wait_end = answered_at if answered_at is not None else ended_at
+    group_kind, group_id, group_name = find_group(views)
+    owner_view = find_owner(views, talks, direction)
+    party_leg_view = find_party_view(views, direction)
+    party = (
+        party_leg_view.party if party_leg_view is not None and not is_withheld(party_leg_view.party) else ""
+    )
+    e164 = reference_data.phone_numbers.to_e164(party)
+    account_number = find_account_number(views, direction)
+    last_leg = _find_last_leg(views, talks)
     charges = [view.leg.charge for view in views if view.leg.charge is not None]
     return CallRow(
-        id=joined.id,
+        id=joined_call.id,
         direction=direction,
         state=state,
-        unconfirmed=int(unconfirmed),
-        provisional=int(joined.provisional),
-        outcome=ended.outcome,
-        started_at=stamp(started),
-        answered_at=stamp(answered),
-        state_since=stamp(since),
-        ended_at=stamp(ended_at),
-        ended_by=last.ended_by if ended_at is not None else None,
-        wait_seconds=None if waited is None else max(0, waited - started),
-        ivr_seconds=ivr_seconds(view.leg for view in views if view.kind == "ivr"),
-        talk_seconds=talked,
-        hold_seconds=held,
-        hold_incomplete=int(incomplete),
+        unconfirmed=int(is_unconfirmed),
+        provisional=int(joined_call.is_provisional),
+        outcome=call_end.outcome,
+        started_at=format_timestamp(started),
+        answered_at=format_timestamp(answered_at),
+        state_since=format_timestamp(since),
+        ended_at=format_timestamp(ended_at),
+        ended_by=last_leg.ended_by if ended_at is not None else None,
+        wait_seconds=None if wait_end is None else max(0, wait_end - started),
+        ivr_seconds=sum_ivr_seconds(view.leg for view in views if view.kind == "ivr"),
+        talk_seconds=talk_total,
+        hold_seconds=hold_total,
+        hold_incomplete=int(is_incomplete),
         party=party or "",
         party_e164=e164,
-        party_name=party_name(seen, party, e164, direction, knowledge),
-        our_number=ours,
-        our_e164=knowledge.numbers.e164(ours),
+        party_name=get_party_name(party_leg_view, party, e164, direction, reference_data),
+        our_number=account_number,
+        our_e164=reference_data.phone_numbers.to_e164(account_number),
         group_kind=group_kind,
         group_id=group_id,
         group_name=group_name,
-        user_id=owner.person.id if owner is not None and owner.person is not None else None,
-        user_name=(owner.own_name or None) if owner is not None else None,
-        extension=owner.extension if owner is not None else None,
-        context=last.context or views[0].leg.context,
-        t_cause=last.t_cause,
+        user_id=owner_view.person.id if owner_view is not None and owner_view.person is not None else None,
+        user_name=(owner_view.staff_name or None) if owner_view is not None else None,
+        extension=owner_view.extension if owner_view is not None else None,
+        context=last_leg.context or views[0].leg.context,
+        t_cause=last_leg.t_cause,
         charge=round(sum(charges), 6) if charges else None,
         legs=len(views),
-        recordings=_distinct([view.leg.recordings for view in views]),
-        voicemails=_distinct([view.leg.voicemails for view in views]),
+        recordings=_count_distinct([view.leg.recordings for view in views]),
+        voicemails=_count_distinct([view.leg.voicemails for view in views]),
         cdrs=sum(view.leg.cdrs for view in views),
-        sources=_sources(views),
-        due_at=ended.due,
+        sources=_join_sources(views),
+        due_at=call_end.due_at,
     )
 
 
-def _sources(views: Sequence[View]) -> str:
-    there = {name for view in views for name in view.leg.sources}
-    return ",".join(name for name in SOURCES if name in there)
+def _join_sources(views: Sequence[LegView]) -> str:
+    names = {name for view in views for name in view.leg.sources}
+    return ",".join(name for name in SOURCES if name in names)
 
 
-def _distinct(sets: Sequence[frozenset[int]]) -> int:
+def _count_distinct(sets: Sequence[frozenset[int]]) -> int:
     return len(sets[0]) if len(sets) == 1 else len(frozenset().union(*sets))
 
 
-def direction_of(views: Sequence[View]) -> str:
+def determine_direction(views: Sequence[LegView]) -> str:
     """The first leg's; where that is between two of ours, the first leg's with an outside party."""
     sides = [view.side for view in views]
-    if any(view.leg.accepted for view in views) and "out" in sides:
+    if any(view.leg.is_accepted for view in views) and "out" in sides:
         return "out"
     return next((side for side in sides if side != "inner"), "internal")
 
 
-def _talks(views: Sequence[View], direction: str, knowledge: Knowledge) -> list[Talk]:
+def _find_talks(views: Sequence[LegView], direction: str, reference_data: ReferenceData) -> list[Talk]:
     """The legs on which people talked, by when that began; none means that nobody answered."""
     if direction == "in":
-        found = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.taken]
-        if found:
+        talks = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.is_answered_by_staff]
+        if talks:
             # Where the call went from there is talk as well: a colleague, a number outside.
-            found += [
+            talks += [
                 Talk(v.leg, v.leg.connected_at or v.leg.started)
                 for v in views
-                if not v.taken and v.talks and v.side != "in" and not v.is_group
+                if not v.is_answered_by_staff and v.is_talking and v.side != "in" and not v.is_group
             ]
     elif direction == "internal":
-        found = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.talks]
+        talks = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.is_talking]
     else:
-        found = _outbound_talks(views, knowledge)
-    return sorted(found, key=lambda talk: (talk.since, talk.leg.id))
+        talks = _find_outbound_talks(views, reference_data)
+    return sorted(talks, key=lambda talk: (talk.since, talk.leg.id))
 
 
-def _outbound_talks(views: Sequence[View], knowledge: Knowledge) -> list[Talk]:
+def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData) -> list[Talk]:
     """Of the legs towards one outside party the last decides: before it comes the agent's own phone."""
-    last: dict[str, View] = {}
+    last_views: dict[str, LegView] = {}
     for view in views:
         if view.side == "out":
-            last[knowledge.numbers.key(view.leg.dst)] = view
-    found: list[Talk] = []
-    for view in last.values():
-        since = destination_answered(view.leg, alone=len(views) == 1)
+            last_views[reference_data.phone_numbers.get_party_key(view.leg.dst)] = view
+    talks: list[Talk] = []
+    for view in last_views.values():
+        since = get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)
         if since is not None:
-            found.append(Talk(view.leg, since))
-    if found:
-        first = min(talk.since for talk in found)
-        found += [
+            talks.append(Talk(view.leg, since))
+    if talks:
+        first_talk_at = min(talk.since for talk in talks)
+        talks += [
             Talk(v.leg, v.leg.connected_at or v.leg.started)
             for v in views
-            if v.side == "inner" and v.talks and (v.leg.connected_at or 0) >= first
+            if v.side == "inner" and v.is_talking and (v.leg.connected_at or 0) >= first_talk_at
         ]
-    return found
+    return talks
 
 
-def destination_answered(leg: Leg, alone: bool) -> int | None:
+def get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
     """When the outside party picked up; None where it did not, or only the agent is known to have."""
     if leg.origins.get("connected") == "cdr":
-        if alone and leg.billsec and leg.ended_at is not None:
+        if is_single_leg and leg.billsec and leg.ended_at is not None:
             return max(leg.connected_at or leg.started, leg.ended_at - leg.billsec)
         return leg.connected_at or leg.started
-    if leg.cdrs and alone:
+    if leg.cdrs and is_single_leg:
         return None
-    if not leg.connected:
+    if not leg.is_connected:
         return None
-    if not alone:
+    if not is_single_leg:
         return leg.connected_at or leg.started
-    if leg.picked_up_twice is not None:
-        return leg.picked_up_twice
+    if leg.second_pickup_at is not None:
+        return leg.second_pickup_at
     return (leg.connected_at or leg.started) if leg.dst_connection else None
 
 
-def _open(views: Sequence[View]) -> list[View]:
+def _list_open_views(views: Sequence[LegView]) -> list[LegView]:
     """Legs that go on. `final: true` ends the call unless a leg of it is connected or came after it."""
-    open_ = [view for view in views if not view.leg.ended]
-    over = max((view.leg.final_at for view in views if view.leg.final_at is not None), default=None)
-    if over is None or any(view.leg.connected for view in open_):
-        return open_
-    return [view for view in open_ if _last_told(view.leg) > over]
+    open_views = [view for view in views if not view.leg.has_ended]
+    final_at = max((view.leg.final_at for view in views if view.leg.final_at is not None), default=None)
+    if final_at is None or any(view.leg.is_connected for view in open_views):
+        return open_views
+    return [view for view in open_views if _get_last_event_time(view.leg) > final_at]
 
 
-def _last_told(leg: Leg) -> int:
-    return max([leg.started, *(at for at, _, _ in leg.live_moments)])
+def _get_last_event_time(leg: Leg) -> int:
+    return max([leg.started, *(timestamp for timestamp, _, _ in leg.live_states)])
 
 
-def _going_on(
-    open_: Sequence[View], talks: Sequence[Talk], direction: str, started: int
+def _get_live_state(
+    open_views: Sequence[LegView], talks: Sequence[Talk], direction: str, started: int
 ) -> tuple[str, int | None]:
-    talking = {talk.leg.id for talk in talks}
-    now_talking = [view for view in open_ if view.leg.id in talking]
-    if not now_talking and direction == "in":
-        now_talking = [view for view in open_ if view.talks]
-    if now_talking:
-        moments = [view.leg.state_since or view.leg.started for view in now_talking]
-        if all(view.leg.state == "ON_HOLD" for view in now_talking):
-            return "on_hold", max(moments)
-        since = [
+    talking_ids = {talk.leg.id for talk in talks}
+    talking_views = [view for view in open_views if view.leg.id in talking_ids]
+    if not talking_views and direction == "in":
+        talking_views = [view for view in open_views if view.is_talking]
+    if talking_views:
+        times = [view.leg.state_since or view.leg.started for view in talking_views]
+        if all(view.leg.state == "ON_HOLD" for view in talking_views):
+            return "on_hold", max(times)
+        start_times = [
             talk.since if view.leg.state != "CONNECTED" else max(talk.since, view.leg.state_since or 0)
-            for view in now_talking
+            for view in talking_views
             if view.leg.state != "ON_HOLD"
             for talk in talks
             if talk.leg is view.leg
         ]
-        return "talking", min(since, default=min(moments))
-    if direction == "out" and any(view.leg.connected for view in open_):
-        if all(view.leg.state == "ON_HOLD" for view in open_ if view.leg.connected):
-            return "on_hold", max(v.leg.state_since or v.leg.started for v in open_ if v.leg.connected)
+        return "talking", min(start_times, default=min(times))
+    if direction == "out" and any(view.leg.is_connected for view in open_views):
+        if all(view.leg.state == "ON_HOLD" for view in open_views if view.leg.is_connected):
+            return "on_hold", max(
+                v.leg.state_since or v.leg.started for v in open_views if v.leg.is_connected
+            )
         return "dialling", started
     return "ringing", started
 
 
-def _unconfirmed(open_: Sequence[View], knowledge: Knowledge, now: float) -> tuple[bool, float | None]:
+def _check_confirmation(
+    open_views: Sequence[LegView], reference_data: ReferenceData, now: float
+) -> tuple[bool, float | None]:
     """Nobody has shown any of the legs lately; and when that would become so."""
-    silence = knowledge.rules.silence
-    doubts = [view.leg.missing or now - view.leg.heard >= silence for view in open_]
-    later = [view.leg.heard + silence for view, doubt in zip(open_, doubts, strict=True) if not doubt]
-    return all(doubts), float(max(later)) if later else None
+    silence_seconds = reference_data.rules.silence_seconds
+    silent_flags = [
+        view.leg.is_missing or now - view.leg.last_signal_at >= silence_seconds for view in open_views
+    ]
+    recheck_times = [
+        view.leg.last_signal_at + silence_seconds
+        for view, is_silent in zip(open_views, silent_flags, strict=True)
+        if not is_silent
+    ]
+    return all(silent_flags), float(max(recheck_times)) if recheck_times else None
 
 
-def _ended_at(views: Sequence[View], started: int) -> int:
+def _get_end_time(views: Sequence[LegView], started: int) -> int:
     ends = [view.leg.ended_at for view in views if view.leg.ended_at is not None]
     ends += [view.leg.final_at for view in views if view.leg.final_at is not None]
     return max([started, *ends])
 
 
-def how_ended(
-    views: Sequence[View],
+def determine_outcome(
+    views: Sequence[LegView],
     talks: Sequence[Talk],
     direction: str,
     started: int,
     ended_at: int,
-    knowledge: Knowledge,
+    reference_data: ReferenceData,
     now: float,
-) -> Ended:
+) -> CallEnd:
     if direction == "internal":
-        return Ended("internal")
+        return CallEnd("internal")
     if direction == "out":
         if talks:
-            return Ended("answered")
+            return CallEnd("answered")
         leg = views[0].leg
-        if len(views) > 1 or not leg.connected or leg.cdrs:
-            return Ended("not_answered")
+        if len(views) > 1 or not leg.is_connected or leg.cdrs:
+            return CallEnd("not_answered")
         # What connected may have been the agent or the destination: the CDR will say.
-        due = _settled(leg, ended_at) + knowledge.rules.record
-        if now < due:
-            return Ended(None, due, unsure=True)
-        return Ended("not_answered", unsure=True)
+        due_at = _get_known_end(leg, ended_at) + reference_data.rules.cdr_seconds
+        if now < due_at:
+            return CallEnd(None, due_at, is_unsure=True)
+        return CallEnd("not_answered", is_unsure=True)
     if talks:
-        return Ended("answered")
-    rules = knowledge.rules
+        return CallEnd("answered")
+    rules = reference_data.rules
     if any(view.leg.voicemails for view in views):
-        return Ended("voicemail")
-    ends = [(view, _settled(view.leg, ended_at)) for view in views]
+        return CallEnd("voicemail")
+    ends = [(view, _get_known_end(view.leg, ended_at)) for view in views]
     if not any(view.leg.final for view in views):
-        due = max(end + patience(view, rules) for view, end in ends)
-        if now < due:
-            return Ended(None, due)
+        due_at = max(end + get_next_leg_seconds(view, rules) for view, end in ends)
+        if now < due_at:
+            return CallEnd(None, due_at)
     if any(view.leg.disposition == "VM" for view in views):
-        due = max(end for _, end in ends) + rules.mailbox
-        if now < due:
-            return Ended("voicemail", due)
-        return Ended("missed")
-    if rules.short > 0 and ended_at - started <= rules.short and not _we_ended(views):
-        return Ended("abandoned")
-    return Ended("missed")
+        due_at = max(end for _, end in ends) + rules.mailbox_seconds
+        if now < due_at:
+            return CallEnd("voicemail", due_at)
+        return CallEnd("missed")
+    if (
+        rules.short_seconds > 0
+        and ended_at - started <= rules.short_seconds
+        and not _is_ended_by_phones(views)
+    ):
+        return CallEnd("abandoned")
+    return CallEnd("missed")
 
 
-def _settled(leg: Leg, ended_at: int) -> float:
+def _get_known_end(leg: Leg, ended_at: int) -> float:
     """When the leg ended, or when we first knew of it if that was sooner: clocks may differ by years."""
     end = leg.ended_at if leg.ended_at is not None else ended_at
-    return end if leg.learnt is None else min(end, leg.learnt)
+    return end if leg.end_received_at is None else min(end, leg.end_received_at)
 
 
-def _we_ended(views: Sequence[View]) -> bool:
+def _is_ended_by_phones(views: Sequence[LegView]) -> bool:
     """True where our phones, not the caller, ended it: off, busy, refusing."""
     causes = [(view.leg.t_cause or "").casefold() for view in views if not view.is_group]
-    return bool(causes) and all(cause in OUR_CAUSES for cause in causes)
+    return bool(causes) and all(cause in PHONE_CAUSES for cause in causes)
 
 
-def _last(views: Sequence[View], talks: Sequence[Talk]) -> Leg:
+def _find_last_leg(views: Sequence[LegView], talks: Sequence[Talk]) -> Leg:
     """The leg whose end is the call's: the last that talked, else the last that ended."""
     legs = [talk.leg for talk in talks] or [view.leg for view in views]
     return max(legs, key=lambda leg: (leg.ended_at or 0, bool(leg.ended_by), leg.id))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from integration.core.phone_numbers import clean_name, clid_number, is_short, withheld
-from integration.mirror.calls.directory import id_of
-from integration.mirror.calls.leg_view import Knowledge, View
+from integration.core.phone_numbers import clean_name, is_short, is_withheld, parse_clid_number
+from integration.mirror.calls.directory import parse_id
+from integration.mirror.calls.leg_view import LegView, ReferenceData
 from integration.mirror.calls.times import Talk
 
 
-def group_of(views: Sequence[View]) -> tuple[str | None, int | None, str | None]:
+def find_group(views: Sequence[LegView]) -> tuple[str | None, int | None, str | None]:
     for view in views:
         if view.leg.group is not None:
             kind, id_ = view.leg.group
@@ -19,54 +19,54 @@ def group_of(views: Sequence[View]) -> tuple[str | None, int | None, str | None]
             return kind, view.group.id, view.group.name or None
     for view in views:
         if view.kind == "ivr":
-            return "ivr", id_of(view.leg.dst_id) or None, clean_name(view.leg.dst_name) or None
+            return "ivr", parse_id(view.leg.dst_id) or None, clean_name(view.leg.dst_name) or None
     return None, None, None
 
 
-def whose(views: Sequence[View], talks: Sequence[Talk], direction: str) -> View | None:
+def find_owner(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> LegView | None:
     """Whose call it is: who talks or first answered, else who rings; of an outbound call who placed it.
     None where several phones rang and nobody answered: then it is the group's."""
     if direction == "out":
-        placed = [view for view in views if view.side == "out"]
-        known = [view for view in placed if view.person is not None]
-        known += [view for view in views if view.side == "inner" and view.person is not None]
-        return (known or placed)[0]
+        outbound_views = [view for view in views if view.side == "out"]
+        user_views = [view for view in outbound_views if view.person is not None]
+        user_views += [view for view in views if view.side == "inner" and view.person is not None]
+        return (user_views or outbound_views)[0]
     by_leg = {view.leg.id: view for view in views}
-    talked = [by_leg[talk.leg.id] for talk in talks]
-    talking = [view for view in talked if not view.leg.ended]
-    if talked:
-        return (talking or talked)[0]
-    rung = [view for view in views if not view.is_group and view.kind not in ("ivr", "machine")]
+    talk_views = [by_leg[talk.leg.id] for talk in talks]
+    live_talk_views = [view for view in talk_views if not view.leg.has_ended]
+    if talk_views:
+        return (live_talk_views or talk_views)[0]
+    phone_views = [view for view in views if not view.is_group and view.kind not in ("ivr", "machine")]
     # Where no phone rang, it is whose mailbox it reached.
-    rung = rung or [view for view in views if view.person is not None]
-    ringing = [view for view in rung if not view.leg.ended] or rung
-    names = {(view.person, view.own_name, view.extension) for view in ringing}
-    return ringing[0] if len(names) == 1 else None
+    phone_views = phone_views or [view for view in views if view.person is not None]
+    ringing_views = [view for view in phone_views if not view.leg.has_ended] or phone_views
+    names = {(view.person, view.staff_name, view.extension) for view in ringing_views}
+    return ringing_views[0] if len(names) == 1 else None
 
 
-def party_view(views: Sequence[View], direction: str) -> View | None:
+def find_party_view(views: Sequence[LegView], direction: str) -> LegView | None:
     """The first leg with the outside party that tells its number."""
-    wanted = "inner" if direction == "internal" else direction
-    sides = [view for view in views if view.side == wanted]
-    told = [view for view in sides if not withheld(view.party)]
-    return next(iter(told or sides), None)
+    party_side = "inner" if direction == "internal" else direction
+    matching_views = [view for view in views if view.side == party_side]
+    views_with_number = [view for view in matching_views if not is_withheld(view.party)]
+    return next(iter(views_with_number or matching_views), None)
 
 
-def party_name(
-    view: View | None, party: str | None, e164: str | None, direction: str, knowledge: Knowledge
+def get_party_name(
+    view: LegView | None, party: str | None, e164: str | None, direction: str, reference_data: ReferenceData
 ) -> str:
     """Contact, else user, else what the platform calls them."""
-    if e164 is not None and (name := knowledge.names.get(e164)):
+    if e164 is not None and (name := reference_data.contact_names.get(e164)):
         return name
     if view is None:
         return ""
-    person = knowledge.directory.by_ext.get(party or "")
+    person = reference_data.directory.people_by_extension.get(party or "")
     if person is not None:
         return person.name
     return clean_name(view.leg.dst_name if direction == "out" else view.leg.src_name)
 
 
-def our_number(views: Sequence[View], direction: str) -> str | None:
+def find_account_number(views: Sequence[LegView], direction: str) -> str | None:
     """The number that was dialled, or that we showed."""
     if direction != "out":
         side = "in" if direction == "in" else "inner"
@@ -75,6 +75,6 @@ def our_number(views: Sequence[View], direction: str) -> str | None:
         if view.side == "out":
             if view.leg.src and not is_short(view.leg.src):
                 return view.leg.src
-            if number := clid_number(view.leg.clid):
+            if number := parse_clid_number(view.leg.clid):
                 return number
     return next((view.leg.src for view in views if view.side == "out" and view.leg.src), None)

@@ -13,17 +13,25 @@ from math import isfinite
 
 import orjson
 
-from integration.core.phone_numbers import Numbers
-from integration.core.timestamps import seconds
+from integration.core.phone_numbers import PhoneNumbers
+from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.directory import Directory, Group, Person
-from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Recording, Sighting, Voicemail
+from integration.mirror.calls.facts import (
+    CallEvent,
+    Cdr,
+    LegFacts,
+    ReceivedEvent,
+    Recording,
+    Sighting,
+    Voicemail,
+)
 
 EVENT_COLUMNS = (
     "event_id, name, leg_id, root_id, at, micros, server, state, connected_at, start_time, context, "
     "destination, duration, t_cause, src, src_id, src_name, dst, dst_id, dst_name, final, terminated_by, "
     "dtmf_tag, dtmf_target, doc"
 )
-_FINAL = 20
+_FINAL_INDEX = 20
 CDR_COLUMNS = (
     "id, live_id, parent_live_id, root_live_id, user_id, type, calldate, clid, src_id, src_name, src, "
     "dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause, "
@@ -32,7 +40,7 @@ CDR_COLUMNS = (
 """Of a record, in the order of `Cdr`."""
 
 
-def whole(value: object) -> int | None:
+def parse_int(value: object) -> int | None:
     """An integer that fits a column, from a number or digits."""
     if value is None:
         return None
@@ -46,178 +54,200 @@ def whole(value: object) -> int | None:
     return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
-def text(value: object) -> str | None:
+def parse_text(value: object) -> str | None:
     """Text of a scalar, storable; None for null and for ''."""
     if value is None:
         return None
-    told = value if isinstance(value, str) else str(value)
-    if not told:
+    string = value if isinstance(value, str) else str(value)
+    if not string:
         return None
-    return told if told.isascii() else told.encode("utf-8", "replace").decode()
+    return string if string.isascii() else string.encode("utf-8", "replace").decode()
 
 
-def span(value: object) -> int:
+def parse_duration(value: object) -> int:
     """A duration in seconds; 0 for none and for what can't be one."""
-    seconds_ = whole(value) or 0
-    return seconds_ if 0 <= seconds_ < 10**9 else 0
+    duration = parse_int(value) or 0
+    return duration if 0 <= duration < 10**9 else 0
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """A number, also one written as text (observed.md §4, charge)."""
     if not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if isfinite(found) else None
+    return parsed if isfinite(parsed) else None
 
 
-def ids_json(ids: Iterable[int]) -> str:
+def to_json_list(ids: Iterable[int]) -> str:
     """For `IN (SELECT value FROM json_each(?))` on a column of our own."""
     return json.dumps(list(ids))
 
 
-def _drifted(ids: Sequence[int]) -> str:
+def _to_mixed_json_list(ids: Sequence[int]) -> str:
     """The same for a collection's column, where an id may stand as text."""
     return json.dumps([*ids, *map(str, ids)])
 
 
-def facts_of(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, LegFacts]:
-    """All that is known of the legs `ids`, each with an entry."""
-    legs = {id_: LegFacts(id_) for id_ in ids}
-    own, any_type = ids_json(ids), _drifted(ids)
+def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, LegFacts]:
+    """All that is known of the legs `leg_ids`, each with an entry."""
+    facts_by_leg = {id_: LegFacts(id_) for id_ in leg_ids}
+    ids_list, mixed_ids = to_json_list(leg_ids), _to_mixed_json_list(leg_ids)
     for row in connection.execute(
         f"SELECT received_at, {EVENT_COLUMNS} FROM _leg_events"
         " WHERE leg_id IN (SELECT value FROM json_each(?))",
-        (own,),
+        (ids_list,),
     ):
-        received, *values = tuple(row)
-        if values[_FINAL] is not None:
-            values[_FINAL] = bool(values[_FINAL])
+        received_at, *values = tuple(row)
+        if values[_FINAL_INDEX] is not None:
+            values[_FINAL_INDEX] = bool(values[_FINAL_INDEX])
         event = CallEvent(*values)
-        legs[event.leg_id or 0].events.append(Heard(event, received))
+        facts_by_leg[event.leg_id or 0].events.append(ReceivedEvent(event, received_at))
     for leg_id, seen_at, doc, missing_at, gone_at in connection.execute(
         "SELECT leg_id, seen_at, doc, missing_at, gone_at FROM _leg_live"
         " WHERE leg_id IN (SELECT value FROM json_each(?))",
-        (own,),
+        (ids_list,),
     ):
-        leg = legs[leg_id]
-        leg.missing, leg.gone = missing_at, gone_at
+        leg = facts_by_leg[leg_id]
+        leg.missing_at, leg.not_found_at = missing_at, gone_at
         if seen_at is not None:
-            leg.sighting = sighting(seen_at, _record(doc))
+            leg.sighting = make_sighting(seen_at, _parse_record(doc))
     for row in connection.execute(
-        f"SELECT {CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (any_type,)
+        f"SELECT {CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (mixed_ids,)
     ):
-        cdr = _cdr(row)
-        legs[cdr.live_id].cdrs.append(cdr)
+        cdr = _make_cdr(row)
+        facts_by_leg[cdr.live_id].cdrs.append(cdr)
     for id_, live_id, parent in connection.execute(
         "SELECT id, live_id, parent_live_id FROM voicemessages"
         " WHERE live_id IN (SELECT value FROM json_each(?1))"
         " UNION SELECT id, live_id, parent_live_id FROM voicemessages"
         " WHERE parent_live_id IN (SELECT value FROM json_each(?1))",
-        (any_type,),
+        (mixed_ids,),
     ):
-        message = Voicemail(id_, whole(live_id), whole(parent))
-        for leg_id in {message.leg_id or 0, message.parent or 0} & legs.keys():
-            legs[leg_id].voicemails.append(message)
+        message = Voicemail(id_, parse_int(live_id), parse_int(parent))
+        for leg_id in {message.leg_id or 0, message.parent_id or 0} & facts_by_leg.keys():
+            facts_by_leg[leg_id].voicemails.append(message)
     for id_, live_id, user_id in connection.execute(
         "SELECT id, live_id, user_id FROM monitors WHERE live_id IN (SELECT value FROM json_each(?))",
-        (any_type,),
+        (mixed_ids,),
     ):
-        recording = Recording(id_, whole(live_id) or 0, whole(user_id))
-        legs[recording.leg_id].recordings.append(recording)
-    return legs
+        recording = Recording(id_, parse_int(live_id) or 0, parse_int(user_id))
+        facts_by_leg[recording.leg_id].recordings.append(recording)
+    return facts_by_leg
 
 
-def _record(doc: str) -> dict[str, object]:
+def _parse_record(doc: str) -> dict[str, object]:
     try:
         record = orjson.loads(doc)
     except orjson.JSONDecodeError:
-        # Kept as received: a lone surrogate, a number beyond 64 bits (documents.py).
+        # Kept as received: a lone surrogate, a number beyond 64 bits (core/json_records.py).
         record = json.loads(doc)
     return record if isinstance(record, dict) else {}
 
 
-def _cdr(row: Sequence[object]) -> Cdr:
+def _make_cdr(row: Sequence[object]) -> Cdr:
     """Of a row with the columns of CDR_COLUMNS. By position: this is done for each of a million records."""
     id_, leg_id, parent, root, user_id, kind, calldate, clid, src_id, src_name, src, *rest = row
-    dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, cause, known = rest
+    (
+        dst_id,
+        dst,
+        dst_name,
+        duration,
+        billsec,
+        disposition,
+        destination,
+        context,
+        charge,
+        cause,
+        received_at,
+    ) = rest
     return Cdr(
-        whole(id_) or 0, whole(leg_id) or 0, whole(parent) or None, whole(root) or None,
-        whole(user_id) or None, text(kind), seconds(calldate), text(clid), text(src_id), text(src_name),
-        text(src), text(dst_id), text(dst), text(dst_name), span(duration), span(billsec), text(disposition),
-        text(destination), text(context), number(charge), text(cause), seconds(known),
+        parse_int(id_) or 0, parse_int(leg_id) or 0, parse_int(parent) or None, parse_int(root) or None,
+        parse_int(user_id) or None, parse_text(kind), parse_seconds(calldate), parse_text(clid),
+        parse_text(src_id), parse_text(src_name), parse_text(src), parse_text(dst_id), parse_text(dst),
+        parse_text(dst_name), parse_duration(duration), parse_duration(billsec), parse_text(disposition),
+        parse_text(destination), parse_text(context), parse_number(charge), parse_text(cause),
+        parse_seconds(received_at),
     )  # fmt: skip
 
 
-def sighting(seen: int, record: dict[str, object]) -> Sighting:
+def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
     """A live call as `/calls` shows it (specification, Live call). Its times are Unix seconds."""
     return Sighting(
-        seen=seen,
-        state=text(record.get("state")),
-        started=_unix(record.get("start_time")),
-        connected=_unix(record.get("connected_at")),
-        parent=whole(record.get("parent_id")) or None,
-        context=text(record.get("context")),
-        destination=text(record.get("destination")),
-        src=text(record.get("src")),
-        src_id=text(record.get("src_id")),
-        src_name=text(record.get("src_name")),
-        dst=text(record.get("dst")),
-        dst_id=text(record.get("dst_id")),
-        dst_name=text(record.get("dst_name")),
-        clid=text(record.get("clid")),
-        dst_connection=bool(number(record.get("dst_connection"))),
+        seen_at=seen_at,
+        state=parse_text(record.get("state")),
+        started=_parse_unix_seconds(record.get("start_time")),
+        connected_at=_parse_unix_seconds(record.get("connected_at")),
+        parent_id=parse_int(record.get("parent_id")) or None,
+        context=parse_text(record.get("context")),
+        destination=parse_text(record.get("destination")),
+        src=parse_text(record.get("src")),
+        src_id=parse_text(record.get("src_id")),
+        src_name=parse_text(record.get("src_name")),
+        dst=parse_text(record.get("dst")),
+        dst_id=parse_text(record.get("dst_id")),
+        dst_name=parse_text(record.get("dst_name")),
+        clid=parse_text(record.get("clid")),
+        dst_connection=bool(parse_number(record.get("dst_connection"))),
     )
 
 
-def _unix(value: object) -> int | None:
-    return whole(value) or seconds(value)
+def _parse_unix_seconds(value: object) -> int | None:
+    return parse_int(value) or parse_seconds(value)
 
 
-def directory(connection: sqlite3.Connection, numbers: Numbers) -> Directory:
+def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:
     """Our people, groups, machines and numbers, those gone from the platform too: history names them."""
-    tables = _tables(connection)
+    tables = _list_tables(connection)
     people = [
-        Person(id_, text(ext), " ".join(filter(None, (text(first), text(last)))))
+        Person(id_, parse_text(ext), " ".join(filter(None, (parse_text(first), parse_text(last)))))
         for id_, ext, first, last in connection.execute("SELECT id, ext, first_name, last_name FROM users")
     ]
     groups = [
-        Group("ringgroup", id_, text(number_), text(name) or "", whole(ring))
+        Group("ringgroup", id_, parse_text(number_), parse_text(name) or "", parse_int(ring))
         for id_, number_, name, ring in connection.execute(
             "SELECT id, number, name, ring_time FROM ringgroups"
         )
     ]
     groups += [
-        Group("queue", id_, text(number_), text(name) or "", whole(retry) if whole(retry) else whole(ring))
+        Group(
+            "queue",
+            id_,
+            parse_text(number_),
+            parse_text(name) or "",
+            parse_int(retry) if parse_int(retry) else parse_int(ring),
+        )
         for id_, number_, name, ring, retry in connection.execute(
             "SELECT id, number, name, ring_time, retry FROM queues"
         )
     ]
-    machines: list[str] = []
+    machine_numbers: list[str] = []
     if "ivrs" in tables:
-        machines += [str(row[0]) for row in connection.execute("SELECT number FROM ivrs WHERE number <> ''")]
+        machine_numbers += [
+            str(row[0]) for row in connection.execute("SELECT number FROM ivrs WHERE number <> ''")
+        ]
     if "conferences" in tables:
-        machines += [
+        machine_numbers += [
             str(row[0]) for row in connection.execute("SELECT confno FROM conferences WHERE confno <> ''")
         ]
     ddis = {
-        e164: text(name) or ""
+        e164: parse_text(name) or ""
         for raw, name in connection.execute("SELECT e164, name FROM ddis")
-        if (e164 := numbers.e164(text(raw))) is not None
+        if (e164 := phone_numbers.to_e164(parse_text(raw))) is not None
     }
-    return Directory.of(people, groups, machines, ddis)
+    return Directory.build(people, groups, machine_numbers, ddis)
 
 
-def directory_version(connection: sqlite3.Connection) -> tuple[object, ...]:
+def get_directory_version(connection: sqlite3.Connection) -> tuple[object, ...]:
     """Changes whenever one of the directory's tables may have: cheap, these are small."""
-    present = _tables(connection)
+    tables = _list_tables(connection)
     version: list[object] = []
-    for table in sorted(present & {"users", "queues", "ringgroups", "ddis", "ivrs", "conferences"}):
+    for table in sorted(tables & {"users", "queues", "ringgroups", "ddis", "ivrs", "conferences"}):
         version += connection.execute(f"SELECT count(*), max(_last_seen) FROM {table}").fetchone()
     return tuple(version)
 
 
-def _tables(connection: sqlite3.Connection) -> set[str]:
+def _list_tables(connection: sqlite3.Connection) -> set[str]:
     return {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}

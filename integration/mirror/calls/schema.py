@@ -8,6 +8,34 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+from integration.catalogue.rows import make_fields
+from integration.catalogue.shapes import Resource
+
+CALLS = Resource(
+    name="call_history",
+    collection="_calls",
+    title="Call history",
+    fields=(
+        *make_fields("integer", "id"),
+        *make_fields("string", "direction state outcome"),
+        *make_fields("timestamp", "started_at answered_at ended_at"),
+        *make_fields("string", "ended_by"),
+        *make_fields("integer", "wait_seconds ivr_seconds talk_seconds hold_seconds"),
+        *make_fields("boolean", "hold_incomplete"),
+        *make_fields("string", "party party_e164 party_name our_number our_e164 group_kind"),
+        *make_fields("integer", "group_id"),
+        *make_fields("string", "group_name"),
+        *make_fields("integer", "user_id"),
+        *make_fields("string", "user_name extension context t_cause"),
+        *make_fields("number", "charge"),
+        *make_fields("integer", "legs recordings voicemails cdrs"),
+        *make_fields("string", "sources"),
+        *make_fields("boolean", "unconfirmed provisional"),
+    ),
+    date="started_at",
+)
+"""Columns of `_calls` that exports and reports may show."""
+
 TABLES = """
 -- One row per call.* webhook: the facts that only webhooks tell. `doc` is the payload as received.
 CREATE TABLE IF NOT EXISTS _leg_events (
@@ -106,14 +134,14 @@ CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent
 # (database.py). Such a clause takes the place of those inside the triggers, which must not need one.
 
 
-def insert_sql(table: str, columns: Sequence[str]) -> str:
+def build_insert_sql(table: str, columns: Sequence[str]) -> str:
     return f"INSERT OR FAIL INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
-def update_sql(table: str, columns: Sequence[str]) -> str:
+def build_update_sql(table: str, columns: Sequence[str]) -> str:
     """Of the row whose first column is the last parameter; the others are the parameters before it."""
-    key, *others = columns
-    return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in others)} WHERE {key} = ?"
+    key, *value_columns = columns
+    return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in value_columns)} WHERE {key} = ?"
 
 
 def drop_triggers(connection: sqlite3.Connection) -> None:

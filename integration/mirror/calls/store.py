@@ -14,18 +14,17 @@ from itertools import islice
 from typing import Any, Protocol
 
 from integration.core import clock
-from integration.core.phone_numbers import Numbers
-from integration.core.timestamps import seconds
-from integration.mirror.calls import backlog, reading
-from integration.mirror.calls import contact_numbers as contacts
-from integration.mirror.calls.affected_legs import Region
+from integration.core.phone_numbers import PhoneNumbers
+from integration.core.timestamps import parse_seconds
+from integration.mirror.calls import backlog, contact_numbers, reading
+from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
-from integration.mirror.calls.fast_path import call_of, is_alone
-from integration.mirror.calls.joins import Joined, join
-from integration.mirror.calls.leg_view import Knowledge, View
-from integration.mirror.calls.outcomes import CallRow, evaluate
-from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.fast_path import build_single_leg_call, is_single_leg_call
+from integration.mirror.calls.joins import JoinedCall, join_legs
+from integration.mirror.calls.leg_view import LegView, ReferenceData
+from integration.mirror.calls.outcomes import CallRow, evaluate_call
+from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.schema import TABLES
 from integration.mirror.calls.writing import write_calls
 from integration.sqlite.database import Database
@@ -33,18 +32,18 @@ from integration.sqlite.transaction import Transaction
 
 __all__ = ["TABLES", "CallStore"]
 
-CHUNK = 2000
+BATCH_SIZE = 2000
 """Legs that are rebuilt at a time: bounds memory and the length of lists in SQL."""
 
-TICK = 500
+MAX_DUE_CALLS = 500
 
-CLOCK_SET_BACK = 300
+CLOCK_TOLERANCE_SECONDS = 300
 """Seconds by which a mark may be later than a newer poll, before the clock must have been set back."""
 
-_LEG_ID = reading.EVENT_COLUMNS.split(", ").index("leg_id")
+_LEG_ID_INDEX = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 
 
-class LiveDocument(Protocol):
+class LiveCallRecord(Protocol):
     """A record of `/calls`: its text as received and its values by name."""
 
     @property
@@ -62,12 +61,12 @@ class CallStore:
 
     def __init__(
         self,
-        rules: Rules | None = None,
-        numbers: Numbers | None = None,
+        rules: CallRules | None = None,
+        phone_numbers: PhoneNumbers | None = None,
         on_ended: Callable[[Transaction, list[int]], None] | None = None,
     ) -> None:
-        self.rules = rules or Rules()
-        self.numbers = numbers or Numbers()
+        self.rules = rules or CallRules()
+        self.phone_numbers = phone_numbers or PhoneNumbers()
         self._on_ended = on_ended
         self._directory = Directory()
         self._directory_version: tuple[object, ...] | None = None
@@ -81,55 +80,57 @@ class CallStore:
 
     def add_events(self, tx: Transaction, events: Iterable[CallEvent]) -> int:
         """Keep many; what they touch is rebuilt once. Returns how many were not known already."""
-        kept = [event.leg_id for event in events if _keep(tx, event)]
-        self.refresh(tx, [leg_id for leg_id in kept if leg_id is not None])
-        return len(kept)
+        stored_leg_ids = [event.leg_id for event in events if _store_event(tx, event)]
+        self.refresh(tx, [leg_id for leg_id in stored_leg_ids if leg_id is not None])
+        return len(stored_leg_ids)
 
-    def poll(self, tx: Transaction, live: Iterable[LiveDocument], asked_at: str) -> None:
-        """A complete answer of `/calls`, asked at `asked_at`: what it lists is alive, other open legs are
+    def apply_poll(self, tx: Transaction, live_calls: Iterable[LiveCallRecord], requested_at: str) -> None:
+        """A complete answer of `/calls`, asked at `requested_at`: what it lists is alive, other open legs are
         missing from it."""
-        asked = seconds(asked_at) or int(clock.unix())
+        poll_time = parse_seconds(requested_at) or int(clock.unix())
         listed: dict[int, str] = {}
-        for document in live:
-            leg_id = reading.whole(document.values.get("id"))
+        for record in live_calls:
+            leg_id = reading.parse_int(record.values.get("id"))
             if leg_id is not None:
-                listed[leg_id] = document.text
-        open_legs = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
+                listed[leg_id] = record.text
+        open_leg_ids = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
         # A mark from after this poll was made before our clock was set back; kept, it would hide the leg's
         # end for as long as the clock was ahead.
         tx.execute(
             "UPDATE _leg_live SET seen_at = min(seen_at, ?1), missing_at = min(missing_at, ?1),"
             " gone_at = min(gone_at, ?1) WHERE leg_id IN (SELECT value FROM json_each(?2))"
             " AND max(coalesce(seen_at, 0), coalesce(missing_at, 0), coalesce(gone_at, 0)) > ?1 + ?3",
-            (asked, reading.ids_json({*open_legs, *listed}), CLOCK_SET_BACK),
+            (poll_time, reading.to_json_list({*open_leg_ids, *listed}), CLOCK_TOLERANCE_SECONDS),
         )
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
             " SET seen_at = ?2, doc = ?3 WHERE seen_at IS NULL OR seen_at <= ?2",
-            [(leg_id, asked, text) for leg_id, text in listed.items()],
+            [(leg_id, poll_time, text) for leg_id, text in listed.items()],
         )
-        absent = [leg_id for leg_id in open_legs if leg_id not in listed]
+        absent_ids = [leg_id for leg_id in open_leg_ids if leg_id not in listed]
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, missing_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
             " SET missing_at = max(coalesce(missing_at, 0), ?2)",
-            [(leg_id, asked) for leg_id in absent],
+            [(leg_id, poll_time) for leg_id in absent_ids],
         )
-        self.refresh(tx, [*listed, *absent])
+        self.refresh(tx, [*listed, *absent_ids])
 
-    def gone(self, tx: Transaction, leg_ids: Sequence[int], asked_at: str | None = None) -> None:
+    def end_missing_legs(
+        self, tx: Transaction, leg_ids: Sequence[int], requested_at: str | None = None
+    ) -> None:
         """The legs' own paths answered 404: they have ended, as far as anybody can tell."""
-        asked = seconds(asked_at) or int(clock.unix())
+        poll_time = parse_seconds(requested_at) or int(clock.unix())
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, gone_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
             " SET gone_at = max(coalesce(gone_at, 0), ?2)",
-            [(leg_id, asked) for leg_id in leg_ids],
+            [(leg_id, poll_time) for leg_id in leg_ids],
         )
         self.refresh(tx, leg_ids)
 
-    def contacts_changed(self, tx: Transaction, contact_ids: Sequence[int]) -> None:
+    def refresh_contacts(self, tx: Transaction, contact_ids: Sequence[int]) -> None:
         """Contacts were added, changed or removed: their numbers are read again, and calls with these
         numbers get their names at the next ticks."""
-        contacts.renew(tx, contact_ids, self.numbers)
+        contact_numbers.refresh_numbers(tx, contact_ids, self.phone_numbers)
 
     # --- calls out ---------------------------------------------------------------------------------
 
@@ -140,39 +141,40 @@ class CallStore:
         To be called, in the same transaction, after CDRs, monitors or voice messages of the legs were
         written (for a voice message, of its `live_id` and `parent_live_id`).
         """
-        moment = clock.unix() if now is None else now
-        ids = iter(sorted(backlog.with_neighbours(tx, leg_ids)))
-        while chunk := list(islice(ids, CHUNK)):
-            self._rebuild(tx, chunk, moment)
+        evaluation_time = clock.unix() if now is None else now
+        ids = iter(sorted(backlog.add_neighbours(tx, leg_ids)))
+        while chunk := list(islice(ids, BATCH_SIZE)):
+            self._rebuild(tx, chunk, evaluation_time)
 
-    def catch_up(self, tx: Transaction, limit: int) -> int:
+    def assemble_backlog(self, tx: Transaction, limit: int) -> int:
         """Put together the calls of the newest legs that wait (backlog.py), `limit` legs of them. Returns of
         how many; 0 where none waits."""
-        legs = backlog.newest(tx, limit)
-        if legs:
-            self._rebuild(tx, legs, clock.unix())
-        return len(legs)
+        leg_ids = backlog.list_newest(tx, limit)
+        if leg_ids:
+            self._rebuild(tx, leg_ids, clock.unix())
+        return len(leg_ids)
 
-    def tick(self, tx: Transaction, now: float) -> int:
+    def evaluate_due_calls(self, tx: Transaction, now: float) -> int:
         """Evaluate again what time alone may have changed, what fell due last first: a backlog of renamed
-        calls must not hold up a missed one. Returns how many were; `TICK` of them: there may be more."""
-        self._current_directory(tx)
-        due = [
+        calls must not hold up a missed one. Returns how many were; `MAX_DUE_CALLS` of them: there may be
+        more."""
+        self._load_current_directory(tx)
+        due_ids = [
             row[0]
             for row in tx.execute(
-                "SELECT id FROM _calls WHERE due_at <= ? ORDER BY due_at DESC LIMIT ?", (now, TICK)
+                "SELECT id FROM _calls WHERE due_at <= ? ORDER BY due_at DESC LIMIT ?", (now, MAX_DUE_CALLS)
             )
         ]
-        self.refresh(tx, _legs_of_calls(tx, due), now)
-        return len(due)
+        self.refresh(tx, _list_legs_of_calls(tx, due_ids), now)
+        return len(due_ids)
 
-    def rebuild_all(self, mirror: Database) -> int:
+    def rebuild_all(self, mirror_db: Database) -> int:
         """Compute every call anew, a chunk of legs per transaction. Returns the number of legs."""
-        after, count = -(2**63), 0
+        last_leg_id, count = -(2**63), 0
         while True:
-            start = after
+            start = last_leg_id
 
-            def job(tx: Transaction, start: int = start) -> list[int]:
+            def rebuild_batch(tx: Transaction, start: int = start) -> list[int]:
                 chunk = [
                     row[0]
                     for row in tx.execute(
@@ -180,40 +182,45 @@ class CallStore:
                         " UNION SELECT leg_id FROM _leg_live WHERE seen_at IS NOT NULL"
                         " UNION SELECT CAST(live_id AS INTEGER) FROM cdrs WHERE live_id IS NOT NULL)"
                         " WHERE id > ? ORDER BY id LIMIT ?",
-                        (start, CHUNK),
+                        (start, BATCH_SIZE),
                     )
                 ]
                 self.refresh(tx, chunk)
                 return chunk
 
-            done = mirror.write(job)
-            count += len(done)
-            if not done:
+            leg_ids = mirror_db.write(rebuild_batch)
+            count += len(leg_ids)
+            if not leg_ids:
                 return count
-            after = done[-1]
+            last_leg_id = leg_ids[-1]
 
     # --- inside ------------------------------------------------------------------------------------
 
-    def _rebuild(self, tx: Transaction, ids: Sequence[int], now: float) -> None:
-        knowledge = Knowledge(self._current_directory(tx), self.numbers, {}, self.rules)
-        region = Region(tx, knowledge)
-        region.grow(ids)
-        joined = join(region.links.values())
-        knowledge = replace(knowledge, names=contacts.names(tx, region.parties()))
-        rows = [_row(call, [region.views[id_] for id_ in call.legs], knowledge, now) for call in joined]
-        region.write_legs(joined)
-        if self._on_ended is not None and region.just_ended:
-            self._on_ended(tx, sorted(region.just_ended))
-        write_calls(tx, rows, joined, region, now)
-        backlog.done(tx, region.views.keys() | region.void)
+    def _rebuild(self, tx: Transaction, leg_ids: Sequence[int], now: float) -> None:
+        reference_data = ReferenceData(self._load_current_directory(tx), self.phone_numbers, {}, self.rules)
+        affected_legs = AffectedLegs(tx, reference_data)
+        affected_legs.load(leg_ids)
+        joined_calls = join_legs(affected_legs.links.values())
+        reference_data = replace(
+            reference_data, contact_names=contact_numbers.find_names(tx, affected_legs.list_party_numbers())
+        )
+        rows = [
+            _compute_row(call, [affected_legs.views[id_] for id_ in call.leg_ids], reference_data, now)
+            for call in joined_calls
+        ]
+        affected_legs.write_legs(joined_calls)
+        if self._on_ended is not None and affected_legs.just_ended:
+            self._on_ended(tx, sorted(affected_legs.just_ended))
+        write_calls(tx, rows, joined_calls, affected_legs, now)
+        backlog.remove(tx, affected_legs.views.keys() | affected_legs.ids_without_facts)
 
-    def _current_directory(self, tx: Transaction) -> Directory:
-        version = reading.directory_version(tx.connection)
+    def _load_current_directory(self, tx: Transaction) -> Directory:
+        version = reading.get_directory_version(tx.connection)
         if version != self._directory_version:
-            self._directory = reading.directory(tx.connection, self.numbers)
+            self._directory = reading.load_directory(tx.connection, self.phone_numbers)
             self._directory_version = version
         if version != self._noted_version:
-            if _remember(tx, self._directory):
+            if _store_fingerprint(tx, self._directory):
                 # People came to be known, or changed: who answered what may read differently now.
                 tx.execute("UPDATE _calls SET due_at = 0")
             # What a job had noted that fails is not.
@@ -221,10 +228,10 @@ class CallStore:
         return self._directory
 
 
-def _keep(tx: Transaction, event: CallEvent) -> bool:
+def _store_event(tx: Transaction, event: CallEvent) -> bool:
     """Store the event as a fact about its leg. False where it was known already, or names no leg."""
-    values = [_storable(value) for value in astuple(event)]
-    if not isinstance(values[_LEG_ID], int):
+    values = [_to_storable(value) for value in astuple(event)]
+    if not isinstance(values[_LEG_ID_INDEX], int):
         return False
     body_hash = hashlib.sha256(event.doc.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     columns = reading.EVENT_COLUMNS
@@ -236,14 +243,14 @@ def _keep(tx: Transaction, event: CallEvent) -> bool:
     return bool(cursor.rowcount)
 
 
-def _storable(value: object) -> object:
+def _to_storable(value: object) -> object:
     """None for an integer beyond 64 bits; text without lone surrogates: the inbox has them as received."""
     if isinstance(value, int):
-        return reading.whole(value)
-    return reading.text(value) if isinstance(value, str) and not value.isascii() else value
+        return reading.parse_int(value)
+    return reading.parse_text(value) if isinstance(value, str) and not value.isascii() else value
 
 
-def _remember(tx: Transaction, directory: Directory) -> bool:
+def _store_fingerprint(tx: Transaction, directory: Directory) -> bool:
     """True where this is not the directory that calls were last computed with, by any process."""
     fingerprint = hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
     row = tx.execute("SELECT fingerprint FROM _call_directory").fetchone()
@@ -253,15 +260,17 @@ def _remember(tx: Transaction, directory: Directory) -> bool:
     return True
 
 
-def _row(call: Joined, views: Sequence[View], knowledge: Knowledge, now: float) -> CallRow:
-    if is_alone(call, views[0]):
-        return call_of(call, views[0], knowledge, now)
-    return evaluate(call, views, knowledge, now)
+def _compute_row(
+    call: JoinedCall, views: Sequence[LegView], reference_data: ReferenceData, now: float
+) -> CallRow:
+    if is_single_leg_call(call, views[0]):
+        return build_single_leg_call(call, views[0], reference_data, now)
+    return evaluate_call(call, views, reference_data, now)
 
 
-def _legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
+def _list_legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
     rows = tx.execute(
         "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?))",
-        (reading.ids_json(call_ids),),
+        (reading.to_json_list(call_ids),),
     ).fetchall()
     return (row[0] for row in rows)

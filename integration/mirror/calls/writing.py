@@ -4,92 +4,112 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from integration.core.timestamps import stamp
+from integration.core.timestamps import format_timestamp
 from integration.mirror.calls import reading
-from integration.mirror.calls.affected_legs import Region
-from integration.mirror.calls.joins import Joined
+from integration.mirror.calls.affected_legs import AffectedLegs
+from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
-from integration.mirror.calls.schema import insert_sql, update_sql
-from integration.mirror.page_queries import report_rollups as summary
+from integration.mirror.calls.schema import build_insert_sql, build_update_sql
+from integration.mirror.page_queries import report_rollups
 from integration.sqlite.transaction import Transaction
 
-PAST = 12 * 3600
+HISTORY_AGE_SECONDS = 12 * 3600
 """Seconds after which a call that ended is history: a page shows no such call come, so that new ones need not
 be told one by one."""
 
-_DUE = CallRow._fields.index("due_at")
-_STARTED = CallRow._fields.index("started_at")
+_DUE_INDEX = CallRow._fields.index("due_at")
+_STARTED_INDEX = CallRow._fields.index("started_at")
 _CALL_COLUMNS = (*CallRow._fields, "change_no")
-_NEW_CALL, _SAME_CALL = insert_sql("_calls", _CALL_COLUMNS), update_sql("_calls", _CALL_COLUMNS)
+_INSERT_CALL, _UPDATE_CALL = (
+    build_insert_sql("_calls", _CALL_COLUMNS),
+    build_update_sql("_calls", _CALL_COLUMNS),
+)
 
 
 def write_calls(
-    tx: Transaction, rows: Sequence[CallRow], joined: Sequence[Joined], region: Region, now: float
+    tx: Transaction,
+    rows: Sequence[CallRow],
+    joined_calls: Sequence[JoinedCall],
+    affected_legs: AffectedLegs,
+    now: float,
 ) -> None:
-    """Write what `region` came to, in place of the calls that its legs belonged to before."""
-    former = {row[1] for row in region.before.values()}
+    """Write what `affected_legs` came to, in place of the calls that its legs belonged to before."""
+    previous_ids = {row[1] for row in affected_legs.previous_rows.values()}
     ids = {row.id for row in rows}
-    old = {
+    old_rows = {
         row[0]: tuple(row)
         for row in tx.execute(
             "SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))",
-            (reading.ids_json(former | ids),),
+            (reading.to_json_list(previous_ids | ids),),
         )
     }
-    lost = sorted(id_ for id_ in former - ids if id_ in old)
-    for id_ in lost:
+    removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
+    for id_ in removed_ids:
         tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
         tx.announce("call_gone", id_)
-    _lead_on(tx, joined, region, lost)
-    past = stamp(now - PAST) or ""
-    new: list[CallRow] = []
-    history: list[CallRow] = []
-    changed: list[CallRow] = []
+    _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
+    history_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
+    new_calls: list[CallRow] = []
+    history_calls: list[CallRow] = []
+    changed_calls: list[CallRow] = []
     for row in rows:
-        before = old.get(row.id)
-        if before is None:
-            over = row.state == "ended" and (row.ended_at or "") < past
-            (history if over else new).append(row)
-        elif before[:_DUE] != row[:_DUE]:
-            changed.append(row)
-        elif before[_DUE] != row.due_at:
+        old_row = old_rows.get(row.id)
+        if old_row is None:
+            is_history = row.state == "ended" and (row.ended_at or "") < history_limit
+            (history_calls if is_history else new_calls).append(row)
+        elif old_row[:_DUE_INDEX] != row[:_DUE_INDEX]:
+            changed_calls.append(row)
+        elif old_row[_DUE_INDEX] != row.due_at:
             tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
-    starts = {row.started_at for row in (*new, *history, *changed)}
-    summary.due(tx, starts | {old[row.id][_STARTED] for row in changed})
-    tx.executemany(_NEW_CALL, [(*row, _tell(tx, row)) for row in new])
-    tx.executemany(_SAME_CALL, [(*row[1:], _tell(tx, row), row.id) for row in changed])
-    if history:
-        numbers = tx.announce_many("history", len(history))
-        tx.executemany(_NEW_CALL, [(*row, number) for row, number in zip(history, numbers, strict=True)])
+    start_times = {row.started_at for row in (*new_calls, *history_calls, *changed_calls)}
+    report_rollups.mark_due(tx, start_times | {old_rows[row.id][_STARTED_INDEX] for row in changed_calls})
+    tx.executemany(_INSERT_CALL, [(*row, _announce_call(tx, row)) for row in new_calls])
+    tx.executemany(_UPDATE_CALL, [(*row[1:], _announce_call(tx, row), row.id) for row in changed_calls])
+    if history_calls:
+        change_numbers = tx.announce_many("history", len(history_calls))
+        tx.executemany(
+            _INSERT_CALL, [(*row, number) for row, number in zip(history_calls, change_numbers, strict=True)]
+        )
 
 
-def _tell(tx: Transaction, row: CallRow) -> int:
-    told = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
-    return tx.announce("call", row.id, told)
+def _announce_call(tx: Transaction, row: CallRow) -> int:
+    payload = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
+    return tx.announce("call", row.id, payload)
 
 
-def _lead_on(tx: Transaction, joined: Sequence[Joined], region: Region, lost: Sequence[int]) -> None:
+def _store_call_ids(
+    tx: Transaction,
+    joined_calls: Sequence[JoinedCall],
+    affected_legs: AffectedLegs,
+    removed_ids: Sequence[int],
+) -> None:
     """Every id a call ever had leads to it: its legs' and roots', and those of calls merged into it."""
-    leads: dict[int, int] = {}
-    for call in joined:
-        leads.update(dict.fromkeys(call.roots, call.id))
-    for call in joined:
-        leads.update(dict.fromkeys((*call.legs, call.id), call.id))
-    known = dict(
+    call_id_by_id: dict[int, int] = {}
+    for call in joined_calls:
+        call_id_by_id.update(dict.fromkeys(call.root_ids, call.id))
+    for call in joined_calls:
+        call_id_by_id.update(dict.fromkeys((*call.leg_ids, call.id), call.id))
+    stored_ids = dict(
         tuple(row)
         for row in tx.execute(
             "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (reading.ids_json(leads),),
+            (reading.to_json_list(call_id_by_id),),
         )
     )
-    fresh = [(id_, call_id) for id_, call_id in leads.items() if id_ not in known]
-    moved = [(call_id, id_) for id_, call_id in leads.items() if known.get(id_, call_id) != call_id]
-    tx.executemany("INSERT INTO _call_ids VALUES (?, ?)", fresh)
-    tx.executemany("UPDATE _call_ids SET call_id = ? WHERE id = ?", moved)
-    for id_ in lost:
-        heirs = [leads[leg] for leg, row in region.before.items() if row[1] == id_ and leg in leads]
-        heir = leads.get(id_) or min(heirs, default=None)
-        if heir is None:
+    new_ids = [(id_, call_id) for id_, call_id in call_id_by_id.items() if id_ not in stored_ids]
+    changed_ids = [
+        (call_id, id_) for id_, call_id in call_id_by_id.items() if stored_ids.get(id_, call_id) != call_id
+    ]
+    tx.executemany("INSERT INTO _call_ids VALUES (?, ?)", new_ids)
+    tx.executemany("UPDATE _call_ids SET call_id = ? WHERE id = ?", changed_ids)
+    for id_ in removed_ids:
+        successors = [
+            call_id_by_id[leg]
+            for leg, row in affected_legs.previous_rows.items()
+            if row[1] == id_ and leg in call_id_by_id
+        ]
+        successor = call_id_by_id.get(id_) or min(successors, default=None)
+        if successor is None:
             tx.execute("DELETE FROM _call_ids WHERE call_id = ?", (id_,))
         else:
-            tx.execute("UPDATE _call_ids SET call_id = ? WHERE call_id = ?", (heir, id_))
+            tx.execute("UPDATE _call_ids SET call_id = ? WHERE call_id = ?", (successor, id_))

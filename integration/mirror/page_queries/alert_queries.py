@@ -6,7 +6,7 @@ import sqlite3
 from typing import Literal
 
 
-def not_answered(
+def list_unanswered_calls(
     connection: sqlite3.Connection, outcome: Literal["missed", "voicemail"], since: str, limit: int
 ) -> list[sqlite3.Row]:
     """Calls that began since `since` (UTC text) and ended so, newest first."""
@@ -17,7 +17,7 @@ def not_answered(
     ).fetchall()
 
 
-def waiting(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
+def list_waiting_calls(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
     """Callers who have waited since `before` (UTC text) or longer."""
     return connection.execute(
         "SELECT * FROM _calls WHERE state <> 'ended' AND state = 'ringing' AND direction = 'in'"
@@ -26,7 +26,7 @@ def waiting(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def failed_files(connection: sqlite3.Connection) -> sqlite3.Row:
+def summarize_failed_downloads(connection: sqlite3.Connection) -> sqlite3.Row:
     """n: recordings and voice messages whose download failed; since: when the first of them last did (UTC
     text); why: the newest error."""
     row: sqlite3.Row = connection.execute(
@@ -36,7 +36,7 @@ def failed_files(connection: sqlite3.Connection) -> sqlite3.Row:
     return row
 
 
-def lacking(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
+def list_completeness_gaps(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
     """collection, n records that days before `before` lack here, the first such day, and since when that is
     known (UTC text)."""
     return connection.execute(
@@ -46,7 +46,7 @@ def lacking(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def received_messages(connection: sqlite3.Connection, since: str, limit: int) -> list[sqlite3.Row]:
+def list_received_messages(connection: sqlite3.Connection, since: str, limit: int) -> list[sqlite3.Row]:
     """key, at, sender, text of messages that came in since `since` (UTC text), newest first."""
     return connection.execute(
         "SELECT key, at, sender, text FROM _messages WHERE at >= ? AND direction = 'in'"

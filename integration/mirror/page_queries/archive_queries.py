@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArchivedFile:
     """A file that the archive is said to have: `path` below data_dir, `size` in bytes, `sha256` as hex."""
 
     kind: str
@@ -20,26 +20,26 @@ class Kept:
     sha256: str | None
 
 
-def kept(connection: sqlite3.Connection) -> Iterator[Kept]:
+def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
     """Every file in state 'have'."""
     for row in connection.execute(
         "SELECT kind, record_id, path, size, sha256 FROM media WHERE state = 'have' ORDER BY kind, record_id"
     ):
-        yield Kept(*row)
+        yield ArchivedFile(*row)
 
 
-def still_kept(connection: sqlite3.Connection, file: Kept) -> bool:
+def is_unchanged(connection: sqlite3.Connection, file: ArchivedFile) -> bool:
     """Whether the row says the same now; a file may be replaced or removed while others are looked at."""
     row = connection.execute(
         "SELECT kind, record_id, path, size, sha256 FROM media "
         "WHERE state = 'have' AND kind = ? AND record_id = ?",
         (file.kind, file.record_id),
     ).fetchone()
-    return row is not None and Kept(*row) == file
+    return row is not None and ArchivedFile(*row) == file
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UnappliedWebhooks:
     """Webhooks that were stored and not applied: how many, and the first of them."""
 
     count: int
@@ -47,26 +47,28 @@ class Waiting:
     received_at: str | None
 
 
-def waiting(connection: sqlite3.Connection, inbox: Path, before: str) -> Waiting:
+def find_unapplied_webhooks(
+    connection: sqlite3.Connection, inbox_path: Path, before: str
+) -> UnappliedWebhooks:
     """What inbox.db received before `before` (UTC text) and mirror.db does not say was applied."""
-    with _attached(connection, inbox):
+    with _AttachedInbox(connection, inbox_path):
         row = connection.execute(
             "SELECT count(*), min(seq), min(received_at) FROM inbox.inbox AS stored WHERE received_at < ? "
             "AND NOT EXISTS (SELECT 1 FROM main._applied AS applied WHERE applied.seq = stored.seq)",
             (before,),
         ).fetchone()
-    return Waiting(*row)
+    return UnappliedWebhooks(*row)
 
 
-def beyond(connection: sqlite3.Connection, inbox: Path) -> int:
+def find_seq_beyond_inbox(connection: sqlite3.Connection, inbox_path: Path) -> int:
     """How far mirror.db is ahead of inbox.db: the highest seq applied that was never given there, or 0."""
-    applied = connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0]
+    applied_seq = connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0]
     # Asked after the other: a webhook that arrives between the two is no finding.
-    with _attached(connection, inbox):
-        given = connection.execute(
+    with _AttachedInbox(connection, inbox_path):
+        inbox_seq = connection.execute(
             "SELECT coalesce(max(seq), 0) FROM inbox.sqlite_sequence WHERE name = 'inbox'"
         ).fetchone()[0]
-    return int(applied) if applied > given else 0
+    return int(applied_seq) if applied_seq > inbox_seq else 0
 
 
 def renew_epoch(path: Path) -> None:
@@ -80,15 +82,15 @@ def renew_epoch(path: Path) -> None:
         connection.close()
 
 
-class _attached:
+class _AttachedInbox:
     """inbox.db beside mirror.db on a read-only connection, while the block runs."""
 
-    def __init__(self, connection: sqlite3.Connection, inbox: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, inbox_path: Path) -> None:
         self._connection = connection
-        self._inbox = inbox
+        self._inbox_path = inbox_path
 
     def __enter__(self) -> None:
-        self._connection.execute("ATTACH ? AS inbox", (f"{self._inbox.resolve().as_uri()}?mode=ro",))
+        self._connection.execute("ATTACH ? AS inbox", (f"{self._inbox_path.resolve().as_uri()}?mode=ro",))
 
     def __exit__(self, *_: object) -> None:
         self._connection.execute("DETACH inbox")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class CallDetail:
     """Everything we hold of a call. `files` is (kind, record id) → row of `media`."""
 
     legs: list[sqlite3.Row]
@@ -19,60 +19,62 @@ class Whole:
     files: dict[tuple[str, int], sqlite3.Row]
 
 
-def whole(connection: sqlite3.Connection, call_id: int) -> Whole:
+def load_call_detail(connection: sqlite3.Connection, call_id: int) -> CallDetail:
     """`call_id` is the call's present id (see `history.find`)."""
-    found = legs(connection, call_id)
-    ids = [leg["leg_id"] for leg in found] or [call_id]
-    recordings = _of(connection, "SELECT * FROM monitors WHERE live_id IN ({}) ORDER BY timestamp, id", ids)
-    voicemails = _of(
+    call_legs = list_legs(connection, call_id)
+    leg_ids = [leg["leg_id"] for leg in call_legs] or [call_id]
+    recordings = _fetch_for_ids(
+        connection, "SELECT * FROM monitors WHERE live_id IN ({}) ORDER BY timestamp, id", leg_ids
+    )
+    voicemails = _fetch_for_ids(
         connection,
         "SELECT * FROM voicemessages WHERE live_id IN ({0}) OR parent_live_id IN ({0}) ORDER BY origtime, id",
-        ids,
+        leg_ids,
     )
     files = {
         (row["kind"], row["record_id"]): row
         for kind, records in (("recording", recordings), ("voicemail", voicemails))
-        for row in _of(
+        for row in _fetch_for_ids(
             connection,
             f"SELECT * FROM media WHERE kind = '{kind}' AND record_id IN ({{}})",
             [record["id"] for record in records],
         )
     }
-    return Whole(
-        found,
-        _of(
+    return CallDetail(
+        call_legs,
+        _fetch_for_ids(
             connection,
             "SELECT * FROM _leg_events WHERE leg_id IN ({}) ORDER BY at, coalesce(micros, 0), event_id",
-            ids,
+            leg_ids,
         ),
-        _of(connection, "SELECT * FROM cdrs WHERE live_id IN ({}) ORDER BY calldate, id", ids),
+        _fetch_for_ids(connection, "SELECT * FROM cdrs WHERE live_id IN ({}) ORDER BY calldate, id", leg_ids),
         recordings,
         voicemails,
         files,
     )
 
 
-def legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
+def list_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
     """In the order they began; `call_id` is the call's present id."""
     return connection.execute(
         "SELECT * FROM _legs WHERE call_id = ? ORDER BY started, leg_id", (call_id,)
     ).fetchall()
 
 
-def calls_of_legs(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, int]:
+def map_legs_to_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, int]:
     """Leg id → call id, of all legs of these calls, and of each call's own id."""
-    rows = _of(connection, "SELECT leg_id, call_id FROM _legs WHERE call_id IN ({})", call_ids)
+    rows = _fetch_for_ids(connection, "SELECT leg_id, call_id FROM _legs WHERE call_id IN ({})", call_ids)
     return {**{call: call for call in call_ids}, **{row["leg_id"]: row["call_id"] for row in rows}}
 
 
-def user_of_recording(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:
+def find_recording_user(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:
     """(whether there is such a recording, the platform user whose call it was)."""
-    return _user(connection, "SELECT user_id FROM monitors WHERE id = ?", monitor_id)
+    return _find_user(connection, "SELECT user_id FROM monitors WHERE id = ?", monitor_id)
 
 
-def user_of_voicemail(connection: sqlite3.Connection, message_id: int) -> tuple[bool, int | None]:
+def find_voicemail_user(connection: sqlite3.Connection, message_id: int) -> tuple[bool, int | None]:
     """(whether there is such a message, the platform user whose extension it was left at)."""
-    return _user(
+    return _find_user(
         connection,
         "SELECT u.id FROM voicemessages v LEFT JOIN users u ON u.ext = CAST(v.extension_id AS TEXT)"
         " OR u.id = v.extension_id WHERE v.id = ?",
@@ -80,14 +82,16 @@ def user_of_voicemail(connection: sqlite3.Connection, message_id: int) -> tuple[
     )
 
 
-def _user(connection: sqlite3.Connection, sql: str, number: int) -> tuple[bool, int | None]:
-    row = connection.execute(sql, (number,)).fetchone()
+def _find_user(connection: sqlite3.Connection, sql: str, record_id: int) -> tuple[bool, int | None]:
+    row = connection.execute(sql, (record_id,)).fetchone()
     return (False, None) if row is None else (True, row[0])
 
 
-def _of(connection: sqlite3.Connection, sql: str, ids: Sequence[int]) -> list[sqlite3.Row]:
+def _fetch_for_ids(connection: sqlite3.Connection, sql: str, ids: Sequence[int]) -> list[sqlite3.Row]:
     """Rows for a list of ids; each `{}` of `sql` becomes its question marks."""
     if not ids:
         return []
-    marks = ", ".join(f"?{n}" for n in range(1, len(ids) + 1))
-    return connection.execute(sql.replace("{}", marks).replace("{0}", marks), list(ids)).fetchall()
+    placeholders = ", ".join(f"?{n}" for n in range(1, len(ids) + 1))
+    return connection.execute(
+        sql.replace("{}", placeholders).replace("{0}", placeholders), list(ids)
+    ).fetchall()

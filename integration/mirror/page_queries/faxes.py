@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from integration.mirror.page_queries.messages import Place, plain_number
+from integration.mirror.page_queries.messages import PageCursor, build_digits_sql
 
-_SENDER, _RECEIVER = plain_number('f."from"'), plain_number('f."to"')
-_OUT = f"EXISTS (SELECT 1 FROM ddis d WHERE {plain_number('d.e164')} = {_SENDER})"
+_SENDER, _RECEIVER = build_digits_sql('f."from"'), build_digits_sql('f."to"')
+_IS_OUTBOUND = f"EXISTS (SELECT 1 FROM ddis d WHERE {build_digits_sql('d.e164')} = {_SENDER})"
 _FAXES = f"""SELECT * FROM (
-  SELECT f.id, f.created_at AS at, CASE WHEN {_OUT} THEN 'out' ELSE 'in' END AS direction,
+  SELECT f.id, f.created_at AS at, CASE WHEN {_IS_OUTBOUND} THEN 'out' ELSE 'in' END AS direction,
          {_SENDER} AS sender, {_RECEIVER} AS receiver,
-         CASE WHEN {_OUT} THEN {_RECEIVER} ELSE {_SENDER} END AS contact,
+         CASE WHEN {_IS_OUTBOUND} THEN {_RECEIVER} ELSE {_SENDER} END AS contact,
          f.pages, f.status, f._missing_since AS missing_since,
          CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
     FROM faxes f)"""
-_LIST = f"""{_FAXES}
+_FAX_PAGE = f"""{_FAXES}
  WHERE (:text = '' OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
                                    WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
         OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))
@@ -25,30 +25,31 @@ _LIST = f"""{_FAXES}
 """
 
 
-def page(
-    connection: sqlite3.Connection, find: str = "", before: Place | None = None, limit: int = 50
+def fetch_page(
+    connection: sqlite3.Connection, search_text: str = "", cursor: PageCursor | None = None, limit: int = 50
 ) -> list[sqlite3.Row]:
     """id, at (text UTC), direction ('in', 'out'), sender, receiver and contact (digits), pages, status (the
-    platform's code), charge, missing_since. `find` is a fragment of a number or of a contact's name; `before`
-    the `at` and `id` of the last row of the page before."""
-    digits = "".join(c for c in find if c.isdigit())
-    at, number = before or (None, None)
+    platform's code), charge, missing_since. `search_text` is a fragment of a number or of a contact's name;
+    `cursor` the `at` and `id` of the last row of the page before."""
+    digits = "".join(c for c in search_text if c.isdigit())
+    last_time, last_id = cursor or (None, None)
     return connection.execute(
-        _LIST,
+        _FAX_PAGE,
         {
-            "text": find.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_"),
+            "text": search_text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_"),
             "digits": digits.lstrip("0"),
-            "at": at,
-            "id": number,
+            "at": last_time,
+            "id": last_id,
             "limit": limit,
         },
     ).fetchall()
 
 
-def with_contacts(
+def list_with_contacts(
     connection: sqlite3.Connection, contacts: list[str], before: str | None, limit: int
 ) -> list[sqlite3.Row]:
-    """The last faxes with any of these numbers (digits), before a time (UTC text); rows as of `page`."""
+    """The last faxes with any of these numbers (digits), before a time (UTC text); rows as of
+    `fetch_page`."""
     return connection.execute(
         f"{_FAXES} WHERE contact IN (SELECT value FROM json_each(?)) AND (? IS NULL OR at < ?)"
         " ORDER BY at DESC, id DESC LIMIT ?",
@@ -56,9 +57,9 @@ def with_contacts(
     ).fetchall()
 
 
-def last_received(connection: sqlite3.Connection, since: str) -> str | None:
+def find_last_received_at(connection: sqlite3.Connection, since: str) -> str | None:
     """When the last fax came in, after `since` (UTC text); None if none did."""
     row = connection.execute(
-        f"SELECT max(f.created_at) FROM faxes f WHERE f.created_at > ? AND NOT {_OUT}", (since,)
+        f"SELECT max(f.created_at) FROM faxes f WHERE f.created_at > ? AND NOT {_IS_OUTBOUND}", (since,)
     ).fetchone()
     return row[0] if row else None

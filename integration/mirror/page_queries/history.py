@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import count as count_up
 from typing import Any, Literal
 
-from integration.mirror.page_queries import search_index as search
-from integration.mirror.page_queries.search_index import Wanted
+from integration.mirror.page_queries import search_index
+from integration.mirror.page_queries.search_index import SearchTerms
 
 TABLES = (
-    search.TABLES
+    search_index.TABLES
     + """
 -- serves the chip "Voicemail"; few calls have one, so that reading in order would read them all
 CREATE INDEX IF NOT EXISTS _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
@@ -29,14 +29,14 @@ CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outco
 """
 )
 
-PAGE = 50
-MANY = 5000
+PAGE_SIZE = 50
+MAX_INDEXED_MATCHES = 5000
 """Above so many matches of a search the order is read from the index on started_at and each row compared, and
 other filters are counted among so many only."""
-COUNTED = 100_000
+MAX_COUNT = 100_000
 """Counting stops here, at so many calls that match or that have to be
 read; the page says 'more than'."""
-SPANS = 30
+NEWEST_SPANS = 30
 """Spans of hours that a page is looked for in first: the newest."""
 
 
@@ -46,21 +46,21 @@ class Cursor:
 
     started_at: str
     id: int
-    way: Literal["before", "after"] = "before"
+    direction: Literal["before", "after"] = "before"
 
     def __str__(self) -> str:
         return f"{self.started_at.replace(' ', 'T')}.{self.id}"
 
     @classmethod
-    def read(cls, text: str | None, way: Literal["before", "after"]) -> Cursor | None:
+    def parse(cls, text: str | None, direction: Literal["before", "after"]) -> Cursor | None:
         """The cursor that `str()` wrote; None for anything else."""
-        started, dot, number = (text or "").rpartition(".")
-        if not dot or not number.isdecimal() or len(number) > 18:
+        start, separator, call_id = (text or "").rpartition(".")
+        if not separator or not call_id.isdecimal() or len(call_id) > 18:
             return None
-        return cls(started.replace("T", " "), int(number), way)
+        return cls(start.replace("T", " "), int(call_id), direction)
 
 
-_OF_LEGS = (
+_HAS_LEG = (
     "c.id IN (SELECT value FROM json_each(?) UNION"
     " SELECT call_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?)))"
 )
@@ -72,46 +72,54 @@ class CallFilter:
 
     since: str | None = None
     until: str | None = None
-    wanted: Wanted | None = None
+    search_terms: SearchTerms | None = None
     user_id: int | None = None
-    our_number: str | None = None
+    account_number: str | None = None
     party: str | None = None
     direction: str | None = None
     outcome: str | None = None
-    at_least: int | None = None
-    at_most: int | None = None
-    recorded: bool = False
-    voicemail: bool = False
-    waited_at_most: int | None = None
+    min_talk_seconds: int | None = None
+    max_talk_seconds: int | None = None
+    has_recording: bool = False
+    has_voicemail: bool = False
+    max_wait_seconds: int | None = None
     group: str | None = None
     """'queue:12': kind and id (else name) of a ring group, queue or IVR."""
     country: str | None = None
     """Calling code of the outside number: '44'."""
-    charged: bool = False
-    charge_at_least: float | None = None
-    labelled: str | None = None
+    has_charge: bool = False
+    min_charge: float | None = None
+    labelled_leg_ids: str | None = None
     """JSON: ids of legs that carry the label asked for."""
-    noted: str | None = None
-    """JSON: ids of legs whose notes or labels have what `wanted` looks for."""
-    hours: str | None = None
+    noted_leg_ids: str | None = None
+    """JSON: ids of legs whose notes or labels have what `search_terms` looks for."""
+    time_spans: str | None = None
     """JSON: spans of UTC text [[since, until), …], of which the call began in one."""
-    found: str | None = None
-    """JSON: ids of calls that have what `wanted` looks for (`searched`): some; all if `found_all`."""
-    found_all: bool = True
-    only_user: int | None = None
+    matched_call_ids: str | None = None
+    """JSON: ids of calls that have what `search_terms` looks for (`resolve_search`): some; all if
+    `has_all_matches`."""
+    has_all_matches: bool = True
+    user_scope: int | None = None
     """Narrows to the calls of this platform user, whatever else is asked (`dashboard.agents_see = own`)."""
 
     def without_range(self) -> CallFilter:
         return replace(self, since=None, until=None)
 
     @property
-    def unserved(self) -> bool:
+    def needs_full_scan(self) -> bool:
         """Whether no index leads to these calls, so that all of the range have to be read."""
-        if self.user_id or self.only_user or self.party or self.hours or self.labelled or self.voicemail:
+        if (
+            self.user_id
+            or self.user_scope
+            or self.party
+            or self.time_spans
+            or self.labelled_leg_ids
+            or self.has_voicemail
+        ):
             return False
         return self.outcome is None or self.outcome == "internal"
 
-    def where(self) -> tuple[list[str], list[Any]]:
+    def build_conditions(self) -> tuple[list[str], list[Any]]:
         """Conditions on `c` and their values, the search apart."""
         conditions: list[str] = []
         values: list[Any] = []
@@ -126,10 +134,10 @@ class CallFilter:
             add("c.started_at < ?", self.until)
         if self.user_id is not None:
             add("c.user_id = ?", self.user_id)
-        if self.only_user is not None:
-            add("c.user_id = ?", self.only_user)
-        if self.our_number is not None:
-            add("(c.our_e164 = ? OR c.our_number = ?)", self.our_number, self.our_number)
+        if self.user_scope is not None:
+            add("c.user_id = ?", self.user_scope)
+        if self.account_number is not None:
+            add("(c.our_e164 = ? OR c.our_number = ?)", self.account_number, self.account_number)
         if self.party is not None:
             add("coalesce(c.party_e164, c.party) = ?", self.party)
         if self.direction is not None:
@@ -143,32 +151,32 @@ class CallFilter:
             add("c.state <> 'ended'")
         elif self.outcome is not None:
             add("c.outcome = ?", self.outcome)
-        if self.at_least is not None:
-            add("c.talk_seconds >= ?", self.at_least)
-        if self.at_most is not None:
-            add("coalesce(c.talk_seconds, 0) <= ?", self.at_most)
-        if self.waited_at_most is not None:
-            add("c.wait_seconds <= ?", self.waited_at_most)
+        if self.min_talk_seconds is not None:
+            add("c.talk_seconds >= ?", self.min_talk_seconds)
+        if self.max_talk_seconds is not None:
+            add("coalesce(c.talk_seconds, 0) <= ?", self.max_talk_seconds)
+        if self.max_wait_seconds is not None:
+            add("c.wait_seconds <= ?", self.max_wait_seconds)
         if self.group is not None:
             add("c.group_kind || ':' || coalesce(c.group_id, c.group_name) = ?", self.group)
         if self.country is not None:
             # No calling code begins with another one.
             add("substr(c.party_e164, 1, ?) = ?", len(self.country) + 1, f"+{self.country}")
-        if self.charged:
+        if self.has_charge:
             add("c.charge > 0")
-        if self.charge_at_least is not None:
-            add("c.charge >= ?", self.charge_at_least)
-        if self.labelled is not None:
-            add(_OF_LEGS, self.labelled, self.labelled)
-        if self.hours is not None:
+        if self.min_charge is not None:
+            add("c.charge >= ?", self.min_charge)
+        if self.labelled_leg_ids is not None:
+            add(_HAS_LEG, self.labelled_leg_ids, self.labelled_leg_ids)
+        if self.time_spans is not None:
             add(
                 "c.id IN (SELECT h.id FROM json_each(?) AS s JOIN _calls AS h"
                 " ON h.started_at >= s.value ->> 0 AND h.started_at < s.value ->> 1)",
-                self.hours,
+                self.time_spans,
             )
-        if self.recorded:
+        if self.has_recording:
             add("c.recordings > 0")
-        if self.voicemail:
+        if self.has_voicemail:
             add("c.voicemails > 0")
         return conditions, values
 
@@ -182,23 +190,34 @@ class Page:
     older: Cursor | None
 
 
-def page(
-    connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | None = None, size: int = PAGE
+def fetch_page(
+    connection: sqlite3.Connection,
+    call_filter: CallFilter,
+    cursor: Cursor | None = None,
+    size: int = PAGE_SIZE,
 ) -> Page:
     """One page of calls. Without a cursor the newest."""
-    if asked.hours is not None and (cursor is None or cursor.way == "before"):
-        spans = [span for span in json.loads(asked.hours) if cursor is None or span[0] <= cursor.started_at]
-        if len(spans) > SPANS:
-            newest = _page(connection, replace(asked, hours=json.dumps(spans[-SPANS:])), cursor, size)
-            if newest.older is not None:
-                return newest
-    return _page(connection, asked, cursor, size)
+    if call_filter.time_spans is not None and (cursor is None or cursor.direction == "before"):
+        spans = [
+            span
+            for span in json.loads(call_filter.time_spans)
+            if cursor is None or span[0] <= cursor.started_at
+        ]
+        if len(spans) > NEWEST_SPANS:
+            newest_page = _query_page(
+                connection, replace(call_filter, time_spans=json.dumps(spans[-NEWEST_SPANS:])), cursor, size
+            )
+            if newest_page.older is not None:
+                return newest_page
+    return _query_page(connection, call_filter, cursor, size)
 
 
-def _page(connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | None, size: int) -> Page:
-    source, spans = _source(asked)
-    conditions, values = _matching(connection, replace(asked, hours=None), ordered=True)
-    ascending = cursor is not None and cursor.way == "after"
+def _query_page(
+    connection: sqlite3.Connection, call_filter: CallFilter, cursor: Cursor | None, size: int
+) -> Page:
+    source, span_values = _build_source(call_filter)
+    conditions, values = _build_conditions(connection, replace(call_filter, time_spans=None), is_ordered=True)
+    ascending = cursor is not None and cursor.direction == "after"
     if cursor is not None:
         conditions.append(f"(c.started_at, c.id) {'>' if ascending else '<'} (?, ?)")
         values += [cursor.started_at, cursor.id]
@@ -206,17 +225,17 @@ def _page(connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | No
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     rows = connection.execute(
         f"SELECT c.* FROM {source} {where} ORDER BY c.started_at {order}, c.id {order} LIMIT ?",
-        [*spans, *values, size + 1],
+        [*span_values, *values, size + 1],
     ).fetchall()
-    more = len(rows) > size
+    has_more = len(rows) > size
     rows = rows[:size]
     if ascending:
         rows.reverse()
     if not rows:
         return Page([], None, None)
     first, last = rows[0], rows[-1]
-    has_newer = more if ascending else cursor is not None
-    has_older = True if ascending else more
+    has_newer = has_more if ascending else cursor is not None
+    has_older = True if ascending else has_more
     return Page(
         rows,
         Cursor(first["started_at"], first["id"], "after") if has_newer else None,
@@ -224,132 +243,141 @@ def _page(connection: sqlite3.Connection, asked: CallFilter, cursor: Cursor | No
     )
 
 
-def _source(asked: CallFilter) -> tuple[str, list[str]]:
+def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:
     """Where calls are read from, and its values. Spans of hours lead: each is a piece of an index."""
-    if asked.hours is None:
+    if call_filter.time_spans is None:
         return "_calls c", []
-    within = "c.started_at >= s.value ->> 0 AND c.started_at < s.value ->> 1"
-    return f"json_each(?) AS s CROSS JOIN _calls AS c ON {within}", [asked.hours]
+    span_condition = "c.started_at >= s.value ->> 0 AND c.started_at < s.value ->> 1"
+    return f"json_each(?) AS s CROSS JOIN _calls AS c ON {span_condition}", [call_filter.time_spans]
 
 
-def count(connection: sqlite3.Connection, asked: CallFilter, limit: int = COUNTED) -> int:
+def count(connection: sqlite3.Connection, call_filter: CallFilter, limit: int = MAX_COUNT) -> int:
     """How many calls match; counting stops at `limit` + 1."""
-    source, spans = _source(asked)
-    conditions, values = _matching(connection, replace(asked, hours=None), ordered=False)
+    source, span_values = _build_source(call_filter)
+    conditions, values = _build_conditions(
+        connection, replace(call_filter, time_spans=None), is_ordered=False
+    )
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     row = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {source} {where} LIMIT ?)",
-        [*spans, *values, limit + 1],
+        [*span_values, *values, limit + 1],
     ).fetchone()
     return int(row[0])
 
 
-def count_some(connection: sqlite3.Connection, asked: CallFilter) -> tuple[int, bool]:
+def count_up_to_limit(connection: sqlite3.Connection, call_filter: CallFilter) -> tuple[int, bool]:
     """How many calls match, and whether that is all of them: no page waits for a million rows to be read."""
-    whole = asked.found_all
-    if asked.wanted is None and asked.unserved:
-        until = "9999" if asked.until is None else asked.until
+    is_complete = call_filter.has_all_matches
+    if call_filter.search_terms is None and call_filter.needs_full_scan:
+        until = "9999" if call_filter.until is None else call_filter.until
         row = connection.execute(
             "SELECT started_at FROM _calls WHERE started_at >= ? AND started_at < ?"
             " ORDER BY started_at DESC LIMIT 1 OFFSET ?",
-            (asked.since or "", until, COUNTED),
+            (call_filter.since or "", until, MAX_COUNT),
         ).fetchone()
         if row is not None:
-            asked, whole = replace(asked, since=row[0]), False
-    number = count(connection, asked)
-    return min(number, COUNTED), whole and number <= COUNTED
+            call_filter, is_complete = replace(call_filter, since=row[0]), False
+    total = count(connection, call_filter)
+    return min(total, MAX_COUNT), is_complete and total <= MAX_COUNT
 
 
-def searched(connection: sqlite3.Connection, asked: CallFilter) -> CallFilter:
-    """`asked` with what the index of texts found, so that page and count need not both look there: all of it,
-    or some where that is much."""
-    if asked.wanted is None:
-        return asked
+def resolve_search(connection: sqlite3.Connection, call_filter: CallFilter) -> CallFilter:
+    """`call_filter` with what the index of texts found, so that page and count need not both look there: all
+    of it, or some where that is much."""
+    if call_filter.search_terms is None:
+        return call_filter
     rows = connection.execute(
         # In the order of the index: the other way round it would be read whole.
         "SELECT rowid FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?",
-        (asked.wanted.match, MANY + 1),
+        (call_filter.search_terms.fts_query, MAX_INDEXED_MATCHES + 1),
     ).fetchall()
-    found = json.dumps([row[0] for row in rows[:MANY]])
-    return replace(asked, found=found, found_all=len(rows) <= MANY)
+    matched_ids = json.dumps([row[0] for row in rows[:MAX_INDEXED_MATCHES]])
+    return replace(
+        call_filter, matched_call_ids=matched_ids, has_all_matches=len(rows) <= MAX_INDEXED_MATCHES
+    )
 
 
-def matching(
-    connection: sqlite3.Connection, asked: CallFilter, prefix: str
+def build_named_conditions(
+    connection: sqlite3.Connection, call_filter: CallFilter, prefix: str
 ) -> tuple[list[str], dict[str, Any]]:
-    """What `page` and `count` compare, for whoever reads the same calls in another form: conditions on
+    """What `fetch_page` and `count` compare, for whoever reads the same calls in another form: conditions on
     `_calls AS c` whose values are named '<prefix>0', '<prefix>1', …"""
-    conditions, values = _matching(connection, asked, ordered=False)
-    places = count_up()
+    conditions, values = _build_conditions(connection, call_filter, is_ordered=False)
+    numbers = count_up()
     # No condition holds a question mark that isn't a place for a value.
-    named = [re.sub(r"\?", lambda _: f":{prefix}{next(places)}", condition) for condition in conditions]
-    return named, {f"{prefix}{number}": value for number, value in enumerate(values)}
+    named_conditions = [
+        re.sub(r"\?", lambda _: f":{prefix}{next(numbers)}", condition) for condition in conditions
+    ]
+    return named_conditions, {f"{prefix}{number}": value for number, value in enumerate(values)}
 
 
-def _matching(
-    connection: sqlite3.Connection, asked: CallFilter, *, ordered: bool
+def _build_conditions(
+    connection: sqlite3.Connection, call_filter: CallFilter, *, is_ordered: bool
 ) -> tuple[list[str], list[Any]]:
-    """Conditions and values for `asked`, with the cheaper of two ways to search."""
-    conditions, values = asked.where()
-    if asked.wanted is None:
+    """Conditions and values for `call_filter`, with the cheaper of two ways to search."""
+    conditions, values = call_filter.build_conditions()
+    if call_filter.search_terms is None:
         return conditions, values
-    found: list[Any] = []
-    if asked.found is not None and (asked.found_all or not ordered):
+    search_values: list[Any] = []
+    if call_filter.matched_call_ids is not None and (call_filter.has_all_matches or not is_ordered):
         condition = "c.id IN (SELECT value FROM json_each(?))"
-        found.append(asked.found)
-    elif ordered and (not asked.found_all or search.common(connection, asked.wanted, MANY)):
+        search_values.append(call_filter.matched_call_ids)
+    elif is_ordered and (
+        not call_filter.has_all_matches
+        or search_index.has_more_matches(connection, call_filter.search_terms, MAX_INDEXED_MATCHES)
+    ):
         text = "(SELECT s.text FROM _calls_search s WHERE s.rowid = c.id)"
         groups = []
-        for group in asked.wanted.groups:
+        for group in call_filter.search_terms.groups:
             groups.append("(" + " OR ".join(f"instr({text}, ?)" for _ in group) + ")")
-            found += group
+            search_values += group
         condition = " AND ".join(groups)
     else:
         condition = "c.id IN (SELECT rowid FROM _calls_search WHERE _calls_search MATCH ?)"
-        found.append(asked.wanted.match)
-    if asked.noted is not None:
-        condition = f"({condition} OR {_OF_LEGS})"
-        found += [asked.noted, asked.noted]
+        search_values.append(call_filter.search_terms.fts_query)
+    if call_filter.noted_leg_ids is not None:
+        condition = f"({condition} OR {_HAS_LEG})"
+        search_values += [call_filter.noted_leg_ids, call_filter.noted_leg_ids]
     conditions.append(condition)
-    values += found
+    values += search_values
     return conditions, values
 
 
 # --- around one call ---------------------------------------------------------------------------------
 
 
-def find(connection: sqlite3.Connection, number: int) -> sqlite3.Row | None:
-    """The call that `number` leads to: its own id, or any id it ever had."""
-    row = connection.execute("SELECT * FROM _calls WHERE id = ?", (number,)).fetchone()
+def find(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
+    """The call that `call_id` leads to: its own id, or any id it ever had."""
+    row = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     if row is None:
         row = connection.execute(
-            "SELECT c.* FROM _call_ids i JOIN _calls c ON c.id = i.call_id WHERE i.id = ?", (number,)
+            "SELECT c.* FROM _call_ids i JOIN _calls c ON c.id = i.call_id WHERE i.id = ?", (call_id,)
         ).fetchone()
-    found: sqlite3.Row | None = row
-    return found
+    call: sqlite3.Row | None = row
+    return call
 
 
-def earlier(
+def list_earlier_calls(
     connection: sqlite3.Connection,
     party_e164: str | None,
     before: str,
-    but: int,
+    excluded_id: int,
     limit: int = 5,
     *,
-    only_user: int | None,
+    user_scope: int | None,
 ) -> list[sqlite3.Row]:
-    """The last calls with an outside number before `before` (text UTC), newest first; with `only_user` those
+    """The last calls with an outside number before `before` (text UTC), newest first; with `user_scope` those
     of this user of the platform."""
     if not party_e164:
         return []
     return connection.execute(
         "SELECT * FROM _calls WHERE coalesce(party_e164, party) = ? AND started_at <= ? AND id <> ?"
         " AND (? IS NULL OR user_id = ?) ORDER BY started_at DESC LIMIT ?",
-        (party_e164, before, but, only_user, only_user, limit),
+        (party_e164, before, excluded_id, user_scope, user_scope, limit),
     ).fetchall()
 
 
-def people(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+def list_users(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """The account's people for a filter: id, name, ext; `gone`: no longer on the platform."""
     return connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext,"
@@ -357,6 +385,6 @@ def people(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+def list_account_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """The account's own numbers for a filter: e164 as the platform writes it, name."""
     return connection.execute("SELECT e164, name FROM ddis ORDER BY e164").fetchall()

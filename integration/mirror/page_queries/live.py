@@ -6,11 +6,11 @@ import json
 import sqlite3
 from dataclasses import dataclass
 
-OPEN = "state <> 'ended'"
+IS_LIVE = "state <> 'ended'"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class LiveCallCounts:
     """Figures of the rail and the strip above the live list."""
 
     ringing: int = 0
@@ -19,49 +19,51 @@ class Counts:
     unconfirmed: int = 0
 
     @property
-    def open(self) -> int:
+    def total(self) -> int:
         return self.ringing + self.talking + self.on_hold + self.unconfirmed
 
 
-def counts(connection: sqlite3.Connection, only_user: int | None = None) -> Counts:
+def count_live_calls(connection: sqlite3.Connection, user_scope: int | None = None) -> LiveCallCounts:
     """Open calls by state; 'dialling' counts as ringing, unconfirmed ones apart."""
     rows = connection.execute(
         "SELECT CASE WHEN unconfirmed THEN 'unconfirmed' WHEN state = 'dialling' THEN 'ringing'"
         " ELSE state END AS word, count(*) AS n FROM _calls"
         " WHERE state <> 'ended' AND (? IS NULL OR user_id = ?) GROUP BY word",
-        (only_user, only_user),
+        (user_scope, user_scope),
     )
-    found = {row["word"]: row["n"] for row in rows}
-    return Counts(**{word: found.get(word, 0) for word in ("ringing", "talking", "on_hold", "unconfirmed")})
+    count_by_state = {row["word"]: row["n"] for row in rows}
+    return LiveCallCounts(
+        **{state: count_by_state.get(state, 0) for state in ("ringing", "talking", "on_hold", "unconfirmed")}
+    )
 
 
-def open_calls(connection: sqlite3.Connection, only_user: int | None = None) -> list[sqlite3.Row]:
+def list_live_calls(connection: sqlite3.Connection, user_scope: int | None = None) -> list[sqlite3.Row]:
     """Calls going on, longest first."""
     return connection.execute(
         "SELECT * FROM _calls WHERE state <> 'ended' AND (? IS NULL OR user_id = ?)"
         # The plus keeps SQLite from reading all calls in order instead of the few that are open.
         " ORDER BY +started_at, id",
-        (only_user, only_user),
+        (user_scope, user_scope),
     ).fetchall()
 
 
-def just_ended(
-    connection: sqlite3.Connection, since: str, only_user: int | None = None, limit: int = 8
+def list_just_ended(
+    connection: sqlite3.Connection, since: str, user_scope: int | None = None, limit: int = 8
 ) -> list[sqlite3.Row]:
     """Calls that ended last, newest first; `since` (text UTC) bounds how far their start lies back."""
     return connection.execute(
         "SELECT * FROM _calls WHERE started_at >= ? AND state = 'ended' AND (? IS NULL OR user_id = ?)"
         " ORDER BY coalesce(ended_at, started_at) DESC, id DESC LIMIT ?",
-        (since, only_user, only_user, limit),
+        (since, user_scope, user_scope, limit),
     ).fetchall()
 
 
-def call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
+def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
     row: sqlite3.Row | None = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     return row
 
 
-def count_theirs(connection: sqlite3.Connection, call_ids: list[int], user_id: int) -> int:
+def count_visible_calls(connection: sqlite3.Connection, call_ids: list[int], user_id: int) -> int:
     """How many of these calls were this user's, or nobody's in particular (a group's)."""
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE id IN (SELECT value FROM json_each(?))"
@@ -71,7 +73,7 @@ def count_theirs(connection: sqlite3.Connection, call_ids: list[int], user_id: i
     return int(row[0])
 
 
-def change_number(connection: sqlite3.Connection) -> str:
+def get_change_number(connection: sqlite3.Connection) -> str:
     """'<epoch>-<number>' of the newest change this snapshot holds: where a stream has to begin."""
     epoch = connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()
     number = connection.execute("SELECT coalesce(max(id), 0) FROM _changes").fetchone()[0]
@@ -79,7 +81,7 @@ def change_number(connection: sqlite3.Connection) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonNow:
+class UserStatus:
     """One of the account's people. `state` is derived from calls we know, never told by the platform:
     idle, ringing, talking, on_hold, dnd. `since` is text UTC or None."""
 
@@ -91,20 +93,20 @@ class PersonNow:
     call_id: int | None
 
 
-_RANK = {"talking": 3, "on_hold": 2, "ringing": 1, "dialling": 1}
+_STATE_RANK = {"talking": 3, "on_hold": 2, "ringing": 1, "dialling": 1}
 
 
-def people_now(connection: sqlite3.Connection, since: str) -> list[PersonNow]:
+def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserStatus]:
     """Active people with what they are doing; `since` (text UTC) is how far back 'free since' looks."""
-    busy: dict[int, sqlite3.Row] = {}
+    call_by_user: dict[int, sqlite3.Row] = {}
     for row in connection.execute(
         "SELECT id, user_id, state, state_since FROM _calls"
         " WHERE state <> 'ended' AND unconfirmed = 0 AND user_id IS NOT NULL"
     ):
-        known = busy.get(row["user_id"])
-        if known is None or _RANK.get(row["state"], 0) > _RANK.get(known["state"], 0):
-            busy[row["user_id"]] = row
-    free = {
+        other_call = call_by_user.get(row["user_id"])
+        if other_call is None or _STATE_RANK.get(row["state"], 0) > _STATE_RANK.get(other_call["state"], 0):
+            call_by_user[row["user_id"]] = row
+    free_since = {
         row["user_id"]: row["at"]
         for row in connection.execute(
             # The plus keeps SQLite from reading all calls by person instead of the last ones by time.
@@ -113,34 +115,34 @@ def people_now(connection: sqlite3.Connection, since: str) -> list[PersonNow]:
             (since,),
         )
     }
-    people = []
+    statuses = []
     for user in connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext, dnd"
         " FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
         " ORDER BY name COLLATE NOCASE, id"
     ):
-        now = busy.get(user["id"])
-        if now is not None:
-            state = "ringing" if now["state"] == "dialling" else now["state"]
-            moment, call_id = now["state_since"], now["id"]
+        current_call = call_by_user.get(user["id"])
+        if current_call is not None:
+            state = "ringing" if current_call["state"] == "dialling" else current_call["state"]
+            state_since, call_id = current_call["state_since"], current_call["id"]
         else:
             state = "dnd" if user["dnd"] in (1, "1", "true") else "idle"
             # Since when somebody does not want to be disturbed is nowhere told.
-            moment, call_id = (None if state == "dnd" else free.get(user["id"])), None
-        people.append(
-            PersonNow(
+            state_since, call_id = (None if state == "dnd" else free_since.get(user["id"])), None
+        statuses.append(
+            UserStatus(
                 user["id"],
                 user["name"] or f"User {user['id']}",
                 str(user["ext"] or ""),
                 state,
-                moment,
+                state_since,
                 call_id,
             )
         )
-    return people
+    return statuses
 
 
-def queues_now(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+def list_queue_status(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Every queue: id, name, waiting (calls nobody answered yet), longest (text UTC of the first waiting)."""
     return connection.execute(
         "SELECT q.id AS id, q.name AS name, count(c.id) AS waiting, min(c.started_at) AS longest"
@@ -151,7 +153,7 @@ def queues_now(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def people_whose_group_misses_are_hidden(connection: sqlite3.Connection) -> int:
+def count_users_without_missed_call_log(connection: sqlite3.Connection) -> int:
     """How many people have `log_missed_calls` off: the platform keeps no CDR of a group's or queue's missed
     call for them. It stands in a user's own record only, so nobody counts before that was read."""
     row = connection.execute(
@@ -171,15 +173,16 @@ class Freshness:
     last_error_at: str | None
 
 
-def freshness(connection: sqlite3.Connection) -> Freshness:
-    """Of the CDRs, which settle everything else; `walks.state_of` counts rows, too slow for every page."""
+def get_freshness(connection: sqlite3.Connection) -> Freshness:
+    """Of the CDRs, which settle everything else; `collection_state.get_state` counts rows, too slow for every
+    page."""
     row = connection.execute(
         "SELECT last_success_at, last_error, last_error_at FROM _walks WHERE collection = 'cdrs'"
     ).fetchone()
     return Freshness(*row) if row is not None else Freshness(None, None, None)
 
 
-def untold_calls(connection: sqlite3.Connection, since: str) -> int:
+def count_calls_without_webhook(connection: sqlite3.Connection, since: str) -> int:
     """Outside calls since `since` (text UTC) that records show but no webhook told."""
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE started_at >= ? AND direction <> 'internal'"

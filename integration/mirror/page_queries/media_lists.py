@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.mirror.page_queries import search_index as search
+from integration.mirror.page_queries import search_index
 
 AudioKind = Literal["recording", "voicemail"]
-Place = tuple[str, int]
+PageCursor = tuple[str, int]
 """Where a page ended: time (text UTC) and id of its last row."""
 
-PAGE = 24
+PAGE_SIZE = 24
 
 
 TABLES = """
@@ -24,16 +24,16 @@ CREATE INDEX IF NOT EXISTS voicemessages_new ON voicemessages (id) WHERE is_new 
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MediaFilter:
     """What a list shows. `text` is a fragment of a transcript, summary, name or number; `state` one of the
-    archive's; `new` only voice messages nobody listened to: neither where the platform looks nor
-    here (`heard`, their ids)."""
+    archive's; `only_unplayed` only voice messages nobody listened to: neither where the platform looks nor
+    here (`played_ids`, their ids)."""
 
     text: str = ""
     state: str | None = None
-    new: bool = False
-    heard: tuple[int, ...] = ()
-    only_user: int | None = None
+    only_unplayed: bool = False
+    played_ids: tuple[int, ...] = ()
+    user_scope: int | None = None
 
 
 _RECORDINGS = """
@@ -55,13 +55,13 @@ SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, 
  ORDER BY m.timestamp DESC, m.id DESC LIMIT :limit
 """
 
-_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:heard)))"
+_IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:heard)))"
 _VOICEMAIL = f"""
 SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary, NULL AS sentiment,
        u.id AS user_id, coalesce(c.party, v.caller) AS party, c.party_e164, c.party_name,
        'in' AS direction, '' AS context,
        trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')) AS user_name, u.ext AS extension,
-       c.id AS call_id, v.caller, v.dialled AS called, {_NEW} AS is_new,
+       c.id AS call_id, v.caller, v.dialled AS called, {_IS_NEW} AS is_new,
        v._missing_since AS missing_since, f.state, f.size, f.tries, f.last_error, f.path
   FROM voicemessages v
   LEFT JOIN users u ON u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT)
@@ -73,54 +73,58 @@ SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summ
         OR u.first_name || ' ' || u.last_name LIKE :like ESCAPE '\\'
         OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%'))
    AND (:state IS NULL OR f.state = :state)
-   AND (NOT :new OR {_NEW})
+   AND (NOT :new OR {_IS_NEW})
    AND (:at IS NULL OR v.origtime < :at OR (v.origtime = :at AND v.id < :id))
  ORDER BY v.origtime DESC, v.id DESC LIMIT :limit
 """
 
 
-def page(
+def fetch_page(
     connection: sqlite3.Connection,
     kind: AudioKind,
-    wanted: Wanted,
-    before: Place | None = None,
-    limit: int = PAGE,
+    media_filter: MediaFilter,
+    cursor: PageCursor | None = None,
+    limit: int = PAGE_SIZE,
 ) -> list[sqlite3.Row]:
     """Rows of one page: id, at, duration, transcript, summary, sentiment, is_new; the call's call_id and
     parties; of the file state ('wanted', 'have', 'failed', 'gone', None: not asked for), size, tries,
     last_error, path (relative to data_dir)."""
-    plain = wanted.text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    digits = "".join(c for c in wanted.text if c.isdigit())
-    at, number = before or (None, None)
-    among = _among(connection, wanted.text) if kind == "recording" else None
-    recordings = _RECORDINGS.format(among="1" if among is None else _AMONG)
+    escaped_text = media_filter.text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    digits = "".join(c for c in media_filter.text if c.isdigit())
+    last_time, last_id = cursor or (None, None)
+    candidate_ids = _find_candidates(connection, media_filter.text) if kind == "recording" else None
+    recordings_sql = _RECORDINGS.format(among="1" if candidate_ids is None else _CANDIDATE_CONDITION)
     return connection.execute(
-        recordings if kind == "recording" else _VOICEMAIL,
+        recordings_sql if kind == "recording" else _VOICEMAIL,
         {
-            "among": among,
-            "only": wanted.only_user,
-            "text": plain,
-            "like": f"%{plain}%",
+            "among": candidate_ids,
+            "only": media_filter.user_scope,
+            "text": escaped_text,
+            "like": f"%{escaped_text}%",
             "digits": digits.lstrip("0") if len(digits) > 2 else "",
-            "state": wanted.state,
-            "new": wanted.new,
-            "heard": json.dumps(wanted.heard),
-            "at": at,
-            "id": number,
+            "state": media_filter.state,
+            "new": media_filter.only_unplayed,
+            "heard": json.dumps(media_filter.played_ids),
+            "at": last_time,
+            "id": last_id,
             "limit": limit,
         },
     ).fetchall()
 
 
-_AMONG = "m.id IN (SELECT value FROM json_each(:among))"
-FEW = 2000
+_CANDIDATE_CONDITION = "m.id IN (SELECT value FROM json_each(:among))"
+MAX_CANDIDATES = 2000
 
 
-def _among(connection: sqlite3.Connection, text: str) -> str | None:
+def _find_candidates(connection: sqlite3.Connection, text: str) -> str | None:
     """JSON: the only recordings that may have `text`, by the index of calls; None where that would be many,
     or a word is too short for it. Reading all recordings takes seconds."""
-    asked = search.wanted(text, None)
-    if asked is None or min(len(word) for word in text.split()) < 3 or search.common(connection, asked, FEW):
+    terms = search_index.parse_search(text, None)
+    if (
+        terms is None
+        or min(len(word) for word in text.split()) < 3
+        or search_index.has_more_matches(connection, terms, MAX_CANDIDATES)
+    ):
         return None
     rows = connection.execute(
         "SELECT m.id FROM _calls_search s JOIN _legs l ON l.call_id = s.rowid"
@@ -129,12 +133,12 @@ def _among(connection: sqlite3.Connection, text: str) -> str | None:
         " UNION SELECT id FROM monitors WHERE live_id IS NULL OR live_id = 0"
         " UNION SELECT id FROM monitors"
         "  WHERE timestamp < (SELECT coalesce(min(started_at), '9999') FROM _calls)",
-        (asked.match,),
+        (terms.fts_query,),
     )
     return json.dumps([row[0] for row in rows])
 
 
-def states(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
+def count_by_state(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
     """How many files are in which state."""
     return dict(
         tuple(row)
@@ -144,19 +148,19 @@ def states(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
     )
 
 
-def count_new(connection: sqlite3.Connection, only_user: int | None, heard: Sequence[int]) -> int:
-    """Voice messages nobody listened to, there or here (`heard`); of one user's mailbox or of all."""
+def count_unplayed(connection: sqlite3.Connection, user_scope: int | None, played_ids: Sequence[int]) -> int:
+    """Voice messages nobody listened to, there or here (`played_ids`); of one user's mailbox or of all."""
     # The plus keeps the planner from voicemessages_present, which has every message; every page asks this.
     row = connection.execute(
-        f"SELECT count(*) FROM voicemessages v WHERE {_NEW}"
+        f"SELECT count(*) FROM voicemessages v WHERE {_IS_NEW}"
         " AND +v._missing_since IS NULL AND (:only IS NULL OR v.extension_id = :only"
         " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :only AND u.ext = CAST(v.extension_id AS TEXT)))",
-        {"only": only_user, "heard": json.dumps(list(heard))},
+        {"only": user_scope, "heard": json.dumps(list(played_ids))},
     ).fetchone()
     return int(row[0])
 
 
-def heard_folder(connection: sqlite3.Connection) -> str | None:
+def find_played_folder(connection: sqlite3.Connection) -> str | None:
     """The folder that heard messages of this account lie in and new ones don't; None while nothing tells.
     What the platform's folders are is not documented."""
     row = connection.execute(

@@ -15,15 +15,15 @@ from typing import Protocol
 
 from integration.core import clock
 from integration.core.number_variants import ERASED
-from integration.mirror.records.rows import Upserted
+from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-WINDOW = timedelta(minutes=10)
+MATCH_WINDOW = timedelta(minutes=10)
 """How far `event_time` and `created_at` of one message may lie apart; both are the platform's clock."""
 
 
-def plain_number(column: str) -> str:
+def build_digits_sql(column: str) -> str:
     """SQL for a number's digits as text, however the platform wrote it: +, 00, bare, a JSON number."""
     return (
         f"CASE WHEN {column} LIKE '+%' THEN substr({column}, 2)"
@@ -31,6 +31,9 @@ def plain_number(column: str) -> str:
         f" ELSE CAST(coalesce({column}, '') AS TEXT) END"
     )
 
+
+_SENDER_DIGITS = build_digits_sql("e.sender")
+_RECEIVER_DIGITS = build_digits_sql("e.receiver")
 
 TABLES = f"""
 CREATE TABLE IF NOT EXISTS _sms_events (
@@ -57,14 +60,14 @@ CREATE VIEW IF NOT EXISTS _messages AS
   SELECT 'sms ' || s.id AS key, s.id AS sms_id, s.created_at AS at,
          CASE WHEN s.type = 'O' THEN 'out' WHEN s.type = 'I' THEN 'in'
               WHEN EXISTS (SELECT 1 FROM ddis d
-                            WHERE {plain_number("d.e164")} = {plain_number('s."from"')}) THEN 'out'
+                            WHERE {build_digits_sql("d.e164")} = {build_digits_sql('s."from"')}) THEN 'out'
               ELSE 'in' END AS direction,
-         {plain_number('s."from"')} AS sender, {plain_number('s."to"')} AS receiver,
+         {build_digits_sql('s."from"')} AS sender, {build_digits_sql('s."to"')} AS receiver,
          s.message AS text, s.result AS result, s.user_id AS user_id,
          s.from_name AS from_name, s.to_name AS to_name, 'record' AS source, s._missing_since AS missing_since
     FROM sms s
   UNION ALL
-  SELECT 'event ' || e.event_id, NULL, e.at, 'in', {plain_number("e.sender")}, {plain_number("e.receiver")},
+  SELECT 'event ' || e.event_id, NULL, e.at, 'in', {_SENDER_DIGITS}, {_RECEIVER_DIGITS},
          e.text, NULL, e.user_id, NULL, NULL, 'webhook', NULL
     FROM _sms_events e
    WHERE e.sms_id IS NULL OR NOT EXISTS (SELECT 1 FROM sms s WHERE s.id = e.sms_id);
@@ -77,7 +80,7 @@ class SmsEvent(Protocol):
     @property
     def event_id(self) -> str: ...
     @property
-    def at(self) -> str: ...
+    def event_time(self) -> str: ...
     @property
     def user_id(self) -> int | None: ...
     @property
@@ -92,39 +95,39 @@ class SmsEvent(Protocol):
 
 def add_event(tx: Transaction, event: SmsEvent) -> None:
     """Take in an `sms.received`. The same event again changes nothing."""
-    known = (event.event_id, event.sender or "", event.receiver or "", event.text or "")
+    event_key = (event.event_id, event.sender or "", event.receiver or "", event.text or "")
     added = tx.execute(
         "INSERT OR IGNORE INTO _sms_events (event_id, sender, receiver, text, at, user_id, doc)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*known, event.at, event.user_id, event.doc),
+        (*event_key, event.event_time, event.user_id, event.doc),
     )
     if added.rowcount:
         _match_text(tx, event.text or "")
         tx.announce("sms", event.event_id, {"from": event.sender, "to": event.receiver})
 
 
-def match(tx: Transaction) -> int:
+def match_events(tx: Transaction) -> int:
     """Pair events that still wait with records of `/sms`; to be called after `sms` rows changed.
 
     Returns how many events found their record. The result depends only on what is there, not on the order
     in which it came.
     """
-    waiting = [
+    waiting_texts = [
         row["text"]
         for row in tx.execute("SELECT DISTINCT text FROM _sms_events WHERE sms_id IS NULL").fetchall()
     ]
-    return sum(_match_text(tx, text) for text in waiting)
+    return sum(_match_text(tx, text) for text in waiting_texts)
 
 
-def follow(mirror: Database) -> None:
+def register_hook(mirror_db: Database) -> None:
     """From now on, pair events with every record of `/sms` that is stored, and announce that some were."""
-    mirror.hooks.setdefault("sms", []).append(_stored)
+    mirror_db.hooks.setdefault("sms", []).append(_handle_stored_sms)
 
 
-def _stored(tx: Transaction, outcome: Upserted) -> None:
-    match(tx)
+def _handle_stored_sms(tx: Transaction, result: UpsertResult) -> None:
+    match_events(tx)
     # No webhook tells of what was sent, nor of what came while none arrived.
-    tx.announce("sms", (outcome.inserted or outcome.updated)[-1])
+    tx.announce("sms", (result.inserted or result.updated)[-1])
 
 
 def _match_text(tx: Transaction, text: str) -> int:
@@ -134,70 +137,74 @@ def _match_text(tx: Transaction, text: str) -> int:
         "SELECT rowid, at, sender, receiver, sms_id FROM _sms_events WHERE text = ? ORDER BY at, event_id",
         (text,),
     ).fetchall():
-        events[digits(row["sender"]), digits(row["receiver"])].append(row)
+        events[normalize_digits(row["sender"]), normalize_digits(row["receiver"])].append(row)
     records: dict[tuple[str, str], list[sqlite3.Row]] = defaultdict(list)
     for row in tx.execute(
         'SELECT id, created_at, "from", "to" FROM sms WHERE message = ? ORDER BY created_at, id', (text,)
     ).fetchall():
-        records[digits(row["from"]), digits(row["to"])].append(row)
-    gained = 0
-    for ends, group in events.items():
-        pairs = _pairs(group, records.get(ends, []))
+        records[normalize_digits(row["from"]), normalize_digits(row["to"])].append(row)
+    newly_matched = 0
+    for numbers, group in events.items():
+        pairs = _pair_by_time(group, records.get(numbers, []))
         for row in group:
-            found = pairs.get(row["rowid"])
-            if found != row["sms_id"]:
-                tx.execute("UPDATE _sms_events SET sms_id = ? WHERE rowid = ?", (found, row["rowid"]))
-                gained += row["sms_id"] is None
-    return gained
+            sms_id = pairs.get(row["rowid"])
+            if sms_id != row["sms_id"]:
+                tx.execute("UPDATE _sms_events SET sms_id = ? WHERE rowid = ?", (sms_id, row["rowid"]))
+                newly_matched += row["sms_id"] is None
+    return newly_matched
 
 
-def _pairs(events: list[sqlite3.Row], records: list[sqlite3.Row]) -> dict[int, int]:
+def _pair_by_time(events: list[sqlite3.Row], records: list[sqlite3.Row]) -> dict[int, int]:
     """The greatest pairing within the window. Both lists are in order of time; walking them side by side
     and leaving behind whatever is too old for the other's head pairs as many as can be paired, which
     'each takes its nearest' does not."""
     pairs: dict[int, int] = {}
-    event, record = 0, 0
-    while event < len(events) and record < len(records):
-        told = clock.parse_stamp(events[event]["at"])
-        made = clock.parse_stamp(records[record]["created_at"])
-        if told is None:
-            event += 1
-        elif made is None or made < told - WINDOW:
-            record += 1
-        elif made > told + WINDOW:
-            event += 1
+    event_index, record_index = 0, 0
+    while event_index < len(events) and record_index < len(records):
+        event_time = clock.parse_utc(events[event_index]["at"])
+        created_at = clock.parse_utc(records[record_index]["created_at"])
+        if event_time is None:
+            event_index += 1
+        elif created_at is None or created_at < event_time - MATCH_WINDOW:
+            record_index += 1
+        elif created_at > event_time + MATCH_WINDOW:
+            event_index += 1
         else:
-            pairs[events[event]["rowid"]] = records[record]["id"]
-            event += 1
-            record += 1
+            pairs[events[event_index]["rowid"]] = records[record_index]["id"]
+            event_index += 1
+            record_index += 1
     return pairs
 
 
-def digits(number: object) -> str:
+def normalize_digits(number: object) -> str:
     """A number as threads are keyed: without plus or 00."""
     text = str(number or "")
     return text[1:] if text.startswith("+") else text[2:] if text.startswith("00") else text
 
 
-Place = tuple[str, str]
+PageCursor = tuple[str, str]
 """Where a page ended: the time (text UTC) and what orders rows of one time."""
 
 
-def _place(before: Place | None) -> tuple[str | None, str | None, str | None, str | None]:
-    at, key = before or (None, None)
-    return at, at, at, key
+def _get_cursor_values(cursor: PageCursor | None) -> tuple[str | None, str | None, str | None, str | None]:
+    last_time, last_key = cursor or (None, None)
+    return last_time, last_time, last_time, last_key
 
 
-def threads(
-    connection: sqlite3.Connection, *, search: str = "", before: Place | None = None, limit: int = 50
+def list_threads(
+    connection: sqlite3.Connection,
+    *,
+    search_text: str = "",
+    cursor: PageCursor | None = None,
+    limit: int = 50,
 ) -> list[sqlite3.Row]:
     """Threads by contact, newest first: contact (digits), at, messages, text, direction, name.
 
-    `search` is a fragment of a number, a name or a text; `before` is the `at` and `contact` of the last
+    `search_text` is a fragment of a number, a name or a text; `cursor` is the `at` and `contact` of the last
     thread of the page before.
     """
-    plain = search.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    digits_only = "".join(c for c in search if c.isdigit())
+    escaped_text = search_text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    digits_only = "".join(c for c in search_text if c.isdigit())
     return connection.execute(
         "WITH told AS (SELECT *, CASE direction WHEN 'in' THEN sender ELSE receiver END AS contact,"
         " CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
@@ -210,25 +217,34 @@ def threads(
         "                        WHERE name LIKE '%' || ? || '%' ESCAPE '\\'))"
         " GROUP BY contact HAVING ? IS NULL OR max(at) < ? OR (max(at) = ? AND contact > ?)"
         " ORDER BY 2 DESC, contact LIMIT ?",
-        (plain, plain, plain, digits_only, digits_only, plain, *_place(before), limit),
+        (
+            escaped_text,
+            escaped_text,
+            escaped_text,
+            digits_only,
+            digits_only,
+            escaped_text,
+            *_get_cursor_values(cursor),
+            limit,
+        ),
     ).fetchall()
 
 
-def thread(
-    connection: sqlite3.Connection, contact: str, *, before: Place | None = None, limit: int = 100
+def list_messages(
+    connection: sqlite3.Connection, contact: str, *, cursor: PageCursor | None = None, limit: int = 100
 ) -> list[sqlite3.Row]:
-    """The last messages with a contact (digits), oldest first; `before` is `at` and `key` of the first one of
+    """The last messages with a contact (digits), oldest first; `cursor` is `at` and `key` of the first one of
     the page after."""
     rows = connection.execute(
         "SELECT * FROM _messages WHERE ((direction = 'in' AND sender = ?)"
         " OR (direction = 'out' AND receiver = ?))"
         " AND (? IS NULL OR at < ? OR (at = ? AND key < ?)) ORDER BY at DESC, key DESC LIMIT ?",
-        (contact, contact, *_place(before), limit),
+        (contact, contact, *_get_cursor_values(cursor), limit),
     ).fetchall()
     return rows[::-1]
 
 
-def latest_received(connection: sqlite3.Connection, since: str) -> dict[str, str]:
+def find_last_received(connection: sqlite3.Connection, since: str) -> dict[str, str]:
     """Contact (digits) → when they last wrote, after `since` (UTC text)."""
     return {
         row["sender"]: row["at"]
@@ -239,7 +255,7 @@ def latest_received(connection: sqlite3.Connection, since: str) -> dict[str, str
     }
 
 
-def own_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+def list_sms_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Numbers of ours that may send SMS: e164 as the platform writes it, name."""
     return connection.execute(
         "SELECT e164, name FROM ddis WHERE sms_enabled IN (1, '1', 'true') AND _missing_since IS NULL"
@@ -247,7 +263,7 @@ def own_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     ).fetchall()
 
 
-def canned(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
+def list_canned_responses(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
     """(id, name, text) of the canned responses. Their fields stand in the body that makes one; the records
     themselves are not shown in the specification, so that they are read from what was received."""
     rows = connection.execute(
@@ -257,12 +273,12 @@ def canned(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
     return [(row["id"], row["name"] or row["text"][:40], row["text"]) for row in rows if row["text"]]
 
 
-def names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
+def find_contact_names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
     """Contact (digits) → name, from the account's contacts; only those that are known."""
-    wanted = [f"+{contact}" for contact in contacts]
-    marks = ", ".join("?" * len(wanted))
+    numbers = [f"+{contact}" for contact in contacts]
+    placeholders = ", ".join("?" * len(numbers))
     sql = (
         "SELECT substr(e164, 2) AS contact, min(name) AS name FROM _contact_numbers"
-        f" WHERE e164 IN ({marks}) GROUP BY e164"
+        f" WHERE e164 IN ({placeholders}) GROUP BY e164"
     )
-    return {row["contact"]: row["name"] for row in connection.execute(sql, wanted)}
+    return {row["contact"]: row["name"] for row in connection.execute(sql, numbers)}

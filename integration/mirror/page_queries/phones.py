@@ -15,37 +15,37 @@ class Phone:
     number: str
 
 
-_PEOPLE = (
+_SELECT_PHONES = (
     "SELECT id, coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
     " 'User ' || id) AS name, CAST(coalesce(ext, '') AS TEXT) AS number FROM users"
     " WHERE _missing_since IS NULL AND coalesce(active, 1) <> 0"
 )
 
 
-def phones(connection: sqlite3.Connection) -> list[Phone]:
+def list_phones(connection: sqlite3.Connection) -> list[Phone]:
     """Everybody's, by name."""
-    return [Phone(*row) for row in connection.execute(f"{_PEOPLE} ORDER BY name COLLATE NOCASE, id")]
+    return [Phone(*row) for row in connection.execute(f"{_SELECT_PHONES} ORDER BY name COLLATE NOCASE, id")]
 
 
-def phone(connection: sqlite3.Connection, user_id: int | None) -> Phone | None:
-    row = connection.execute(f"{_PEOPLE} AND id = ?", (user_id,)).fetchone()
+def find_phone(connection: sqlite3.Connection, user_id: int | None) -> Phone | None:
+    row = connection.execute(f"{_SELECT_PHONES} AND id = ?", (user_id,)).fetchone()
     return None if row is None else Phone(*row)
 
 
-def phone_by_email(connection: sqlite3.Connection, email: str) -> Phone | None:
+def find_phone_by_email(connection: sqlite3.Connection, email: str) -> Phone | None:
     """The user of the platform with this address, if exactly one has it."""
-    rows = connection.execute(f"{_PEOPLE} AND lower(email) = lower(?) LIMIT 2", (email,)).fetchall()
+    rows = connection.execute(f"{_SELECT_PHONES} AND lower(email) = lower(?) LIMIT 2", (email,)).fetchall()
     return Phone(*rows[0]) if len(rows) == 1 else None
 
 
-def shown_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
+def list_caller_id_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Numbers of ours that a call may show: e164 as the platform writes it, name."""
     return connection.execute(
         "SELECT e164, name FROM ddis WHERE _missing_since IS NULL ORDER BY e164"
     ).fetchall()
 
 
-def places(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+def list_transfer_targets(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
     """(kind, name, number) of queues and ring groups that calls can be passed on to."""
     return [
         (kind, row["name"], row["number"])
@@ -57,7 +57,7 @@ def places(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
     ]
 
 
-def call_labels(connection: sqlite3.Connection) -> list[str]:
+def list_call_labels(connection: sqlite3.Connection) -> list[str]:
     """Names of the platform's call labels. Their fields are not shown in the specification, so that they are
     read from what was received."""
     rows = connection.execute(
@@ -68,17 +68,18 @@ def call_labels(connection: sqlite3.Connection) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LiveLeg:
-    """A leg that goes on. `recorded` is the platform's letter: 'A' records, 'P' is paused, None unknown."""
+    """A leg that goes on. `monitor_state` is the platform's letter: 'A' records, 'P' is paused, None
+    unknown."""
 
     id: int
     state: str
-    connected: bool
+    is_connected: bool
     side: str
     user_id: int | None
-    recorded: str | None
+    monitor_state: str | None
 
 
-def live_legs(connection: sqlite3.Connection, call_id: int) -> list[LiveLeg]:
+def list_live_legs(connection: sqlite3.Connection, call_id: int) -> list[LiveLeg]:
     """The legs of a call that go on, those that talk first."""
     rows = connection.execute(
         "SELECT l.leg_id, l.state, l.connected, l.side, l.user_id, c.monitor_state FROM _legs l"

@@ -1,9 +1,9 @@
 """What Reports reads of long ranges: the sums of each day of the display zone, kept beside the calls.
 
 Triggers note in `_report_due` when calls began that changed, in the transaction that changes them, so that
-no writer can forget one. `catch_up` sums those days anew. Until then, and for today, a report reads the calls
-themselves: kept sums are used for days that nothing touched since, and for no others, so that a report equals
-the direct computation (`reports.direct`) in every snapshot.
+no writer can forget one. `update_due` sums those days anew. Until then, and for today, a report reads the
+calls themselves: kept sums are used for days that nothing touched since, and for no others, so that a report
+equals the direct computation (`reports.direct`) in every snapshot.
 
 Sums belong to a zone and to a level of service: with others they begin anew.
 """
@@ -23,31 +23,31 @@ from zoneinfo import ZoneInfo
 
 from integration.core import clock
 from integration.mirror.page_queries import reports
-from integration.mirror.page_queries.reports import FIGURES, KINDS, Figures, Share, Span, Sums
+from integration.mirror.page_queries.reports import FIGURES, SHARE_KINDS, Figures, ReportSums, Share, Span
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-FORM = 1
+FORMAT_VERSION = 1
 """To be raised when the sums come to mean something else: they begin anew."""
 
-_BEHIND = ";"
+_AFTER_HOUR = ";"
 """Behind an hour this comes after all its minutes, which begin with a colon."""
 
-_COUNTED = (
+_SUMMED_COLUMNS = (
     "{0}.started_at, {0}.direction, {0}.outcome, {0}.wait_seconds, {0}.talk_seconds, {0}.charge, {0}.user_id,"
     " {0}.our_e164, {0}.our_number, {0}.group_kind, {0}.group_id, {0}.group_name, {0}.party_e164"
 )
-_OTHER = f"({_COUNTED.format('OLD')}) IS NOT ({_COUNTED.format('NEW')})"
+_IS_CHANGED = f"({_SUMMED_COLUMNS.format('OLD')}) IS NOT ({_SUMMED_COLUMNS.format('NEW')})"
 
 
-def _due(row: str) -> str:
+def _build_due_insert(row: str) -> str:
     """Notes the start of a call unless its hour is noted. Without any function, which SQLite believes may
     fail: it would copy aside every page that the row touches. Without OR IGNORE, since a clause of the
     statement that fires a trigger takes the place of those inside."""
-    before = f"SELECT hour FROM _report_due WHERE hour <= {row}.started_at ORDER BY hour DESC LIMIT 1"
+    previous_hour = f"SELECT hour FROM _report_due WHERE hour <= {row}.started_at ORDER BY hour DESC LIMIT 1"
     return (
         f"INSERT INTO _report_due SELECT {row}.started_at WHERE {row}.started_at IS NOT NULL"
-        f" AND NOT EXISTS (SELECT 1 FROM ({before}) WHERE {row}.started_at < hour || '{_BEHIND}');"
+        f" AND NOT EXISTS (SELECT 1 FROM ({previous_hour}) WHERE {row}.started_at < hour || '{_AFTER_HOUR}');"
     )
 
 
@@ -67,22 +67,22 @@ CREATE TABLE IF NOT EXISTS _report_basis (
     one INTEGER PRIMARY KEY CHECK (one = 0), basis TEXT NOT NULL
 ) STRICT;
 
-CREATE TRIGGER IF NOT EXISTS _calls_report_insert AFTER INSERT ON _calls BEGIN {_due("NEW")} END;
-CREATE TRIGGER IF NOT EXISTS _calls_report_update AFTER UPDATE ON _calls WHEN {_OTHER} BEGIN
-  {_due("OLD")}
-  {_due("NEW")}
+CREATE TRIGGER IF NOT EXISTS _calls_report_insert AFTER INSERT ON _calls BEGIN {_build_due_insert("NEW")} END;
+CREATE TRIGGER IF NOT EXISTS _calls_report_update AFTER UPDATE ON _calls WHEN {_IS_CHANGED} BEGIN
+  {_build_due_insert("OLD")}
+  {_build_due_insert("NEW")}
 END;
-CREATE TRIGGER IF NOT EXISTS _calls_report_delete AFTER DELETE ON _calls BEGIN {_due("OLD")} END;
+CREATE TRIGGER IF NOT EXISTS _calls_report_delete AFTER DELETE ON _calls BEGIN {_build_due_insert("OLD")} END;
 """
 
-MOST_SPANS = 12
+MAX_DIRECT_SPANS = 12
 """Days read from the calls, next to each other counting once; beyond, the whole range is."""
 
-_SUM = ", ".join(f"sum({name})" for name in FIGURES)
-_INSERT = f"INSERT INTO _report_days VALUES ({', '.join('?' * (4 + len(FIGURES)))})"
+_SUM_COLUMNS = ", ".join(f"sum({name})" for name in FIGURES)
+_INSERT_ROW = f"INSERT INTO _report_days VALUES ({', '.join('?' * (4 + len(FIGURES)))})"
 
 
-def due(tx: Transaction, starts: Iterable[str | None]) -> None:
+def mark_due(tx: Transaction, starts: Iterable[str | None]) -> None:
     """Calls that begin then (UTC text) are about to change: what the triggers would note, one by one."""
     hours = sorted({start[:13] for start in starts if start})
     tx.executemany("INSERT OR IGNORE INTO _report_due VALUES (?)", [(hour,) for hour in hours])
@@ -91,149 +91,159 @@ def due(tx: Transaction, starts: Iterable[str | None]) -> None:
 # --- reading ---------------------------------------------------------------------------------------------
 
 
-def read(
+def read_sums(
     connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo, level: int, today: date
-) -> Sums:
+) -> ReportSums:
     """The sums of the days from `first` to `last` of the zone, both included."""
-    if _basis(connection) == _wanted(zone, level):
+    if _get_stored_basis(connection) == _get_requested_basis(zone, level):
         # Days that are not over change with every call, and are few.
-        own = {day for day in _unsettled(connection, first, last, zone) if first <= day <= last}
-        own.update(_each(max(first, today), last))
-        runs = list(_runs(day for day in own))
-        if len(runs) <= MOST_SPANS:
-            found = Sums()
-            _add_kept(found, connection, first, last, own)
-            for run in runs:
-                found.add(reports.direct(connection, _span(*run, zone, level), zone))
-            return found
-    return reports.direct(connection, _span(first, last, zone, level), zone)
+        direct_days = {day for day in _list_due_days(connection, first, last, zone) if first <= day <= last}
+        direct_days.update(_iterate_days(max(first, today), last))
+        spans = list(_merge_days(day for day in direct_days))
+        if len(spans) <= MAX_DIRECT_SPANS:
+            sums = ReportSums()
+            _add_rollups(sums, connection, first, last, direct_days)
+            for span in spans:
+                sums.add(reports.compute_sums(connection, _make_span(*span, zone, level), zone))
+            return sums
+    return reports.compute_sums(connection, _make_span(first, last, zone, level), zone)
 
 
-def _unsettled(connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo) -> Iterator[date]:
+def _list_due_days(connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo) -> Iterator[date]:
     """Days, of the range or next to it, whose calls changed since they were summed."""
-    span = _span(first, last, zone, 0)
-    return (day for hour in _due_within(connection, span) for day in _days_of(hour, zone))
+    span = _make_span(first, last, zone, 0)
+    return (day for hour in _list_due_hours(connection, span) for day in _list_days_of_hour(hour, zone))
 
 
-def _add_kept(into: Sums, connection: sqlite3.Connection, first: date, last: date, but: set[date]) -> None:
-    days = [day for day in _each(first, last) if day not in but]
-    each = ", ".join(FIGURES)
-    there = " FROM _report_days WHERE kind = ? AND day IN (SELECT value FROM json_each(?))"
+def _add_rollups(
+    target: ReportSums, connection: sqlite3.Connection, first: date, last: date, excluded_days: set[date]
+) -> None:
+    days = [day for day in _iterate_days(first, last) if day not in excluded_days]
+    figure_columns = ", ".join(FIGURES)
+    source = " FROM _report_days WHERE kind = ? AND day IN (SELECT value FROM json_each(?))"
     labels = json.dumps([str(day) for day in days])
-    for day, *sums in connection.execute(f"SELECT day, {each}{there}", ("day", labels)):
-        into.days[date.fromisoformat(day)] = Figures(*sums)
+    for day, *values in connection.execute(f"SELECT day, {figure_columns}{source}", ("day", labels)):
+        target.days[date.fromisoformat(day)] = Figures(*values)
     if first == last:
-        for key, *sums in connection.execute(f"SELECT key, {each}{there}", ("hour", labels)):
-            into.hours[int(key[1:])] = Figures(*sums)
-    labels = json.dumps(list(_labels(days)))
-    for key, count in connection.execute(f"SELECT key, sum(inbound){there} GROUP BY key", ("hour", labels)):
-        into.week[int(key[0]), int(key[1:])] += count
-    for kind, shares in into.shares.items():
-        rows = connection.execute(f"SELECT key, max(name), {_SUM}{there} GROUP BY key", (kind, labels))
-        shares.update({key: Share(key, name, Figures(*sums)) for key, name, *sums in rows})
+        for key, *values in connection.execute(f"SELECT key, {figure_columns}{source}", ("hour", labels)):
+            target.hours[int(key[1:])] = Figures(*values)
+    labels = json.dumps(list(_list_labels(days)))
+    for key, count in connection.execute(f"SELECT key, sum(inbound){source} GROUP BY key", ("hour", labels)):
+        target.week[int(key[0]), int(key[1:])] += count
+    for kind, shares in target.shares.items():
+        rows = connection.execute(
+            f"SELECT key, max(name), {_SUM_COLUMNS}{source} GROUP BY key", (kind, labels)
+        )
+        shares.update({key: Share(key, name, Figures(*values)) for key, name, *values in rows})
 
 
-def _labels(days: Iterable[date]) -> Iterator[str]:
+def _list_labels(days: Iterable[date]) -> Iterator[str]:
     """These days, by the month where all of it is among them."""
-    for month, among in groupby(days, key=lambda day: str(day)[:7]):
-        found = list(among)
-        whole = len(found) == monthrange(found[0].year, found[0].month)[1]
-        yield from (month,) if whole else map(str, found)
+    for month, month_days in groupby(days, key=lambda day: str(day)[:7]):
+        day_list = list(month_days)
+        is_whole_month = len(day_list) == monthrange(day_list[0].year, day_list[0].month)[1]
+        yield from (month,) if is_whole_month else map(str, day_list)
 
 
 # --- keeping ---------------------------------------------------------------------------------------------
 
 
-def catch_up(mirror: Database, zone: ZoneInfo, level: int, seconds: float = 2.0) -> bool:
+def update_due(mirror_db: Database, zone: ZoneInfo, level: int, seconds: float = 2.0) -> bool:
     """Sum what is due, a day or two per transaction. Returns whether there is more, after `seconds`."""
     deadline = clock.monotonic() + seconds
     while clock.monotonic() < deadline:
         today = clock.now().astimezone(zone).date()
-        with mirror.read() as connection:
-            ready = _basis(connection) == _wanted(zone, level)
-            if ready and not _next(connection, zone, today):
+        with mirror_db.read() as connection:
+            is_current = _get_stored_basis(connection) == _get_requested_basis(zone, level)
+            if is_current and not _find_next_days(connection, zone, today):
                 return False
-        mirror.write(partial(settle, zone=zone, level=level, today=today))
+        mirror_db.write(partial(update_next_days, zone=zone, level=level, today=today))
     return True
 
 
-def prove(mirror: Database, zone: ZoneInfo, level: int) -> date | None:
+def verify_random_day(mirror_db: Database, zone: ZoneInfo, level: int) -> date | None:
     """Compare the sums of some day that is over with its calls. A day that differs is returned, and due
     again: what another program wrote into the file does not stay for good."""
     today = clock.now().astimezone(zone).date()
-    with mirror.read() as connection:
-        first = reports.first_day(connection, zone)
+    with mirror_db.read() as connection:
+        first = reports.find_first_day(connection, zone)
         if first is None or first >= today:
             return None
         day = first + timedelta(days=random.randrange((today - first).days))
-        kept = read(connection, day, day, zone, level, today)
-        counted = reports.direct(connection, _span(day, day, zone, level), zone)
+        rollup = read_sums(connection, day, day, zone, level, today)
+        direct = reports.compute_sums(connection, _make_span(day, day, zone, level), zone)
     # A day of few cents is summed in one order only.
-    if (kept.days, kept.hours, kept.shares) == (counted.days, counted.hours, counted.shares):
+    if (rollup.days, rollup.hours, rollup.shares) == (direct.days, direct.hours, direct.shares):
         return None
-    hour = _span(day, day, zone, level).since[:13]
-    mirror.write(lambda tx: tx.execute("INSERT OR IGNORE INTO _report_due VALUES (?)", (hour,)))
+    hour = _make_span(day, day, zone, level).since[:13]
+    mirror_db.write(lambda tx: tx.execute("INSERT OR IGNORE INTO _report_due VALUES (?)", (hour,)))
     return day
 
 
-def settle(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
+def update_next_days(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
     """Sum anew the first days that are due and over; all days are due where the sums have another basis."""
-    if _basis(tx.connection) != _wanted(zone, level):
+    if _get_stored_basis(tx.connection) != _get_requested_basis(zone, level):
         tx.execute("DELETE FROM _report_days")
-        tx.execute("INSERT OR REPLACE INTO _report_basis VALUES (0, ?)", (_wanted(zone, level),))
+        tx.execute("INSERT OR REPLACE INTO _report_basis VALUES (0, ?)", (_get_requested_basis(zone, level),))
         tx.execute(
             "INSERT OR IGNORE INTO _report_due SELECT DISTINCT substr(started_at, 1, 13)"
             " FROM _calls WHERE started_at IS NOT NULL"
         )
-    days = _next(tx.connection, zone, today)
+    days = _find_next_days(tx.connection, zone, today)
     for day in days:
-        _sum(tx, day, zone, level)
+        _sum_day(tx, day, zone, level)
     for month in {str(day)[:7] for day in days}:
-        _add_up(tx, month)
+        _sum_month(tx, month)
     if days:
-        span = _span(min(days), max(days), zone, level)
+        span = _make_span(min(days), max(days), zone, level)
         tx.executemany(
             "DELETE FROM _report_due WHERE hour = ?",
-            [(hour,) for hour in _due_within(tx.connection, span) if set(_days_of(hour, zone)) <= days],
+            [
+                (hour,)
+                for hour in _list_due_hours(tx.connection, span)
+                if set(_list_days_of_hour(hour, zone)) <= days
+            ],
         )
 
 
-def _due_within(connection: sqlite3.Connection, span: Span) -> list[str]:
+def _list_due_hours(connection: sqlite3.Connection, span: Span) -> list[str]:
     rows = connection.execute(
         "SELECT hour FROM _report_due WHERE hour >= ? AND hour < ?",
-        (span.since[:13], span.until[:13] + _BEHIND),
+        (span.since[:13], span.until[:13] + _AFTER_HOUR),
     )
     return [row[0] for row in rows]
 
 
-def _next(connection: sqlite3.Connection, zone: ZoneInfo, today: date) -> set[date]:
+def _find_next_days(connection: sqlite3.Connection, zone: ZoneInfo, today: date) -> set[date]:
     """The days of the oldest hour that is due; none where it belongs to a day that is not over."""
     for row in connection.execute("SELECT hour FROM _report_due ORDER BY hour"):
-        days = set(_days_of(row[0], zone))
+        days = set(_list_days_of_hour(row[0], zone))
         if days:
             return days if max(days) < today else set()
     return set()
 
 
-def _sum(tx: Transaction, day: date, zone: ZoneInfo, level: int) -> None:
-    rows = list(_rows(reports.direct(tx.connection, _span(day, day, zone, level), zone), str(day)))
+def _sum_day(tx: Transaction, day: date, zone: ZoneInfo, level: int) -> None:
+    rows = list(
+        _make_rows(reports.compute_sums(tx.connection, _make_span(day, day, zone, level), zone), str(day))
+    )
     # By key: the planner knows no better way to a day of every kind.
-    for kind in ("day", "hour", *KINDS):
+    for kind in ("day", "hour", *SHARE_KINDS):
         tx.execute("DELETE FROM _report_days WHERE kind = ? AND day = ?", (kind, str(day)))
-    tx.executemany(_INSERT, rows)
+    tx.executemany(_INSERT_ROW, rows)
 
 
-def _add_up(tx: Transaction, month: str) -> None:
-    for kind in ("hour", *KINDS):
+def _sum_month(tx: Transaction, month: str) -> None:
+    for kind in ("hour", *SHARE_KINDS):
         tx.execute("DELETE FROM _report_days WHERE kind = ? AND day = ?", (kind, month))
         tx.execute(
-            f"INSERT INTO _report_days SELECT kind, ?2, key, max(name), {_SUM} FROM _report_days"
+            f"INSERT INTO _report_days SELECT kind, ?2, key, max(name), {_SUM_COLUMNS} FROM _report_days"
             " WHERE kind = ?1 AND day > ?2 || '-' AND day < ?2 || '-99' GROUP BY key",
             (kind, month),
         )
 
 
-def _rows(sums: Sums, day: str) -> Iterator[tuple[object, ...]]:
+def _make_rows(sums: ReportSums, day: str) -> Iterator[tuple[object, ...]]:
     weekday = date.fromisoformat(day).weekday()
     for figures in sums.days.values():
         yield "day", day, "", "", *astuple(figures)
@@ -247,22 +257,22 @@ def _rows(sums: Sums, day: str) -> Iterator[tuple[object, ...]]:
 # --- days, hours -----------------------------------------------------------------------------------------
 
 
-def _wanted(zone: ZoneInfo, level: int) -> str:
-    return json.dumps([FORM, zone.key, level])
+def _get_requested_basis(zone: ZoneInfo, level: int) -> str:
+    return json.dumps([FORMAT_VERSION, zone.key, level])
 
 
-def _basis(connection: sqlite3.Connection) -> str | None:
+def _get_stored_basis(connection: sqlite3.Connection) -> str | None:
     row = connection.execute("SELECT basis FROM _report_basis").fetchone()
     return None if row is None else str(row[0])
 
 
-def _span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
+def _make_span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
     begin = datetime.combine(first, time(), zone)
     end = datetime.combine(last + timedelta(days=1), time(), zone)
-    return Span(clock.stamp(begin), clock.stamp(end), level)
+    return Span(clock.utc_text(begin), clock.utc_text(end), level)
 
 
-def _days_of(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
+def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
     """The day or the two days of the zone that an hour of UTC, or that of a moment, belongs to."""
     try:
         begin = datetime.fromisoformat(f"{hour[:13]}:00:00").replace(tzinfo=UTC)
@@ -273,11 +283,11 @@ def _days_of(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
         return ()
 
 
-def _each(first: date, last: date) -> Iterator[date]:
-    return (first + timedelta(days=number) for number in range((last - first).days + 1))
+def _iterate_days(first: date, last: date) -> Iterator[date]:
+    return (first + timedelta(days=offset) for offset in range((last - first).days + 1))
 
 
-def _runs(days: Iterable[date]) -> Iterator[tuple[date, date]]:
+def _merge_days(days: Iterable[date]) -> Iterator[tuple[date, date]]:
     """Days next to each other as one: first and last."""
     begin = end = None
     for day in sorted(days):

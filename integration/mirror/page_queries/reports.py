@@ -65,19 +65,19 @@ class Figures:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
-    def lost(self) -> int:
+    def unanswered(self) -> int:
         """Not answered by a person: missed, or left to voicemail."""
         return self.missed + self.voicemail
 
     @property
-    def going(self) -> int:
+    def in_progress(self) -> int:
         """Came in, and nobody knows yet how it ends."""
-        return self.inbound - self.answered - self.lost - self.abandoned
+        return self.inbound - self.answered - self.unanswered - self.abandoned
 
     @property
     def offered(self) -> int:
         """What the service level is a share of: early hang-ups give nobody a chance."""
-        return self.answered + self.lost
+        return self.answered + self.unanswered
 
     @property
     def service_level(self) -> float | None:
@@ -104,11 +104,11 @@ class Span:
     until: str
     level: int
 
-    def bound(self) -> dict[str, str | int]:
+    def get_parameters(self) -> dict[str, str | int]:
         return {"since": self.since, "until": self.until, "level": self.level}
 
 
-KINDS = ("person", "line", "group", "country")
+SHARE_KINDS = ("person", "line", "group", "country")
 
 
 @dataclass(slots=True)
@@ -121,149 +121,156 @@ class Share:
 
 
 @dataclass(slots=True)
-class Sums:
+class ReportSums:
     """All that a report tells of a range: by day of the zone, by hour of the day (0 to 23), calls that came
-    in by (weekday, hour), Monday being 0, and by key for each of KINDS. Sums of parts add up to those of the
-    whole. Names are what the calls say; `ranked` knows better. `hours` are kept for single days only."""
+    in by (weekday, hour), Monday being 0, and by key for each of SHARE_KINDS. Sums of parts add up to those
+    of the whole. Names are what the calls say; `rank_shares` knows better. `hours` are kept for single days
+    only."""
 
     days: dict[date, Figures] = field(default_factory=dict)
     hours: dict[int, Figures] = field(default_factory=dict)
     week: Counter[tuple[int, int]] = field(default_factory=Counter)
-    shares: dict[str, dict[str, Share]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
+    shares: dict[str, dict[str, Share]] = field(default_factory=lambda: {kind: {} for kind in SHARE_KINDS})
 
-    def count(self, moment: datetime, figures: Figures) -> None:
-        """`figures` of calls that began in the hour of `moment`, a time of the zone."""
-        self.days.setdefault(moment.date(), Figures()).add(figures)
-        self.hours.setdefault(moment.hour, Figures()).add(figures)
-        self.week[moment.weekday(), moment.hour] += figures.inbound
+    def add_hour(self, hour_start: datetime, figures: Figures) -> None:
+        """`figures` of calls that began in the hour of `hour_start`, a time of the zone."""
+        self.days.setdefault(hour_start.date(), Figures()).add(figures)
+        self.hours.setdefault(hour_start.hour, Figures()).add(figures)
+        self.week[hour_start.weekday(), hour_start.hour] += figures.inbound
 
-    def share(self, kind: str, key: str, name: str, figures: Figures) -> None:
-        known = self.shares[kind].setdefault(key, Share(key, name, Figures()))
-        known.name = max(known.name, name)
-        known.figures.add(figures)
+    def add_share(self, kind: str, key: str, name: str, figures: Figures) -> None:
+        share = self.shares[kind].setdefault(key, Share(key, name, Figures()))
+        share.name = max(share.name, name)
+        share.figures.add(figures)
 
-    def add(self, other: Sums) -> None:
+    def add(self, other: ReportSums) -> None:
         for day, figures in other.days.items():
             self.days.setdefault(day, Figures()).add(figures)
         for hour, figures in other.hours.items():
             self.hours.setdefault(hour, Figures()).add(figures)
         self.week.update(other.week)
         for kind, shares in other.shares.items():
-            for one in shares.values():
-                self.share(kind, one.key, one.name, one.figures)
+            for share in shares.values():
+                self.add_share(kind, share.key, share.name, share.figures)
 
     @property
-    def whole(self) -> Figures:
+    def total(self) -> Figures:
         total = Figures()
         for figures in self.days.values():
             total.add(figures)
         return total
 
 
-def totals(connection: sqlite3.Connection, span: Span) -> Figures:
-    row = connection.execute(f"SELECT {_SUMS} {_FROM}", span.bound()).fetchone()
-    return _figures(row)
+def compute_totals(connection: sqlite3.Connection, span: Span) -> Figures:
+    row = connection.execute(f"SELECT {_SUMS} {_FROM}", span.get_parameters()).fetchone()
+    return _make_figures(row)
 
 
-def direct(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> Sums:
+def compute_sums(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> ReportSums:
     """The sums of a span of whole days of the zone, read from the calls themselves."""
-    found = Sums()
-    for moment, figures in by_hour(connection, span, zone):
-        found.count(moment, figures)
+    sums = ReportSums()
+    for hour_start, figures in sum_by_hour(connection, span, zone):
+        sums.add_hour(hour_start, figures)
     for kind, rows in (
-        ("person", _by_person(connection, span)),
-        ("line", _by_number(connection, span)),
-        ("group", _by_group(connection, span)),
-        ("country", _by_country(connection, span)),
+        ("person", _sum_by_user(connection, span)),
+        ("line", _sum_by_number(connection, span)),
+        ("group", _sum_by_group(connection, span)),
+        ("country", _sum_by_country(connection, span)),
     ):
         for key, name, figures in rows:
-            found.share(kind, key, name, figures)
-    return found
+            sums.add_share(kind, key, name, figures)
+    return sums
 
 
-def ranked(connection: sqlite3.Connection, sums: Sums, kind: str) -> list[Share]:
+def rank_shares(connection: sqlite3.Connection, sums: ReportSums, kind: str) -> list[Share]:
     """Most calls first, with names for people."""
-    named = [
-        Share(one.key, _person(connection, one.key) if kind == "person" else one.name or one.key, one.figures)
-        for one in sums.shares[kind].values()
+    shares = [
+        Share(
+            entry.key,
+            _find_user_name(connection, entry.key) if kind == "person" else entry.name or entry.key,
+            entry.figures,
+        )
+        for entry in sums.shares[kind].values()
     ]
-    return sorted(named, key=lambda share: (-share.figures.calls, share.name, share.key))
+    return sorted(shares, key=lambda share: (-share.figures.calls, share.name, share.key))
 
 
-_Keyed = Iterator[tuple[str, str, Figures]]
+_KeyedFigures = Iterator[tuple[str, str, Figures]]
 """Key, name, figures; a key may come more than once."""
 
 
-def _by_person(connection: sqlite3.Connection, span: Span) -> _Keyed:
+def _sum_by_user(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     """Who answered, or placed the call; a missed call rang at somebody's, but is not theirs."""
     rows = connection.execute(
         f"SELECT user_id, {_SUMS} {_FROM} AND user_id IS NOT NULL AND outcome = 'answered' GROUP BY user_id",
-        span.bound(),
+        span.get_parameters(),
     )
-    return ((str(row[0]), "", _figures(row[1:])) for row in rows)
+    return ((str(row[0]), "", _make_figures(row[1:])) for row in rows)
 
 
-def _by_number(connection: sqlite3.Connection, span: Span) -> _Keyed:
+def _sum_by_number(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     """By the number of ours that was dialled."""
     rows = connection.execute(
         f"SELECT coalesce(our_e164, our_number), {_SUMS} {_FROM} AND direction = 'in' GROUP BY 1",
-        span.bound(),
+        span.get_parameters(),
     )
-    return ((row[0], "", _figures(row[1:])) for row in rows if row[0])
+    return ((row[0], "", _make_figures(row[1:])) for row in rows if row[0])
 
 
-def _by_group(connection: sqlite3.Connection, span: Span) -> _Keyed:
+def _sum_by_group(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     """By the ring group, queue or IVR that took the call."""
     rows = connection.execute(
         f"SELECT {GROUP_KEY}, max(group_name), {_SUMS} {_FROM} AND direction = 'in'"
         " AND group_kind IS NOT NULL GROUP BY 1",
-        span.bound(),
+        span.get_parameters(),
     )
-    return ((row[0], row[1] or "", _figures(row[2:])) for row in rows if row[0])
+    return ((row[0], row[1] or "", _make_figures(row[2:])) for row in rows if row[0])
 
 
-def _by_country(connection: sqlite3.Connection, span: Span) -> _Keyed:
+def _sum_by_country(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     """By the calling code of the outside number: +1 is one country here, as it is one code."""
-    rows = connection.execute(f"SELECT substr(party_e164, 2, 3), {_SUMS} {_FROM} GROUP BY 1", span.bound())
+    rows = connection.execute(
+        f"SELECT substr(party_e164, 2, 3), {_SUMS} {_FROM} GROUP BY 1", span.get_parameters()
+    )
     for row in rows:
-        code = calling_code(row[0])
+        code = find_calling_code(row[0])
         if code:
-            yield code, country_name(code), _figures(row[1:])
+            yield code, format_country_name(code), _make_figures(row[1:])
 
 
-def by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> list[tuple[datetime, Figures]]:
+def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> list[tuple[datetime, Figures]]:
     """Figures of every hour that has any, each with its beginning in the zone. Sums of an hour that the clock
     shows twice come twice."""
-    length = 13 if _whole_hours(span, zone) else 16
-    minutes = "" if length == 13 else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
+    prefix_length = 13 if _has_whole_hour_offsets(span, zone) else 16
+    minutes = "" if prefix_length == 13 else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
     rows = connection.execute(
         f"SELECT substr(started_at, 1, 13){minutes}, {_SUMS} {_FROM} GROUP BY 1{', 2' if minutes else ''}",
-        span.bound(),
+        span.get_parameters(),
     )
-    found = []
+    hours = []
     for row in rows:
-        moment = datetime.fromisoformat(f"{row[0]}:00:00").replace(tzinfo=UTC)
+        hour_start = datetime.fromisoformat(f"{row[0]}:00:00").replace(tzinfo=UTC)
         if minutes:
-            moment += timedelta(minutes=15 * row[1])
-        found.append((moment.astimezone(zone), _figures(row[2 if minutes else 1 :])))
-    return found
+            hour_start += timedelta(minutes=15 * row[1])
+        hours.append((hour_start.astimezone(zone), _make_figures(row[2 if minutes else 1 :])))
+    return hours
 
 
-def first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
+def find_first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
     """The day of the oldest call; None where there are none."""
     row = connection.execute("SELECT min(started_at) FROM _calls").fetchone()
-    moment = clock.parse_stamp(row[0]) if row[0] else None
-    return None if moment is None else moment.astimezone(zone).date()
+    started_at = clock.parse_utc(row[0]) if row[0] else None
+    return None if started_at is None else started_at.astimezone(zone).date()
 
 
-def currency(connection: sqlite3.Connection) -> str:
+def get_currency(connection: sqlite3.Connection) -> str:
     """What charges are in: the ISO code of the account's currency, '' while nobody knows."""
     row = connection.execute("SELECT currency_iso FROM me LIMIT 1").fetchone()
     return str(row[0] or "") if row else ""
 
 
 @cache
-def calling_code(digits: str | None) -> str | None:
+def find_calling_code(digits: str | None) -> str | None:
     """'44' of the first digits of '+442079460001'."""
     for length in (1, 2, 3):
         if digits and int(digits[:length] or 0) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE:
@@ -272,27 +279,27 @@ def calling_code(digits: str | None) -> str | None:
 
 
 @cache
-def country_name(code: str | None) -> str:
+def format_country_name(code: str | None) -> str:
     """'GB +44'. The names of phonenumbers come with 40 MB of places, for which a report is not worth it."""
     regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
     name = {"US": "North America", "001": ""}.get(regions[0], regions[0])
     return f"{name} +{code}".strip()
 
 
-def _figures(row: Iterable[float | None]) -> Figures:
+def _make_figures(row: Iterable[float | None]) -> Figures:
     return Figures(*(value or 0 for value in row))  # type: ignore[arg-type]
 
 
-def _person(connection: sqlite3.Connection, user_id: str) -> str:
+def _find_user_name(connection: sqlite3.Connection, user_id: str) -> str:
     row = connection.execute(
         "SELECT user_name FROM _calls WHERE user_id = ? ORDER BY started_at DESC LIMIT 1", (int(user_id),)
     ).fetchone()
     return (row and row[0]) or f"User {user_id}"
 
 
-def _whole_hours(span: Span, zone: ZoneInfo) -> bool:
+def _has_whole_hour_offsets(span: Span, zone: ZoneInfo) -> bool:
     """Whether the zone is whole hours from UTC all through the span, and changes on the hour."""
-    begin, end = (clock.parse_stamp(text) for text in (span.since, span.until))
+    begin, end = (clock.parse_utc(text) for text in (span.since, span.until))
     assert begin is not None
     assert end is not None
     step = max(timedelta(days=1), (end - begin) / 400)

@@ -2,10 +2,9 @@
 
 `_calls_search` is an FTS5 trigram index over the numbers of a call (digits only, as received and E.164)
 and a folded copy of its names and of the transcripts of its recordings and voice messages. Triggers note
-in `_calls_search_due` which calls changed, so that no writer can forget one; `index` takes them over. The
-triggers can't write the index themselves: under
-`trusted_schema=OFF` SQLite 3.40 refuses FTS5 (and functions of ours) in triggers, and a first load is
-faster with the index after the rows (design.md §4).
+in `_calls_search_due` which calls changed, so that no writer can forget one; `index_changed_calls` takes them
+over. The triggers can't write the index themselves: under `trusted_schema=OFF` SQLite 3.40 refuses FTS5 (and
+functions of ours) in triggers, and a first load is faster with the index after the rows (design.md §4).
 """
 
 from __future__ import annotations
@@ -29,14 +28,15 @@ def fold(text: str) -> str:
     return "".join(c for c in decomposed if not unicodedata.combining(c)).casefold()
 
 
-_NUMBERS = ("party", "party_e164", "our_number")
-_NAMES = ("party_name", "user_name", "extension", "group_name")
-_INDEXED = ("id", *_NUMBERS, *_NAMES)
-_OLD = ", ".join(f"OLD.{name}" for name in _INDEXED)
-_NEW = ", ".join(f"NEW.{name}" for name in _INDEXED)
+_NUMBER_COLUMNS = ("party", "party_e164", "our_number")
+_NAME_COLUMNS = ("party_name", "user_name", "extension", "group_name")
+_INDEXED_COLUMNS = ("id", *_NUMBER_COLUMNS, *_NAME_COLUMNS)
+_OLD_VALUES = ", ".join(f"OLD.{name}" for name in _INDEXED_COLUMNS)
+_NEW_VALUES = ", ".join(f"NEW.{name}" for name in _INDEXED_COLUMNS)
+_VALUES_CHANGED = f"({_OLD_VALUES}) IS NOT ({_NEW_VALUES})"
 
 
-def _due(row: str) -> str:
+def _build_due_insert(row: str) -> str:
     """Without OR IGNORE: a clause of the statement that fires a trigger takes the place of those inside."""
     return (
         f"INSERT INTO _calls_search_due SELECT {row}.id"
@@ -44,19 +44,23 @@ def _due(row: str) -> str:
     )
 
 
-def _told_by(table: str, legs: tuple[str, ...], texts: tuple[str, ...]) -> str:
+def _build_transcript_triggers(
+    table: str, leg_columns: tuple[str, ...], text_columns: tuple[str, ...]
+) -> str:
     """Triggers: what was said in a call arrives after the call."""
-    due = (
+    due_insert = (
         "INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN"
-        f" ({', '.join(f'NEW.{leg}' for leg in legs)}) AND call_id NOT IN (SELECT id FROM _calls_search_due);"
+        f" ({', '.join(f'NEW.{leg}' for leg in leg_columns)})"
+        " AND call_id NOT IN (SELECT id FROM _calls_search_due);"
     )
-    said = " OR ".join(f"NEW.{text} IS NOT NULL" for text in texts)
-    other = " OR ".join(f"NEW.{text} IS NOT OLD.{text}" for text in texts)
+    has_text = " OR ".join(f"NEW.{text} IS NOT NULL" for text in text_columns)
+    is_changed = " OR ".join(f"NEW.{text} IS NOT OLD.{text}" for text in text_columns)
     return (
         f"CREATE TRIGGER IF NOT EXISTS _{table}_search_insert AFTER INSERT ON {table}"
-        f" WHEN {said} BEGIN {due} END;\n"
-        f"CREATE TRIGGER IF NOT EXISTS _{table}_search_update AFTER UPDATE OF {', '.join(texts)} ON {table}"
-        f" WHEN {other} BEGIN {due} END;"
+        f" WHEN {has_text} BEGIN {due_insert} END;\n"
+        f"CREATE TRIGGER IF NOT EXISTS _{table}_search_update AFTER UPDATE OF {', '.join(text_columns)}"
+        f" ON {table}"
+        f" WHEN {is_changed} BEGIN {due_insert} END;"
     )
 
 
@@ -65,17 +69,17 @@ CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'tr
 -- serves index(): calls whose text changed since
 CREATE TABLE IF NOT EXISTS _calls_search_due (id INTEGER PRIMARY KEY) STRICT;
 
-CREATE TRIGGER IF NOT EXISTS _calls_search_insert AFTER INSERT ON _calls BEGIN {_due("NEW")} END;
-CREATE TRIGGER IF NOT EXISTS _calls_search_update AFTER UPDATE ON _calls WHEN ({_OLD}) IS NOT ({_NEW}) BEGIN
-  {_due("OLD")}
-  {_due("NEW")}
+CREATE TRIGGER IF NOT EXISTS _calls_search_insert AFTER INSERT ON _calls BEGIN {_build_due_insert("NEW")} END;
+CREATE TRIGGER IF NOT EXISTS _calls_search_update AFTER UPDATE ON _calls WHEN {_VALUES_CHANGED} BEGIN
+  {_build_due_insert("OLD")}
+  {_build_due_insert("NEW")}
 END;
-CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN {_due("OLD")} END;
-{_told_by("monitors", ("live_id",), ("transcript", "summary"))}
-{_told_by("voicemessages", ("live_id", "parent_live_id"), ("transcript",))}
+CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN {_build_due_insert("OLD")} END;
+{_build_transcript_triggers("monitors", ("live_id",), ("transcript", "summary"))}
+{_build_transcript_triggers("voicemessages", ("live_id", "parent_live_id"), ("transcript",))}
 """
 
-_SAID = """CASE WHEN c.recordings > 0 OR c.voicemails > 0 THEN (
+_TRANSCRIPTS = """CASE WHEN c.recordings > 0 OR c.voicemails > 0 THEN (
   SELECT group_concat(said, char(10)) FROM (
     SELECT coalesce(m.transcript, '') || ' ' || coalesce(m.summary, '') AS said
       FROM _legs l JOIN monitors m ON m.live_id = +l.leg_id WHERE l.call_id = c.id
@@ -86,62 +90,62 @@ _SAID = """CASE WHEN c.recordings > 0 OR c.voicemails > 0 THEN (
 """What was said in a call, for the few that have it. The plus takes the affinity from a leg's id, for which
 SQLite would have to convert every `live_id` (ANY) before it compares, and read them all for each call."""
 
-MARK = "\x1f"
+PADDING = "\x1f"
 
-CHUNK = 10_000
+BATCH_SIZE = 10_000
 """Calls indexed by one transaction, so that webhooks never wait long behind a first load."""
 
 
-def index(tx: Transaction, limit: int = CHUNK) -> int:
+def index_changed_calls(tx: Transaction, limit: int = BATCH_SIZE) -> int:
     """Bring up to `limit` changed calls into the index; returns how many it did (0: nothing is due)."""
-    due = tx.execute(
-        f"SELECT d.id AS due, c.*, {_SAID} AS said"
+    rows = tx.execute(
+        f"SELECT d.id AS due, c.*, {_TRANSCRIPTS} AS said"
         " FROM _calls_search_due d LEFT JOIN _calls c ON c.id = d.id LIMIT ?",
         (limit,),
     ).fetchall()
-    if not due:
+    if not rows:
         return 0
-    gone = [(row["due"],) for row in due]
-    tx.executemany("DELETE FROM _calls_search WHERE rowid = ?", gone)
+    call_ids = [(row["due"],) for row in rows]
+    tx.executemany("DELETE FROM _calls_search WHERE rowid = ?", call_ids)
     tx.executemany(
         "INSERT INTO _calls_search (rowid, text) VALUES (?, ?)",
-        [(row["id"], _text(row)) for row in due if row["id"] is not None],
+        [(row["id"], _build_text(row)) for row in rows if row["id"] is not None],
     )
-    tx.executemany("DELETE FROM _calls_search_due WHERE id = ?", gone)
-    return len(due)
+    tx.executemany("DELETE FROM _calls_search_due WHERE id = ?", call_ids)
+    return len(rows)
 
 
-def catch_up(mirror: Database) -> None:
+def index_all_due(mirror_db: Database) -> None:
     """Index whatever is due, in short transactions. Does nothing (and writes nothing) if nothing is."""
     while True:
-        with mirror.read() as connection:
+        with mirror_db.read() as connection:
             if connection.execute("SELECT 1 FROM _calls_search_due LIMIT 1").fetchone() is None:
                 return
-        mirror.write(index)
+        mirror_db.write(index_changed_calls)
 
 
-def _text(row: sqlite3.Row) -> str:
+def _build_text(row: sqlite3.Row) -> str:
     """Numbers without plus, then folded names; a line each, so that nothing matches across two of them.
 
     Two marks stand before each word: with them a word's first one or two letters are a trigram too, and
     what is shorter than a trigram is found at the start of words by the same index.
     """
-    parts = [str(row[name] or "").replace("+", "") for name in _NUMBERS]
-    parts += [fold(str(row[name] or "")) for name in _NAMES]
-    lines = [" ".join(f"{MARK}{MARK}{word}" for word in part.split()) for part in parts]
+    values = [str(row[name] or "").replace("+", "") for name in _NUMBER_COLUMNS]
+    values += [fold(str(row[name] or "")) for name in _NAME_COLUMNS]
+    lines = [" ".join(f"{PADDING}{PADDING}{word}" for word in value.split()) for value in values]
     # Without marks: nobody looks for a single letter in a conversation, and they would be most of its index.
     return "\n".join([*lines, fold(row["said"])] if row["said"] else lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchTerms:
     """What a search box asks for: every group must be found, by any of its alternatives (folded, and padded
     with marks to the length of a trigram)."""
 
     groups: tuple[tuple[str, ...], ...]
 
     @property
-    def match(self) -> str:
+    def fts_query(self) -> str:
         """The FTS5 expression."""
         return " AND ".join(
             "(" + " OR ".join('"' + word.replace('"', '""') + '"' for word in group) + ")"
@@ -149,47 +153,47 @@ class Wanted:
         )
 
 
-def common(connection: sqlite3.Connection, wanted: Wanted, many: int) -> bool:
-    """Whether more calls than `many` match, so that reading in order and comparing reaches a page sooner."""
-    found = connection.execute(
+def has_more_matches(connection: sqlite3.Connection, search_terms: SearchTerms, limit: int) -> bool:
+    """Whether more calls than `limit` match, so that reading in order and comparing reaches a page sooner."""
+    count = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?)",
-        (wanted.match, many + 1),
+        (search_terms.fts_query, limit + 1),
     ).fetchone()[0]
-    return bool(found > many)
+    return bool(count > limit)
 
 
-def wanted(query: str, calling_code: str | None) -> Wanted | None:
+def parse_search(search_text: str, calling_code: str | None) -> SearchTerms | None:
     """Read a search box. None for nothing to search.
 
     A number may be spelled with spaces, brackets, dots, slashes, a plus, `00`, or the national way;
     `calling_code` ('44') is that of the display country, for the national way.
     """
-    query = query.replace("\0", " ").replace(MARK, " ").strip()[:200]
-    if not query:
+    search_text = search_text.replace("\0", " ").replace(PADDING, " ").strip()[:200]
+    if not search_text:
         return None
-    if _NUMERIC.match(query) and any(c.isdigit() for c in query):
-        return Wanted((_padded(_spellings(query, calling_code)),))
+    if _NUMERIC.match(search_text) and any(c.isdigit() for c in search_text):
+        return SearchTerms((_pad_words(_list_variants(search_text, calling_code)),))
     groups = []
-    for word in query.split():
-        plain = fold(word.strip('"') or word)
-        numeric = len(word) > 3 and _NUMERIC.match(word)
-        groups.append(_padded(_spellings(word, calling_code) if numeric else (plain,)))
-    return Wanted(tuple(groups))
+    for word in search_text.split():
+        folded = fold(word.strip('"') or word)
+        is_numeric = len(word) > 3 and _NUMERIC.match(word)
+        groups.append(_pad_words(_list_variants(word, calling_code) if is_numeric else (folded,)))
+    return SearchTerms(tuple(groups))
 
 
-def _padded(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(MARK * (3 - len(word)) + word for word in words)
+def _pad_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(PADDING * (3 - len(word)) + word for word in words)
 
 
-def _spellings(number: str, calling_code: str | None) -> tuple[str, ...]:
-    international = number.lstrip().startswith("+")
+def _list_variants(number: str, calling_code: str | None) -> tuple[str, ...]:
+    is_international = number.lstrip().startswith("+")
     digits = "".join(c for c in number.replace("(0)", "") if c.isdigit())
-    spellings = [digits]
-    if international:
+    variants = [digits]
+    if is_international:
         return (digits,)
     if digits.startswith("00") and len(digits) > 4:
-        spellings.append(digits[2:])
+        variants.append(digits[2:])
     elif digits.startswith("0") and len(digits) > (1 if calling_code else 3):
         # Without a country the trunk zero can only be dropped; the rest is a fragment like any other.
-        spellings.append((calling_code or "") + digits[1:])
-    return tuple(dict.fromkeys(spelling for spelling in spellings if spelling))
+        variants.append((calling_code or "") + digits[1:])
+    return tuple(dict.fromkeys(variant for variant in variants if variant))

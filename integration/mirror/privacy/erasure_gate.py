@@ -17,27 +17,26 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from integration.catalogue import RESOURCES
+from integration.catalogue import HISTORY, RESOURCES
 from integration.catalogue.shapes import Resource
-from integration.core import clock
-from integration.core import json_records as documents
+from integration.core import clock, json_records
 from integration.core.errors import PlatformBroken
-from integration.core.json_records import Document, Raw, as_text, read_object
+from integration.core.json_records import JsonRecord, RawJson, read_record, serialize_values
 from integration.core.number_variants import ERASED, Finder
-from integration.core.phone_numbers import clid_number
-from integration.mirror.sync_state.media_files import Kind, table_of
+from integration.core.phone_numbers import parse_clid_number
+from integration.mirror.sync_state.media_files import MediaKind, get_record_table
 from integration.sqlite.database import Database
 
-LEGS = "legs"
+LEGS_KEY = "legs"
 """Among the erased records: legs, by number, of which webhooks may come again."""
 
-PERSONS = frozenset({"contacts"})
+PERSON_TABLES = frozenset({"contacts"})
 """Tables whose record is about the person alone: it goes as a whole."""
 
-OWN = frozenset({"ddis", "users", "me"})
+OWN_NUMBER_TABLES = frozenset({"ddis", "users", "me"})
 """Tables whose numbers are ours."""
 
-_NUMBERS = frozenset(
+_NUMBER_FIELDS = frozenset(
     {
         "src",
         "dst",
@@ -56,7 +55,7 @@ _NUMBERS = frozenset(
         "ddi",
     }
 )
-_CODES = frozenset(
+_CODE_FIELDS = frozenset(
     {
         "type",
         "disposition",
@@ -72,86 +71,82 @@ _CODES = frozenset(
         "terminated_by",
     }
 )
-_ID = re.compile(r"(^|_)(id|ids|seq)$")
+_ID_FIELD = re.compile(r"(^|_)(id|ids|seq)$")
 
-Names = Callable[[str], bool]
+NumberMatcher = Callable[[str], bool]
 
 
 def is_history(resource: Resource) -> bool:
     """Whether its records tell what happened, rather than how something is set up."""
-    return resource.key is None or resource.table in _HISTORY
+    return resource.key is None or resource.collection in _EVENTS
 
 
-_HISTORY = frozenset(
-    {
-        "calls",
-        "cdrs",
-        "webcalls",
-        "mediasessions",
-        "msdrs",
-        "monitors",
-        "voicemessages",
-        "sms",
-        "faxes",
-        "chats",
-    }
-)
+_EVENTS = HISTORY | {"calls"}
+"""A live call names a caller as history does. It is not history: when it ends, its record is hidden."""
 
 
-def stripped(document: Document, names: Names) -> Document:
+def strip_record(record: JsonRecord, contains_number: NumberMatcher) -> JsonRecord:
     """The record with what counts, and nothing of the person."""
-    values = {name: _kept(name, value, names) for name, value in document.values.items()}
-    return Document(as_text(values), values)
+    values = {name: _strip_value(name, value, contains_number) for name, value in record.values.items()}
+    return JsonRecord(serialize_values(values), values)
 
 
-def _kept(name: str, value: Any, names: Names) -> Any:
+def _strip_value(name: str, value: Any, contains_number: NumberMatcher) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return ERASED if name in _NUMBERS and names(str(value)) else _number(name, value, names)
-    if not isinstance(value, str) or isinstance(value, Raw):
+        return (
+            ERASED
+            if name in _NUMBER_FIELDS and contains_number(str(value))
+            else _strip_number(name, value, contains_number)
+        )
+    if not isinstance(value, str) or isinstance(value, RawJson):
         return None
-    if names(value):
-        return ERASED if name in _NUMBERS else None
+    if contains_number(value):
+        return ERASED if name in _NUMBER_FIELDS else None
     if name == "clid":
-        return value if clid_number(value) and not re.search(r"[^\W\d_]", value) else None
-    plain = name in _CODES or name in _NUMBERS or (_ID.search(name) and "contact" not in value.casefold())
-    return value if plain or clock.parse_stamp(value) is not None else None
+        return value if parse_clid_number(value) and not re.search(r"[^\W\d_]", value) else None
+    is_plain = (
+        name in _CODE_FIELDS
+        or name in _NUMBER_FIELDS
+        or (_ID_FIELD.search(name) and "contact" not in value.casefold())
+    )
+    return value if is_plain or clock.parse_utc(value) is not None else None
 
 
-def _number(name: str, value: float, names: Names) -> Any:
-    return None if not _ID.search(name) and names(str(value)) else value
+def _strip_number(name: str, value: float, contains_number: NumberMatcher) -> Any:
+    return None if not _ID_FIELD.search(name) and contains_number(str(value)) else value
 
 
-def without(text: str, finder: Finder[Any]) -> str:
+def remove_number(text: str, finder: Finder[Any]) -> str:
     """Any text without the number: JSON stays JSON, where a string or key that names it is `erased` as a
     whole, and a number null."""
     if text[:1] in ("{", "["):
         try:
-            return documents.rewritten(text, finder.names, ERASED, _ID)
+            return json_records.replace_values(text, finder.contains_number, ERASED, _ID_FIELD)
         except PlatformBroken:
             pass
-    return finder.without(text, ERASED)
+    return finder.replace_numbers(text, ERASED)
 
 
-def unreadable(body: bytes, finder: Finder[Any]) -> bytes:
+def remove_number_from_bytes(body: bytes, finder: Finder[Any]) -> bytes:
     """Bytes that are no JSON object, without the number."""
-    return finder.without(body.decode("latin-1"), ERASED).encode("latin-1")
+    return finder.replace_numbers(body.decode("latin-1"), ERASED).encode("latin-1")
 
 
-class Erased:
+class ErasureGate:
     """The erasures in force. `key` is None where data_dir has lost it: then only what was found at the time
     is known, by its id. Thread-safe: what is added is swapped in whole."""
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key
-        self._since: dict[bytes, str] = {}
+        self._erased_at: dict[bytes, str] = {}
         self._lengths: set[int] = set()
         self._finder: Finder[str] = Finder((), lambda _digits: None)
-        self.records: dict[str, set[Any]] = defaultdict(set)
+        self.record_keys: dict[str, set[Any]] = defaultdict(set)
 
     def __bool__(self) -> bool:
-        return bool(self._since)
+        return bool(self._erased_at)
 
     @property
     def has_key(self) -> bool:
@@ -168,99 +163,119 @@ class Erased:
         return hmac.digest(self._key, digits.encode(), "sha256")[:16]
 
     def add(
-        self, at: str, digests: Iterable[bytes], lengths: Iterable[int], records: Iterable[tuple[str, Any]]
+        self,
+        erased_at: str,
+        digests: Iterable[bytes],
+        lengths: Iterable[int],
+        records: Iterable[tuple[str, Any]],
     ) -> None:
-        """A number erased at `at` (UTC text), and the records that told of it: (table, key)."""
+        """A number erased at `erased_at` (UTC text), and the records that told of it: (table, key)."""
         for table, key in records:
-            self.records[table].add(key)
-        since = self._since | {digest: max(at, self._since.get(digest, "")) for digest in digests}
-        self._since, self._lengths = since, self._lengths.union(lengths)
+            self.record_keys[table].add(key)
+        erased_at_by_digest = self._erased_at | {
+            digest: max(erased_at, self._erased_at.get(digest, "")) for digest in digests
+        }
+        self._erased_at, self._lengths = erased_at_by_digest, self._lengths.union(lengths)
         if self._key is not None:
             # The numbers of an office repeat.
-            look_up = lru_cache(maxsize=50_000)(lambda digits: since.get(self.digest(digits)))
-            self._finder = Finder(self._lengths, look_up)
+            find_erased_at = lru_cache(maxsize=50_000)(
+                lambda digits: erased_at_by_digest.get(self.digest(digits))
+            )
+            self._finder = Finder(self._lengths, find_erased_at)
 
-    def _names(self, text: str) -> bool:
-        return self._finder.names(text)
+    def _contains_number(self, text: str) -> bool:
+        return self._finder.contains_number(text)
 
-    def _told(self, text: str, at: object) -> bool:
-        """Whether it names a number that was erased later than `at`, UTC text; None: whenever."""
-        return any(not isinstance(at, str) or at <= since for _, _, since in self._finder.find(text))
+    def _contains_number_erased_after(self, text: str, recorded_at: object) -> bool:
+        """Whether it names a number that was erased later than `recorded_at`, UTC text; None: whenever."""
+        return any(
+            not isinstance(recorded_at, str) or recorded_at <= erased_at
+            for _, _, erased_at in self._finder.find(text)
+        )
 
     # --- doors -------------------------------------------------------------------------------------
 
-    def guard(self, mirror: Database) -> None:
-        """From now on let nothing into `mirror` that was erased. Safe to call again."""
+    def install(self, mirror_db: Database) -> None:
+        """From now on let nothing into `mirror_db` that was erased. Safe to call again."""
         for resource in RESOURCES:
-            before = mirror.gates.get(resource.table)
-            if not isinstance(before, _Door):
-                mirror.gates[resource.table] = _Door(self, resource, before)
-        mirror.gates["_below"] = self._below
-        mirror.gates["_answers"] = self._answer
+            previous_gate = mirror_db.gates.get(resource.table)
+            if not isinstance(previous_gate, _TableGate):
+                mirror_db.gates[resource.table] = _TableGate(self, resource, previous_gate)
+        mirror_db.gates["_below"] = self._filter_subresource
+        mirror_db.gates["_answers"] = self._filter_response
 
-    def document(self, resource: Resource, document: Document) -> Document | None:
+    def filter_record(self, resource: Resource, record: JsonRecord) -> JsonRecord | None:
         """What of a record may be stored."""
-        known = document.values.get(resource.key or "") in self.records.get(resource.table, ())
-        if not known:
+        is_erased = record.values.get(resource.key or "") in self.record_keys.get(resource.table, ())
+        if not is_erased:
             if resource.key is not None and (resource.date is None or not is_history(resource)):
                 # What has no date can only be known by its id: it was entered, or began, since.
-                return document
-            if not self._told(document.text, document.values.get(resource.date or "")):
-                return document
-        if resource.table in PERSONS:
+                return record
+            if not self._contains_number_erased_after(record.text, record.values.get(resource.date or "")):
+                return record
+        if resource.table in PERSON_TABLES:
             return None
         if is_history(resource):
-            return stripped(document, self._names)
-        return read_object(without(document.text, self._finder))
+            return strip_record(record, self._contains_number)
+        return read_record(remove_number(record.text, self._finder))
 
-    def webhook(self, body: bytes) -> bytes:
+    def filter_webhook(self, body: bytes) -> bytes:
         """A webhook's body as it may be stored."""
         if not self:
             return body
         try:
-            told = read_object(body.decode("utf-8-sig"))
+            event = read_record(body.decode("utf-8-sig"))
         except (UnicodeDecodeError, PlatformBroken):
-            return unreadable(body, self._finder)
-        at = told.values.get("event_time")
-        known = self._is_leg(told.values.get("call_id")) or self._told(told.text, at)
-        return stripped(told, self._names).text.encode() if known else body
+            return remove_number_from_bytes(body, self._finder)
+        event_time = event.values.get("event_time")
+        is_erased = self._is_erased_leg(event.values.get("call_id")) or self._contains_number_erased_after(
+            event.text, event_time
+        )
+        return strip_record(event, self._contains_number).text.encode() if is_erased else body
 
-    def file(self, connection: sqlite3.Connection, kind: Kind, record_id: int) -> bool:
+    def is_file_erased(self, connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> bool:
         """Whether a file belongs to a record that was erased, or came stripped since."""
         if not self:
             return False
-        table = table_of(kind)
-        if record_id in self.records.get(table, ()):
+        table = get_record_table(kind)
+        if record_id in self.record_keys.get(table, ()):
             return True
         row = connection.execute(f"SELECT _doc FROM {table} WHERE id = ?", (record_id,)).fetchone()
         return row is not None and f'"{ERASED}"' in row[0]
 
-    def _is_leg(self, leg: object) -> bool:
+    def _is_erased_leg(self, leg: object) -> bool:
         digits = str(leg)
-        return digits.isascii() and digits.isdigit() and int(digits) in self.records.get(LEGS, ())
+        return digits.isascii() and digits.isdigit() and int(digits) in self.record_keys.get(LEGS_KEY, ())
 
-    def _below(self, of: tuple[str, Any, str | None]) -> str | None:
-        collection, key, doc = of
+    def _filter_subresource(self, entry: tuple[str, Any, str | None]) -> str | None:
+        collection, key, doc = entry
         table = collection.replace("/", "_")
-        return None if doc is None or key in self.records.get(table, ()) else without(doc, self._finder)
+        return (
+            None
+            if doc is None or key in self.record_keys.get(table, ())
+            else remove_number(doc, self._finder)
+        )
 
-    def _answer(self, body: bytes) -> bytes | None:
-        return None if self._names(body.decode("utf-8", "replace")) else body
+    def _filter_response(self, body: bytes) -> bytes | None:
+        return None if self._contains_number(body.decode("utf-8", "replace")) else body
 
 
-class _Door:
+class _TableGate:
     """Before a table: what was there before first, then ours."""
 
     def __init__(
-        self, erased: Erased, resource: Resource, before: Callable[[Document], Document | None] | None
+        self,
+        erasure_gate: ErasureGate,
+        resource: Resource,
+        previous_gate: Callable[[JsonRecord], JsonRecord | None] | None,
     ) -> None:
-        self._erased, self._resource, self._before = erased, resource, before
+        self._erasure_gate, self._resource, self._previous_gate = erasure_gate, resource, previous_gate
 
-    def __call__(self, document: Document) -> Document | None:
-        kept = document if self._before is None else self._before(document)
-        return None if kept is None else self._erased.document(self._resource, kept)
+    def __call__(self, record: JsonRecord) -> JsonRecord | None:
+        filtered = record if self._previous_gate is None else self._previous_gate(record)
+        return None if filtered is None else self._erasure_gate.filter_record(self._resource, filtered)
 
 
-def dumped(values: Iterable[Any]) -> str:
+def to_json_list(values: Iterable[Any]) -> str:
     """For `json_each(?)`."""
     return json.dumps(list(values))

@@ -18,18 +18,18 @@ from pathlib import Path
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.json_records import Document, read_object
+from integration.core.json_records import JsonRecord, read_record
 from integration.mirror.calls.store import CallStore
 from integration.mirror.hooks import LEG_FIELDS
-from integration.mirror.privacy.erasure_gate import Erased
-from integration.mirror.privacy.held_records import Held
-from integration.mirror.sync_state import media_files as media
-from integration.mirror.sync_state.media_files import Kind
+from integration.mirror.privacy.erasure_gate import ErasureGate
+from integration.mirror.privacy.held_records import HeldRecords
+from integration.mirror.sync_state import media_files
+from integration.mirror.sync_state.media_files import MediaKind
 from integration.settings.model import Retention
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-ROWS = {
+ROW_KINDS = {
     "cdrs": ("cdrs",),
     "webcalls": ("cdrs",),
     "mediasessions": ("cdrs",),
@@ -43,9 +43,9 @@ ROWS = {
 }
 """Table → the kinds that hold its rows; the longest decides."""
 
-TEXTS = {"monitors": ("transcript", "summary", "transcript_speakers"), "voicemessages": ("transcript",)}
+TEXT_FIELDS = {"monitors": ("transcript", "summary", "transcript_speakers"), "voicemessages": ("transcript",)}
 
-FILES: dict[Kind, str] = {
+FILE_KINDS: dict[MediaKind, str] = {
     "recording": "recordings",
     "voicemail": "voicemail",
     "trace": "cdrs",
@@ -56,96 +56,116 @@ FILES: dict[Kind, str] = {
 }
 """Kind of file → the kind that holds it."""
 
-EXPIRED = "kept no longer by retention"
+EXPIRED_REASON = "kept no longer by retention"
 """`last_error` in `media` of a file that was removed here."""
 
-ERASED_FILE = "erased"
+ERASED_REASON = "erased"
 """The same of one that a person wanted erased."""
 
-OLDEST = "1990"
+OLDEST_VALID_DATE = "1990"
 """What is dated before is a mistake of the platform's."""
 
-SLICE = 500
+BATCH_SIZE = 500
 """Rows removed in one transaction."""
 
-_AMONG = "IN (SELECT value FROM json_each(?))"
+_IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
-_TABLES = {resource.table: resource for resource in RESOURCES if resource.table in ROWS}
+_RESOURCES_BY_TABLE = {resource.table: resource for resource in RESOURCES if resource.table in ROW_KINDS}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RetentionLimits:
     """From which moment (UTC text) things are kept; None: all of them."""
 
     settings: Retention
 
-    def of(self, kind: str) -> str | None:
+    def for_kind(self, kind: str) -> str | None:
         """By a kind of interface.md §2, such as 'sms'."""
         days: int = getattr(self.settings, f"{kind}_days")
         if not days:
             return None
         today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        return clock.stamp(today - timedelta(days=days))
+        return clock.utc_text(today - timedelta(days=days))
 
-    def rows(self, table: str) -> str | None:
-        limits = [self.of(kind) for kind in ROWS.get(table, ())]
-        known = [limit for limit in limits if limit is not None]
-        return min(known) if known and len(known) == len(limits) else None
+    def for_table(self, table: str) -> str | None:
+        limits = [self.for_kind(kind) for kind in ROW_KINDS.get(table, ())]
+        set_limits = [limit for limit in limits if limit is not None]
+        return min(set_limits) if set_limits and len(set_limits) == len(limits) else None
 
 
-def guard(mirror: Database, limits: Limits, held: Held | None = None, erased: Erased | None = None) -> None:
+def install_gates(
+    mirror_db: Database,
+    limits: RetentionLimits,
+    held_records: HeldRecords | None = None,
+    erasure_gate: ErasureGate | None = None,
+) -> None:
     """From now on, let nothing in that is too old to be kept, unless it is under legal hold, and no file of
     what was erased. Once, before the first write."""
-    held, erased = held or Held(), erased or Erased(None)
-    mirror.gates["media"] = _Files(mirror, limits, held, erased)
-    mirror.gates["deletions"] = held.spared_keys
-    for table, resource in _TABLES.items():
-        if limits.rows(table) or (table in TEXTS and limits.of("transcripts")):
-            mirror.gates[table] = _Gate(resource, limits, held)
+    held_records, erasure_gate = held_records or HeldRecords(), erasure_gate or ErasureGate(None)
+    mirror_db.gates["media"] = _FileGate(mirror_db, limits, held_records, erasure_gate)
+    mirror_db.gates["deletions"] = held_records.filter_deletion
+    for table, resource in _RESOURCES_BY_TABLE.items():
+        if limits.for_table(table) or (table in TEXT_FIELDS and limits.for_kind("transcripts")):
+            mirror_db.gates[table] = _RecordGate(resource, limits, held_records)
 
 
-class _Files:
+class _FileGate:
     """Before files: why one may not be here, `last_error` of its row; None where it may."""
 
-    def __init__(self, mirror: Database, limits: Limits, held: Held, erased: Erased) -> None:
-        self._mirror, self._limits, self._held, self._erased = mirror, limits, held, erased
+    def __init__(
+        self,
+        mirror_db: Database,
+        limits: RetentionLimits,
+        held_records: HeldRecords,
+        erasure_gate: ErasureGate,
+    ) -> None:
+        self._mirror_db, self._limits, self._held_records, self._erasure_gate = (
+            mirror_db,
+            limits,
+            held_records,
+            erasure_gate,
+        )
 
-    def __call__(self, file: tuple[Kind, int, str]) -> str | None:
+    def __call__(self, file: tuple[MediaKind, int, str]) -> str | None:
         kind, record_id, path = file
-        with self._mirror.read() as connection:
-            if self._erased.file(connection, kind, record_id):
-                return ERASED_FILE
-            if not is_over(kind, path, self._limits):
+        with self._mirror_db.read() as connection:
+            if self._erasure_gate.is_file_erased(connection, kind, record_id):
+                return ERASED_REASON
+            if not is_expired(kind, path, self._limits):
                 return None
-            return None if self._held.row(connection, media.table_of(kind), record_id) else EXPIRED
+            return (
+                None
+                if self._held_records.is_row_held(connection, media_files.get_record_table(kind), record_id)
+                else EXPIRED_REASON
+            )
 
 
-class _Gate:
-    def __init__(self, resource: Resource, limits: Limits, held: Held) -> None:
+class _RecordGate:
+    def __init__(self, resource: Resource, limits: RetentionLimits, held_records: HeldRecords) -> None:
         self._table, self._date, self._limits = resource.table, resource.date or "", limits
-        self._held = held
+        self._held_records = held_records
 
-    def __call__(self, document: Document) -> Document | None:
-        date = document.values.get(self._date)
-        if self._held.document(document):
-            return document
-        if _before(date, self._limits.rows(self._table)):
+    def __call__(self, record: JsonRecord) -> JsonRecord | None:
+        date = record.values.get(self._date)
+        if self._held_records.is_record_held(record):
+            return record
+        if _is_before(date, self._limits.for_table(self._table)):
             return None
-        if self._table in TEXTS and _before(date, self._limits.of("transcripts")):
-            return _without(document, TEXTS[self._table])
-        return document
+        if self._table in TEXT_FIELDS and _is_before(date, self._limits.for_kind("transcripts")):
+            return _clear_fields(record, TEXT_FIELDS[self._table])
+        return record
 
 
-def _before(date: object, limit: str | None) -> bool:
-    return limit is not None and isinstance(date, str) and OLDEST <= date < limit
+def _is_before(date: object, limit: str | None) -> bool:
+    return limit is not None and isinstance(date, str) and OLDEST_VALID_DATE <= date < limit
 
 
-def _without(document: Document, texts: Sequence[str]) -> Document:
+def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
     """The same record with null where the texts were."""
-    if all(document.values.get(text) is None for text in texts):
-        return document
-    values = {name: None if name in texts else value for name, value in document.values.items()}
-    return Document(json.dumps(values, separators=(",", ":"), ensure_ascii=False), values)
+    if all(record.values.get(field_name) is None for field_name in field_names):
+        return record
+    values = {name: None if name in field_names else value for name, value in record.values.items()}
+    return JsonRecord(json.dumps(values, separators=(",", ":"), ensure_ascii=False), values)
 
 
 # --- removing ------------------------------------------------------------------------------------------
@@ -153,166 +173,193 @@ def _without(document: Document, texts: Sequence[str]) -> Document:
 # and nothing is looked at twice.
 
 
-def old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
+def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
     """Records dated before `limit` that have a text still."""
-    date = _TABLES[table].date
-    there = " OR ".join(f"{name} IS NOT NULL" for name in TEXTS[table])
-    return _column(
+    date = _RESOURCES_BY_TABLE[table].date
+    has_text = " OR ".join(f"{name} IS NOT NULL" for name in TEXT_FIELDS[table])
+    return _fetch_column(
         connection.execute(
-            f'SELECT id FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({there})', (OLDEST, limit)
+            f'SELECT id FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({has_text})',
+            (OLDEST_VALID_DATE, limit),
         )
     )
 
 
 def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
-    names = TEXTS[table]
-    found = tx.execute(
-        f"SELECT id, _doc, _item FROM {table} WHERE id {_AMONG}", (json.dumps(keys),)
+    names = TEXT_FIELDS[table]
+    rows = tx.execute(
+        f"SELECT id, _doc, _item FROM {table} WHERE id {_IN_JSON_LIST}", (json.dumps(keys),)
     ).fetchall()
-    cleared = ", ".join(f"{name} = NULL" for name in names)
+    assignments = ", ".join(f"{name} = NULL" for name in names)
     tx.executemany(
-        f"UPDATE {table} SET {cleared}, _doc = ?, _item = ? WHERE id = ?",
+        f"UPDATE {table} SET {assignments}, _doc = ?, _item = ? WHERE id = ?",
         [
             (
-                *(text and _without(read_object(text), names).text for text in (row["_doc"], row["_item"])),
+                *(
+                    text and _clear_fields(read_record(text), names).text
+                    for text in (row["_doc"], row["_item"])
+                ),
                 row["id"],
             )
-            for row in found
+            for row in rows
         ],
     )
 
 
-def old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
+def find_old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
     """Calls that were over before `limit` and of which CDRs, webhooks or polls tell still."""
-    return _column(
+    return _fetch_column(
         connection.execute(
             "SELECT id FROM _calls AS c WHERE started_at >= ? AND started_at < ? AND state = 'ended'"
             " AND coalesce(ended_at, started_at) < ? AND EXISTS (SELECT 1 FROM _legs AS l"
             " WHERE l.call_id = c.id AND (EXISTS (SELECT 1 FROM cdrs WHERE live_id = +l.leg_id)"
             " OR EXISTS (SELECT 1 FROM _leg_events WHERE leg_id = l.leg_id)"
             " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id)))",
-            (OLDEST, limit, limit),
+            (OLDEST_VALID_DATE, limit, limit),
         )
     )
 
 
-def remove_calls(tx: Transaction, calls: Sequence[int], store: CallStore) -> None:
+def remove_calls(tx: Transaction, call_ids: Sequence[int], call_store: CallStore) -> None:
     """With all that CDRs, webhooks and polls told of their legs."""
-    legs = _column(tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_AMONG}", (json.dumps(calls),)))
-    which = (json.dumps(legs),)
-    _delete(tx, "cdrs", _column(tx.execute(f"SELECT id FROM cdrs WHERE live_id {_AMONG}", which)))
-    tx.execute(f"DELETE FROM _leg_events WHERE leg_id {_AMONG}", which)
-    tx.execute(f"DELETE FROM _leg_live WHERE leg_id {_AMONG}", which)
-    tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {_AMONG}", which)
-    store.refresh(tx, legs)
+    legs = _fetch_column(
+        tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_IN_JSON_LIST}", (json.dumps(call_ids),))
+    )
+    parameters = (json.dumps(legs),)
+    _delete_rows(
+        tx,
+        "cdrs",
+        _fetch_column(tx.execute(f"SELECT id FROM cdrs WHERE live_id {_IN_JSON_LIST}", parameters)),
+    )
+    tx.execute(f"DELETE FROM _leg_events WHERE leg_id {_IN_JSON_LIST}", parameters)
+    tx.execute(f"DELETE FROM _leg_live WHERE leg_id {_IN_JSON_LIST}", parameters)
+    tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {_IN_JSON_LIST}", parameters)
+    call_store.refresh(tx, legs)
 
 
-def old_rows(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
+def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
     """Records dated before `limit`. A CDR stays as long as its call, which may have ended later."""
-    date = _TABLES[table].date
-    alone = (
+    date = _RESOURCES_BY_TABLE[table].date
+    call_condition = (
         " AND NOT EXISTS (SELECT 1 FROM _legs AS l JOIN _calls AS c ON c.id = l.call_id"
         " WHERE l.leg_id = cdrs.live_id AND (c.state <> 'ended' OR coalesce(c.ended_at, c.started_at) >= ?2))"
         if table == "cdrs"
         else ""
     )
-    return _column(
+    return _fetch_column(
         connection.execute(
-            f'SELECT id FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2{alone}', (OLDEST, limit)
+            f'SELECT id FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2{call_condition}',
+            (OLDEST_VALID_DATE, limit),
         )
     )
 
 
-def remove_rows(tx: Transaction, keys: Sequence[int], table: str, store: CallStore) -> None:
-    _delete(tx, table, keys, store)
+def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: CallStore) -> None:
+    _delete_rows(tx, table, keys, call_store)
     if table == "sms":
-        tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_AMONG}", (json.dumps(keys),))
+        tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_IN_JSON_LIST}", (json.dumps(keys),))
 
 
-def leftovers(tx: Transaction, table: str, limit: str, held: Held) -> None:
+def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: HeldRecords) -> None:
     """What is noted beside a table's rows: unusable records, proofs of days, what only webhooks told."""
-    flagged = tx.execute(
+    flagged_rows = tx.execute(
         "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
     ).fetchall()
-    due = [row["id"] for row in flagged if not held.text(row["doc"])]
-    tx.execute(f"DELETE FROM _flagged WHERE id {_AMONG}", (json.dumps(due),))
+    expired_ids = [row["id"] for row in flagged_rows if not held_records.is_text_held(row["doc"])]
+    tx.execute(f"DELETE FROM _flagged WHERE id {_IN_JSON_LIST}", (json.dumps(expired_ids),))
     tx.execute(
         "DELETE FROM _coverage WHERE collection = ? AND day < ? AND day <> '*'",
-        (_TABLES[table].collection, limit[:10]),
+        (_RESOURCES_BY_TABLE[table].collection, limit[:10]),
     )
     if table == "sms":
-        told = tx.execute("SELECT rowid AS number, doc FROM _sms_events WHERE at < ?", (limit,)).fetchall()
-        due = [row["number"] for row in told if not held.text(row["doc"])]
-        tx.execute(f"DELETE FROM _sms_events WHERE rowid {_AMONG}", (json.dumps(due),))
+        event_rows = tx.execute(
+            "SELECT rowid AS number, doc FROM _sms_events WHERE at < ?", (limit,)
+        ).fetchall()
+        expired_ids = [row["number"] for row in event_rows if not held_records.is_text_held(row["doc"])]
+        tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (json.dumps(expired_ids),))
 
 
-def _delete(tx: Transaction, table: str, keys: Sequence[int], store: CallStore | None = None) -> None:
+def _delete_rows(
+    tx: Transaction, table: str, keys: Sequence[int], call_store: CallStore | None = None
+) -> None:
     """Rows by their ids, what lies below and beside them, and calls as they are without them."""
-    resource, which = _TABLES[table], json.dumps(keys)
-    fields = LEG_FIELDS.get(table, ()) if store is not None else ()
+    resource, keys_json = _RESOURCES_BY_TABLE[table], json.dumps(keys)
+    fields = LEG_FIELDS.get(table, ()) if call_store is not None else ()
     legs = [
         leg
         for field in fields
-        for leg in _column(tx.execute(f'SELECT "{field}" FROM {table} WHERE id {_AMONG}', (which,)))
+        for leg in _fetch_column(
+            tx.execute(f'SELECT "{field}" FROM {table} WHERE id {_IN_JSON_LIST}', (keys_json,))
+        )
         if isinstance(leg, int)
     ]
-    tx.execute(f"DELETE FROM {table} WHERE id {_AMONG}", (which,))
-    tx.execute(f"DELETE FROM _below WHERE collection = ? AND key {_AMONG}", (resource.collection, which))
-    tx.execute(f"DELETE FROM _deletions WHERE collection = ? AND key {_AMONG}", (resource.collection, which))
-    for kind in FILES:
-        if media.record_path(kind, 0).split("/")[1] == table:
-            tx.execute(
-                f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {_AMONG}", (kind, which)
-            )
-    if store is not None and legs:
-        store.refresh(tx, legs)
-
-
-def is_over(kind: Kind, path: str, limits: Limits) -> bool:
-    """Whether the file at `path` (below data_dir) is dated too early to be kept."""
-    limit = limits.of(FILES[kind])
-    return limit is not None and _first(kind) <= path < _end(kind, limit)
-
-
-def files(connection: sqlite3.Connection, kind: Kind, limit: str) -> list[tuple[int, str]]:
-    """Files dated before `limit` that are here or wanted: the record's id, path below data_dir."""
-    found = connection.execute(
-        "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone' AND path >= ? AND path < ?",
-        (kind, _first(kind), _end(kind, limit)),
+    tx.execute(f"DELETE FROM {table} WHERE id {_IN_JSON_LIST}", (keys_json,))
+    tx.execute(
+        f"DELETE FROM _below WHERE collection = ? AND key {_IN_JSON_LIST}", (resource.collection, keys_json)
     )
-    return [(row[0], row[1]) for row in found]
+    tx.execute(
+        f"DELETE FROM _deletions WHERE collection = ? AND key {_IN_JSON_LIST}",
+        (resource.collection, keys_json),
+    )
+    for kind in FILE_KINDS:
+        if media_files.get_platform_record_path(kind, 0).split("/")[1] == table:
+            tx.execute(
+                f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {_IN_JSON_LIST}",
+                (kind, keys_json),
+            )
+    if call_store is not None and legs:
+        call_store.refresh(tx, legs)
 
 
-def _first(kind: Kind) -> str:
-    return f"{media.FOLDERS[kind]}/{OLDEST}"
+def is_expired(kind: MediaKind, path: str, limits: RetentionLimits) -> bool:
+    """Whether the file at `path` (below data_dir) is dated too early to be kept."""
+    limit = limits.for_kind(FILE_KINDS[kind])
+    return limit is not None and _get_first_path(kind) <= path < _get_end_path(kind, limit)
 
 
-def _end(kind: Kind, limit: str) -> str:
-    return f"{media.FOLDERS[kind]}/{limit[:10].replace('-', '/')}"
+def find_old_files(connection: sqlite3.Connection, kind: MediaKind, limit: str) -> list[tuple[int, str]]:
+    """Files dated before `limit` that are here or wanted: the record's id, path below data_dir."""
+    rows = connection.execute(
+        "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone' AND path >= ? AND path < ?",
+        (kind, _get_first_path(kind), _get_end_path(kind, limit)),
+    )
+    return [(row[0], row[1]) for row in rows]
 
 
-def refusal(mirror: Database, kind: Kind, record_id: int, path: str) -> str | None:
-    """EXPIRED or ERASED_FILE where a file (at `path` below data_dir) may not be here."""
-    gate = mirror.gates.get("media")
+def _get_first_path(kind: MediaKind) -> str:
+    return f"{media_files.FOLDERS[kind]}/{OLDEST_VALID_DATE}"
+
+
+def _get_end_path(kind: MediaKind, limit: str) -> str:
+    return f"{media_files.FOLDERS[kind]}/{limit[:10].replace('-', '/')}"
+
+
+def find_refusal_reason(mirror_db: Database, kind: MediaKind, record_id: int, path: str) -> str | None:
+    """EXPIRED_REASON or ERASED_REASON where a file (at `path` below data_dir) may not be here."""
+    gate = mirror_db.gates.get("media")
     return None if gate is None else gate((kind, record_id, path))
 
 
 def remove_files(
-    mirror: Database, data_dir: Path, kind: Kind, due: Sequence[tuple[int, str]], why: str = EXPIRED
+    mirror_db: Database,
+    data_dir: Path,
+    kind: MediaKind,
+    files: Sequence[tuple[int, str]],
+    reason: str = EXPIRED_REASON,
 ) -> None:
     """The file first, then the row: a kill between leaves what the next run does again. Raises OSError."""
-    for _, path in due:
+    for _, path in files:
         # By its own making a path holds no more than the folder, a date and a number (promise S13).
         if ".." not in Path(path).parts:
             (data_dir / path).unlink(missing_ok=True)
-    mirror.write(
+    mirror_db.write(
         lambda tx: tx.executemany(
             "UPDATE media SET state = 'gone', size = NULL, sha256 = NULL, next_try_at = NULL, last_error = ?,"
             " updated_at = ? WHERE kind = ? AND record_id = ?",
-            [(why, clock.stamp(), kind, record_id) for record_id, _ in due],
+            [(reason, clock.utc_text(), kind, record_id) for record_id, _ in files],
         )
     )
 
 
-def _column(cursor: sqlite3.Cursor) -> list[int]:
+def _fetch_column(cursor: sqlite3.Cursor) -> list[int]:
     return [row[0] for row in cursor.fetchall()]

@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Field, Relation, Resource
-from integration.core.json_records import read_object
-from integration.mirror.query import text_search as anywhere
+from integration.core.json_records import read_record
+from integration.mirror.query import text_search
 from integration.mirror.query.query import Query
-from integration.mirror.records.masking import is_secret
-from integration.mirror.records.rows import key_type
-from integration.mirror.sync_state.collection_state import LIVE
+from integration.mirror.records.rows import get_key_type
+from integration.mirror.sync_state.collection_state import LIVE_COLLECTIONS
 
-SAMPLE = 200
+SAMPLE_SIZE = 200
 """Records looked at for what fields there are."""
-FEW = 20_000
+MAX_SCAN_ROWS = 20_000
 """Records that may be looked through while somebody waits for a page."""
 
 
@@ -28,197 +28,225 @@ Key = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CollectionState:
     """How a collection stands in the mirror. Times are UTC text.
 
-    `rows`: present records; `gone`: kept ones that the platform has no longer; `total`: on the platform when
-    last told; `complete_at`: when it was last walked to its end; `read_at`: what its age counts from;
-    `walked`: records read by a walk under way, None while none is; `live`: it lists what goes on now.
+    `rows`: present records; `missing`: kept ones that the platform has no longer; `total`: on the platform
+    when last told; `complete_at`: when it was last walked to its end; `read_at`: what its age counts from;
+    `full_sync_rows`: records read by a walk under way, None while none is; `is_live`: it lists what goes on
+    now.
     """
 
     rows: int = 0
-    gone: int = 0
+    missing: int = 0
     total: int | None = None
     complete_at: str | None = None
     read_at: str | None = None
     error: str | None = None
     error_at: str | None = None
-    walked: int | None = None
-    live: bool = False
+    full_sync_rows: int | None = None
+    is_live: bool = False
 
     @property
-    def mirrored(self) -> bool:
+    def is_mirrored(self) -> bool:
         """Whether anything was ever read of it."""
-        return self.read_at is not None or self.walked is not None or bool(self.rows or self.gone)
+        return self.read_at is not None or self.full_sync_rows is not None or bool(self.rows or self.missing)
 
 
-def standing(connection: sqlite3.Connection, resource: Resource, question: Query | None = None) -> Standing:
-    """`question` narrows what is counted, for people who see a part."""
+def get_collection_state(
+    connection: sqlite3.Connection, resource: Resource, restriction: Query | None = None
+) -> CollectionState:
+    """`restriction` narrows what is counted, for people who see a part."""
     row = connection.execute("SELECT * FROM _walks WHERE collection = ?", (resource.collection,)).fetchone()
-    asked = question or Query(resource)
-    rows = asked.total(connection)
-    binder = asked.binder(connection)
-    where = replace(asked, missing=True).where(binder)
+    query = restriction or Query(resource)
+    rows = query.count_matches(connection)
+    builder = query.make_builder(connection)
+    where = replace(query, include_missing=True).build_where(builder)
     sql = f'SELECT count(*) FROM "{resource.table}" WHERE _missing_since IS NOT NULL AND {where}'
-    gone = int(connection.execute(sql, binder.values).fetchone()[0])
+    missing = int(connection.execute(sql, builder.values).fetchone()[0])
     if row is None:
-        return Standing(rows, gone)
-    return Standing(
+        return CollectionState(rows, missing)
+    return CollectionState(
         rows,
-        gone,
+        missing,
         row["total"],
         row["complete_at"],
         row["last_success_at"],
         row["last_error"],
         row["last_error_at"],
         row["walk_rows"] if row["begun_at"] else None,
-        resource.collection in LIVE,
+        resource.collection in LIVE_COLLECTIONS,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What the newest records of a collection look like. `strange`: fields that nobody documented, as the
-    records order them, secrets left out; `filled`: fields that hold something in at least one."""
+class FieldSample:
+    """What the newest records of a collection look like. `undocumented`: fields that nobody documented, as
+    the records order them, secrets left out; `filled_fields`: fields that hold something in at least one."""
 
-    strange: tuple[str, ...]
-    filled: frozenset[str]
+    undocumented: tuple[str, ...]
+    filled_fields: frozenset[str]
 
 
-def sample(connection: sqlite3.Connection, resource: Resource) -> Sample:
+def sample_fields(connection: sqlite3.Connection, resource: Resource) -> FieldSample:
     key = f'"{resource.key}"' if resource.key else "_n"
     rows = connection.execute(
-        f'SELECT _doc FROM "{resource.table}" ORDER BY {key} DESC LIMIT ?', (SAMPLE,)
+        f'SELECT _doc FROM "{resource.table}" ORDER BY {key} DESC LIMIT ?', (SAMPLE_SIZE,)
     ).fetchall()
-    strange: dict[str, None] = {}
-    filled = set()
+    undocumented: dict[str, None] = {}
+    filled_fields = set()
     for row in rows:
-        for name, value in read_object(row["_doc"]).values.items():
+        for name, value in read_record(row["_doc"]).values.items():
             if resource.field(name) is None and not is_secret(name):
-                strange[name] = None
+                undocumented[name] = None
             if value is not None and value not in ("", [], {}):
-                filled.add(name)
-    return Sample(tuple(strange), frozenset(filled))
+                filled_fields.add(name)
+    return FieldSample(tuple(undocumented), frozenset(filled_fields))
 
 
 # --- pages -------------------------------------------------------------------------------------------
 
 
-def page(
-    connection: sqlite3.Connection, question: Query, groups: anywhere.Words = (), *, items: bool = True
+def fetch_page(
+    connection: sqlite3.Connection,
+    query: Query,
+    search_groups: text_search.SearchGroups = (),
+    *,
+    include_items: bool = True,
 ) -> list[sqlite3.Row]:
-    """Rows of one page, all columns. `items`: search the records' own forms too. Raises QueryError."""
-    if not groups:
-        return question.rows(connection)
-    resource = question.resource
-    binder = question.binder(connection)
-    where = f"{question.where(binder)} AND {anywhere.found(binder, groups, question.hidden, items=items)}"
+    """Rows of one page, all columns. `include_items`: search the records' own forms too. Raises
+    QueryError."""
+    if not search_groups:
+        return query.fetch_rows(connection)
+    resource = query.resource
+    builder = query.make_builder(connection)
+    record_condition = query.build_where(builder)
+    search_condition = text_search.build_search_condition(
+        builder, search_groups, query.hidden_fields, include_items=include_items
+    )
+    where = f"{record_condition} AND {search_condition}"
     key = f'"{resource.key}"' if resource.key else "_n"
-    order = f"{key} DESC" if question.sort == resource.key and question.descending else key
-    if question.sort is not None and question.sort != resource.key:
-        direction = "DESC" if question.descending else "ASC"
-        order = f"{binder.expression(question.sort, 'sort')} {direction}, {key}"
-    limit, skip = binder.bind(question.limit), binder.bind(min((question.page - 1) * question.limit, 2**62))
+    order = f"{key} DESC" if query.sort == resource.key and query.descending else key
+    if query.sort is not None and query.sort != resource.key:
+        direction = "DESC" if query.descending else "ASC"
+        order = f"{builder.build_expression(query.sort, 'sort')} {direction}, {key}"
+    limit, offset = builder.bind(query.limit), builder.bind(min((query.page - 1) * query.limit, 2**62))
     return connection.execute(
-        f'SELECT * FROM "{resource.table}" WHERE {where} ORDER BY {order} LIMIT {limit} OFFSET {skip}',
-        binder.values,
+        f'SELECT * FROM "{resource.table}" WHERE {where} ORDER BY {order} LIMIT {limit} OFFSET {offset}',
+        builder.values,
     ).fetchall()
 
 
 def count(
-    connection: sqlite3.Connection, question: Query, groups: anywhere.Words = (), *, items: bool = True
+    connection: sqlite3.Connection,
+    query: Query,
+    search_groups: text_search.SearchGroups = (),
+    *,
+    include_items: bool = True,
 ) -> int:
     """How many records match. Raises QueryError."""
-    if not groups:
-        return question.total(connection)
-    binder = question.binder(connection)
-    where = f"{question.where(binder)} AND {anywhere.found(binder, groups, question.hidden, items=items)}"
-    sql = f'SELECT count(*) FROM "{question.resource.table}" WHERE {where}'
-    return int(connection.execute(sql, binder.values).fetchone()[0])
+    if not search_groups:
+        return query.count_matches(connection)
+    builder = query.make_builder(connection)
+    record_condition = query.build_where(builder)
+    search_condition = text_search.build_search_condition(
+        builder, search_groups, query.hidden_fields, include_items=include_items
+    )
+    where = f"{record_condition} AND {search_condition}"
+    sql = f'SELECT count(*) FROM "{query.resource.table}" WHERE {where}'
+    return int(connection.execute(sql, builder.values).fetchone()[0])
 
 
 # --- records and what they refer to ------------------------------------------------------------------
 
 
-def key_of(resource: Resource, text: str) -> Key | None:
+def parse_key(resource: Resource, text: str) -> Key | None:
     """The key that a path names; None for what no record of `resource` can have."""
-    if resource.key is not None and key_type(resource) == "TEXT":
+    if resource.key is not None and get_key_type(resource) == "TEXT":
         return text
     if not re.fullmatch(r"-?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
         return None
     return int(text)
 
 
-def key_in(resource: Resource, row: sqlite3.Row) -> Key:
+def get_row_key(resource: Resource, row: sqlite3.Row) -> Key:
     """The key of a row; its place in the answer where records have none."""
     key: Key = row[resource.key or "_n"]
     return key
 
 
-def record(connection: sqlite3.Connection, resource: Resource, key: Key) -> sqlite3.Row | None:
+def find_record(connection: sqlite3.Connection, resource: Resource, key: Key) -> sqlite3.Row | None:
     """The record, present or not. One without a key of its own goes by `_n`, its place in the answer."""
-    name = f'"{resource.key}"' if resource.key else "_n"
-    found: sqlite3.Row | None = connection.execute(
-        f'SELECT * FROM "{resource.table}" WHERE {name} = ?', (key,)
+    key_column = f'"{resource.key}"' if resource.key else "_n"
+    row: sqlite3.Row | None = connection.execute(
+        f'SELECT * FROM "{resource.table}" WHERE {key_column} = ?', (key,)
     ).fetchone()
-    return found
+    return row
 
 
-def only_record(connection: sqlite3.Connection, resource: Resource) -> sqlite3.Row | None:
+def find_single_record(connection: sqlite3.Connection, resource: Resource) -> sqlite3.Row | None:
     """The newest record of a collection that has one."""
-    found: sqlite3.Row | None = connection.execute(
+    row: sqlite3.Row | None = connection.execute(
         f'SELECT * FROM "{resource.table}" ORDER BY _last_seen DESC LIMIT 1'
     ).fetchone()
-    return found
+    return row
 
 
-def named(
-    connection: sqlite3.Connection, resource: Resource, by: str, values: Iterable[Any]
+def find_by_field(
+    connection: sqlite3.Connection, resource: Resource, field_name: str, values: Iterable[Any]
 ) -> dict[str, dict[str, Any]]:
-    """The records whose field `by` is among `values`, parsed, by that field as text."""
-    if resource.field(by) is None:
-        raise ValueError(f"{resource.name} has no field {by!r}")
+    """The records whose field `field_name` is among `values`, parsed, by that field as text."""
+    if resource.field(field_name) is None:
+        raise ValueError(f"{resource.name} has no field {field_name!r}")
     texts = {str(value) for value in values}
-    forms: list[Any] = [*texts, *(int(text) for text in texts if key_of(_NUMBERED, text) is not None)]
+    forms: list[Any] = [
+        *texts,
+        *(int(text) for text in texts if parse_key(_NUMERIC_KEY_RESOURCE, text) is not None),
+    ]
     rows = connection.execute(
-        f'SELECT "{by}" AS name, _doc FROM "{resource.table}"'
-        f' WHERE "{by}" IN (SELECT value FROM json_each(?)) ORDER BY _missing_since IS NULL',
+        f'SELECT "{field_name}" AS name, _doc FROM "{resource.table}"'
+        f' WHERE "{field_name}" IN (SELECT value FROM json_each(?)) ORDER BY _missing_since IS NULL',
         (json.dumps(forms),),
     )
-    return {str(row["name"]): read_object(row["_doc"]).values for row in rows}
+    return {str(row["name"]): read_record(row["_doc"]).values for row in rows}
 
 
-_NUMBERED = Resource("numbered", "numbered", "", (Field("id", "integer"),))
+_NUMERIC_KEY_RESOURCE = Resource("numbered", "numbered", "", (Field("id", "integer"),))
 
 
-def members(
-    connection: sqlite3.Connection, groups: Resource, relation: Relation, values: Collection[str]
+def find_referring(
+    connection: sqlite3.Connection, group_resource: Resource, relation: Relation, values: Collection[str]
 ) -> list[tuple[Key, dict[str, Any]]]:
-    """The records of `groups` whose list `relation` names one of `values`: the queues of a user."""
-    found = []
+    """The records of `group_resource` whose list `relation` names one of `values`: the queues of a user."""
+    referring = []
     for row in connection.execute(
-        f'SELECT "{groups.key}" AS key, _doc, _item FROM "{groups.table}" WHERE _missing_since IS NULL'
-        f' ORDER BY "{groups.key}"'
+        f'SELECT "{group_resource.key}" AS key, _doc, _item FROM "{group_resource.table}"'
+        " WHERE _missing_since IS NULL"
+        f' ORDER BY "{group_resource.key}"'
     ):
-        fields = read_object(row["_doc"]).values
-        whole = {**fields, **(read_object(row["_item"]).values if row["_item"] else {})}
-        if any(reference in values for reference in references(whole.get(relation.name))):
-            found.append((row["key"], fields))
-    return found
+        fields = read_record(row["_doc"]).values
+        merged = {**fields, **(read_record(row["_item"]).values if row["_item"] else {})}
+        if any(reference in values for reference in extract_ids(merged.get(relation.name))):
+            referring.append((row["key"], fields))
+    return referring
 
 
-def quick(connection: sqlite3.Connection, resource: Resource, name: str) -> bool:
+def is_fast_lookup(connection: sqlite3.Connection, resource: Resource, name: str) -> bool:
     """Whether records with a given value of `name` are found at once: by an index, or among few."""
-    indexed = connection.execute(
+    index_row = connection.execute(
         "SELECT 1 FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS info"
         " WHERE list.partial = 0 AND info.seqno = 0 AND info.name = ?",
         (resource.table, name),
     ).fetchone()
-    return indexed is not None or Query(resource).total(connection) <= FEW
+    return index_row is not None or Query(resource).count_matches(connection) <= MAX_SCAN_ROWS
 
 
-def references(value: Any) -> list[str]:
+def extract_ids(value: Any) -> list[str]:
     """The ids in a relation's value, as text: one, or a list of them, or of objects that have one."""
-    listed = value if isinstance(value, list) else [value]
-    ids = (item.get("id", item.get("e164")) if isinstance(item, dict) else item for item in listed)
-    return [str(one) for one in ids if isinstance(one, int | str) and not isinstance(one, bool) and one != ""]
+    items = value if isinstance(value, list) else [value]
+    ids = (item.get("id", item.get("e164")) if isinstance(item, dict) else item for item in items)
+    return [
+        str(item_id)
+        for item_id in ids
+        if isinstance(item_id, int | str) and not isinstance(item_id, bool) and item_id != ""
+    ]

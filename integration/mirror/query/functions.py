@@ -12,57 +12,57 @@ from functools import lru_cache
 from typing import Any
 
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
-_INT64 = 2**63
+_INT64_LIMIT = 2**63
 
 
-def fit(number: int | float) -> int | float:
+def to_sqlite_number(number: int | float) -> int | float:
     """SQLite's integers have 64 bits; what is longer is compared as a float."""
-    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
+    return float(number) if isinstance(number, int) and not -_INT64_LIMIT <= number < _INT64_LIMIT else number
 
 
-def number_of(value: Any) -> int | float | None:
+def parse_number(value: Any) -> int | float | None:
     """The number in `value`: itself, or what a plainly written numeric string says; None for the rest."""
     if isinstance(value, int | float):
         return value
     if not isinstance(value, str) or len(value) > 300 or not _NUMERIC.fullmatch(value):
         return None
-    return float(value) if "." in value else fit(int(value))
+    return float(value) if "." in value else to_sqlite_number(int(value))
 
 
 @lru_cache(maxsize=256)
-def _matcher(pattern: str) -> Callable[[str], bool]:
+def _compile_pattern(pattern: str) -> Callable[[str], bool]:
     """A test for casefolded text. Linear in the text for every piece, so that no pattern can run away."""
     folded = pattern.casefold()
     if "%" not in folded:
         return lambda text: folded in text
-    first, *middle, last = (_piece(piece) for piece in folded.split("%"))
+    first, *middle, last = (_compile_piece(piece) for piece in folded.split("%"))
 
     def matches(text: str) -> bool:
-        start = first.match(text)
-        if start is None:
+        first_match = first.match(text)
+        if first_match is None:
             return False
-        position = start.end()
+        position = first_match.end()
         for piece in middle:
-            found = piece.search(text, position)
-            if found is None:
+            match = piece.search(text, position)
+            if match is None:
                 return False
-            position = found.end()
+            position = match.end()
         return len(text) - length >= position and last.match(text, len(text) - length) is not None
 
     length = len(folded) - folded.rfind("%") - 1
     return matches
 
 
-def _piece(text: str) -> re.Pattern[str]:
+def _compile_piece(text: str) -> re.Pattern[str]:
     return re.compile("".join("." if letter == "_" else re.escape(letter) for letter in text), re.DOTALL)
 
 
 def folded_like(pattern: str, text: str | None) -> bool | None:
     """LIKE that ignores the case of all letters, not of ASCII's alone as SQLite's does. NULL stays NULL."""
-    return None if text is None else _matcher(pattern)(text.casefold())
+    return None if text is None else _compile_pattern(pattern)(text.casefold())
 
 
 def register(connection: sqlite3.Connection) -> None:
     """Give `connection` the SQL functions that filters use. For `Database(functions=…)`."""
-    connection.create_function("number_of", 1, number_of, deterministic=True)
+    connection.create_function("number_of", 1, parse_number, deterministic=True)
     connection.create_function("folded_like", 2, folded_like, deterministic=True)

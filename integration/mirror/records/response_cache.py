@@ -19,39 +19,39 @@ CREATE TABLE IF NOT EXISTS _answers (
 CREATE INDEX IF NOT EXISTS _answers_asked_at ON _answers (asked_at);
 """
 
-KEPT = 2000
-LONGEST = 2 * 1024 * 1024
+MAX_RESPONSES = 2000
+MAX_BODY_BYTES = 2 * 1024 * 1024
 """Bytes; a longer answer is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """`asked_at` is UTC text."""
+class CachedResponse:
+    """`requested_at` is UTC text."""
 
     body: bytes
     content_type: str
-    asked_at: str
+    requested_at: str
 
 
-def keep(tx: Transaction, target: str, body: bytes, content_type: str, asked_at: str) -> None:
+def store(tx: Transaction, target: str, body: bytes, content_type: str, requested_at: str) -> None:
     """`target` is path and query as asked. An answer asked for earlier never replaces a later one."""
     gate = tx.gates.get("_answers")
-    if len(body) > LONGEST or (gate is not None and gate(body) is None):
+    if len(body) > MAX_BODY_BYTES or (gate is not None and gate(body) is None):
         return
     tx.execute(
         "INSERT INTO _answers VALUES (?, ?, ?, ?) ON CONFLICT (target) DO UPDATE SET body = excluded.body,"
         " content_type = excluded.content_type, asked_at = excluded.asked_at"
         " WHERE excluded.asked_at >= _answers.asked_at",
-        (target, content_type, body, asked_at),
+        (target, content_type, body, requested_at),
     )
     tx.execute(
         "DELETE FROM _answers WHERE target IN (SELECT target FROM _answers ORDER BY asked_at DESC"
         " LIMIT -1 OFFSET ?)",
-        (KEPT,),
+        (MAX_RESPONSES,),
     )
 
 
-def forget(tx: Transaction, before: str) -> int:
+def delete_older_than(tx: Transaction, before: str) -> int:
     """Remove what was asked before `before` (UTC text), but for dictionaries; returns how many. An answer may
     list records as old as the account."""
     return tx.execute(
@@ -59,8 +59,8 @@ def forget(tx: Transaction, before: str) -> int:
     ).rowcount
 
 
-def find(connection: sqlite3.Connection, target: str) -> Kept | None:
+def find(connection: sqlite3.Connection, target: str) -> CachedResponse | None:
     row = connection.execute(
         "SELECT body, content_type, asked_at FROM _answers WHERE target = ?", (target,)
     ).fetchone()
-    return None if row is None else Kept(row[0], row[1], row[2])
+    return None if row is None else CachedResponse(row[0], row[1], row[2])

@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.events import EVENTS, NAME_FIELDS
-from integration.catalogue.shapes import Field, Resource, Type
+from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.shapes import Field, FieldType, Resource
 from integration.core import clock
-from integration.core.json_records import Document, Raw, read_object
-from integration.mirror.records.masking import has_secrets, is_secret
+from integration.core.json_records import JsonRecord, RawJson, read_record
+from integration.mirror.records.masking import has_secrets
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Hook, Transaction
 
@@ -36,10 +37,10 @@ CREATE TABLE IF NOT EXISTS _drift (
 ) STRICT, WITHOUT ROWID;
 """
 
-What = Literal["field", "type", "code"]
-_Found = tuple[str, What, str]
+DriftKind = Literal["field", "type", "code"]
+_Drift = tuple[str, DriftKind, str]
 
-CODED = frozenset(
+CODED_FIELDS = frozenset(
     {
         "action",
         "context",
@@ -69,7 +70,7 @@ CODED = frozenset(
 )
 """Fields whose values are codes, by name: the specification marks none, but tells of these that they are."""
 
-DOCUMENTED: Mapping[tuple[str, str], frozenset[str]] = {
+DOCUMENTED_CODES: Mapping[tuple[str, str], frozenset[str]] = {
     ("cdrs", "type"): frozenset("OIM"),
     ("cdrs", "disposition"): frozenset({"INITIAL", "RINGING", "CONNECTED", "ON_HOLD", "VM"}),
     ("cdrs", "destination"): frozenset({"in", "out", "webcall", "callmeback"}),
@@ -82,7 +83,7 @@ DOCUMENTED: Mapping[tuple[str, str], frozenset[str]] = {
 """Codes that the specification lists. Of other fields those seen before the first walk was complete count as
 known."""
 
-_TYPES: Mapping[Type, tuple[type, ...]] = {
+_TYPES: Mapping[FieldType, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "string": (str,),
@@ -91,60 +92,64 @@ _TYPES: Mapping[Type, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-_WORDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-_NUMBER = re.compile(r"[0-9]+")
+_TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_DIGITS = re.compile(r"[0-9]+")
 
-EVENT = "webhook "
+EVENT_PREFIX = "webhook "
 """What departures of events have before the event's name."""
 
-AGAIN_SECONDS = 3600.0
+LAST_SEEN_INTERVAL_SECONDS = 3600.0
 """`last_seen` is brought up to date that often."""
-MOST = 5000
+MAX_CACHED = 5000
 """Shapes of records, and departures, remembered of one collection; then it is learnt anew."""
-LONGEST = 80
+MAX_VALUE_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
-    """`collection` by its path, or EVENT and an event's name. `what`: 'field' – nobody documented `field`;
-    'type' – it came as `value`, which is not its documented type; 'code' – it has the new code `value`
-    (digits as #). Times are UTC text."""
+class DriftEntry:
+    """`collection` by its path, or EVENT_PREFIX and an event's name. `kind`: 'field' – nobody documented
+    `field`; 'type' – it came as `value`, which is not its documented type; 'code' – it has the new code
+    `value` (digits as #). Times are UTC text."""
 
     collection: str
     field: str
-    what: What
+    kind: DriftKind
     value: str
     first_seen: str
     last_seen: str
 
 
-def listed(connection: sqlite3.Connection, limit: int = 200) -> list[Departure]:
+def list_drift(connection: sqlite3.Connection, limit: int = 200) -> list[DriftEntry]:
     """What departs, the newest discovery first."""
     rows = connection.execute(
         "SELECT collection, field, what, value, first_seen, last_seen FROM _drift WHERE NOT expected "
         "ORDER BY first_seen DESC, collection, field LIMIT ?",
         (limit,),
     )
-    return [Departure(*row) for row in rows]
+    return [DriftEntry(*row) for row in rows]
 
 
-def may_hide_secrets(connection: sqlite3.Connection, of: Resource) -> bool:
+def may_contain_secrets(connection: sqlite3.Connection, resource: Resource) -> bool:
     """Whether records of this kind may hold a secret: by the catalogue, or by what they were seen to have
     beyond it. To look into every record would cost a page of CDRs several times what reading it does."""
-    if has_secrets(of) or not _watched(of) or any(one.many and one.to == "users" for one in of.relations):
+    if (
+        has_secrets(resource)
+        or not _is_watched(resource)
+        or any(relation.is_list and relation.target_collection == "users" for relation in resource.relations)
+    ):
         return True
     rows = connection.execute(
-        "SELECT field, value FROM _drift WHERE collection = ? AND what <> 'code'", (of.collection,)
+        "SELECT field, value FROM _drift WHERE collection = ? AND what <> 'code'", (resource.collection,)
     )
     return any(is_secret(name) or value in ("array", "object") for name, value in rows)
 
 
-def _watched(of: Resource) -> bool:
-    return of.listed and len(of.fields) > 1
+def _is_watched(resource: Resource) -> bool:
+    return resource.is_listed and len(resource.fields) > 1
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class RejectedRecords:
     """Records of table `table` that can't be a row, such as those without a usable key: how many are kept as
     received (`_flagged`), and when the last came (UTC text)."""
 
@@ -154,109 +159,119 @@ class Aside:
     last_at: str
 
 
-def aside(connection: sqlite3.Connection) -> list[Aside]:
+def list_rejected(connection: sqlite3.Connection) -> list[RejectedRecords]:
     rows = connection.execute(
         "SELECT table_name, reason, count(*), max(at) FROM _flagged GROUP BY 1, 2 ORDER BY 1, 2"
     )
-    return [Aside(*row) for row in rows]
+    return [RejectedRecords(*row) for row in rows]
 
 
-def follow(mirror: Database) -> None:
+def register_hooks(mirror_db: Database) -> None:
     """From now on, look at every record that is stored new or changed."""
-    for of in RESOURCES:
-        if _watched(of):
-            mirror.hooks.setdefault(of.table, []).append(_Watch(of.collection, of.fields).hook())
+    for resource in RESOURCES:
+        if _is_watched(resource):
+            mirror_db.hooks.setdefault(resource.table, []).append(
+                _DriftDetector(resource.collection, resource.fields).make_hook()
+            )
 
 
-class Told:
+class EventDriftDetector:
     """What webhooks tell, looked at as records are; their codes are open sets from the start."""
 
     def __init__(self) -> None:
-        self._watches = {event.name: _Watch(f"{EVENT}{event.name}", event.fields, ()) for event in EVENTS}
+        self._detectors = {
+            event.name: _DriftDetector(f"{EVENT_PREFIX}{event.name}", event.fields, ()) for event in EVENTS
+        }
 
-    def look(self, tx: Transaction, bodies: Iterable[str]) -> None:
+    def check_events(self, tx: Transaction, bodies: Iterable[str]) -> None:
         """Note how these (JSON objects, as text) depart; in the transaction of their effects."""
-        found = defaultdict[str, list[Document]](list)
+        records_by_event = defaultdict[str, list[JsonRecord]](list)
         for body in bodies:
-            document = read_object(body)
-            names = [name for name in map(document.values.get, NAME_FIELDS) if isinstance(name, str)]
-            for name in self._watches.keys() & set(names):
-                found[name].append(document)
-        for name, documents in found.items():
-            self._watches[name].look(tx, documents)
+            record = read_record(body)
+            names = [name for name in map(record.values.get, NAME_FIELDS) if isinstance(name, str)]
+            for name in self._detectors.keys() & set(names):
+                records_by_event[name].append(record)
+        for name, records in records_by_event.items():
+            self._detectors[name].check_records(tx, records)
 
 
-class _Watch:
+class _DriftDetector:
     """Records of one kind, looked at on the writer's thread."""
 
-    def __init__(self, name: str, fields: Sequence[Field], coded: Collection[str] = CODED) -> None:
+    def __init__(
+        self, name: str, fields: Sequence[Field], coded_fields: Collection[str] = CODED_FIELDS
+    ) -> None:
         self._name = name
         self._fields = {field.name: field for field in fields}
-        self._coded = [name for name in self._fields if name in coded]
-        self._shapes: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Found]] = {}
-        self._codes: dict[tuple[str, str | int], _Found] = {}
-        self._noted: dict[_Found, float] = {}
+        self._coded_fields = [name for name in self._fields if name in coded_fields]
+        self._drift_by_shape: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Drift]] = {}
+        self._drift_by_code: dict[tuple[str, str | int], _Drift] = {}
+        self._stored_at: dict[_Drift, float] = {}
 
-    def hook(self) -> Hook:
-        return lambda tx, outcome: self.look(tx, outcome.changed)
+    def make_hook(self) -> Hook:
+        return lambda tx, result: self.check_records(tx, result.changed)
 
-    def look(self, tx: Transaction, documents: Sequence[Document]) -> None:
-        found = set(self._departures(documents))
-        if found:
-            self._note(tx, found)
+    def check_records(self, tx: Transaction, records: Sequence[JsonRecord]) -> None:
+        drift = set(self._find_drift(records))
+        if drift:
+            self._store_drift(tx, drift)
 
-    def _departures(self, documents: Iterable[Document]) -> Iterable[_Found]:
+    def _find_drift(self, records: Iterable[JsonRecord]) -> Iterable[_Drift]:
         # Most records look alike: looking at each field of each would slow a first walk down.
-        records = [document.values for document in documents]
-        shapes = {(tuple(values), tuple(map(type, values.values()))): values for values in records}
-        if any(Raw in kinds for _, kinds in shapes):
+        record_values = [record.values for record in records]
+        shapes = {(tuple(values), tuple(map(type, values.values()))): values for values in record_values}
+        if any(RawJson in kinds for _, kinds in shapes):
             # What was kept unparsed tells by its text alone what it is.
-            for values in records:
-                if Raw in map(type, values.values()):
-                    yield from self._shape(values)
+            for values in record_values:
+                if RawJson in map(type, values.values()):
+                    yield from self._find_shape_drift(values)
         for shape, values in shapes.items():
-            if Raw in shape[1]:
+            if RawJson in shape[1]:
                 continue
-            known = self._shapes.get(shape)
-            if known is None:
-                if len(self._shapes) >= MOST:
-                    self._shapes.clear()
-                known = self._shapes[shape] = list(self._shape(values))
-            yield from known
-        for name in self._coded:
-            told = [values.get(name) for values in records]
-            for code in {code for code in told if code.__class__ is str or code.__class__ is int}:
+            shape_drift = self._drift_by_shape.get(shape)
+            if shape_drift is None:
+                if len(self._drift_by_shape) >= MAX_CACHED:
+                    self._drift_by_shape.clear()
+                shape_drift = self._drift_by_shape[shape] = list(self._find_shape_drift(values))
+            yield from shape_drift
+        for name in self._coded_fields:
+            codes = [values.get(name) for values in record_values]
+            for code in {code for code in codes if code.__class__ is str or code.__class__ is int}:
                 if code != "":
-                    yield self._codes.get((name, code)) or self._code(name, code)
+                    yield self._drift_by_code.get((name, code)) or self._find_code_drift(name, code)
 
-    def _code(self, name: str, code: str | int) -> _Found:
-        if len(self._codes) >= MOST:
-            self._codes.clear()
-        found: _Found = (
+    def _find_code_drift(self, name: str, code: str | int) -> _Drift:
+        if len(self._drift_by_code) >= MAX_CACHED:
+            self._drift_by_code.clear()
+        drift: _Drift = (
             name,
             "code",
-            _NUMBER.sub("#", code)[:LONGEST] if isinstance(code, str) else str(code),
+            _DIGITS.sub("#", code)[:MAX_VALUE_LENGTH] if isinstance(code, str) else str(code),
         )
-        return self._codes.setdefault((name, code), found)
+        return self._drift_by_code.setdefault((name, code), drift)
 
-    def _shape(self, values: Mapping[str, Any]) -> Iterable[_Found]:
+    def _find_shape_drift(self, values: Mapping[str, Any]) -> Iterable[_Drift]:
         for name, value in values.items():
             field = self._fields.get(name)
             if field is None:
-                yield name[:LONGEST], "field", _WORDS.get(_kind(value), "null")
-            elif value is not None and not _fits(field, _kind(value)):
-                yield name, "type", _WORDS.get(_kind(value), "odd")
+                yield name[:MAX_VALUE_LENGTH], "field", _TYPE_NAMES.get(_get_json_type(value), "null")
+            elif value is not None and not _matches_type(field, _get_json_type(value)):
+                yield name, "type", _TYPE_NAMES.get(_get_json_type(value), "odd")
 
-    def _note(self, tx: Transaction, found: set[_Found]) -> None:
+    def _store_drift(self, tx: Transaction, drift: set[_Drift]) -> None:
         now = clock.monotonic()
-        due = [one for one in found if now - self._noted.get(one, -AGAIN_SECONDS) >= AGAIN_SECONDS]
+        due = [
+            entry
+            for entry in drift
+            if now - self._stored_at.get(entry, -LAST_SEEN_INTERVAL_SECONDS) >= LAST_SEEN_INTERVAL_SECONDS
+        ]
         if not due:
             return
-        if len(self._noted) + len(due) > MOST:
-            self._noted.clear()
-        stamp = clock.stamp()
-        walked = tx.execute("SELECT complete_at FROM _walks WHERE collection = ?", (self._name,)).fetchone()
-        first = walked is None or walked[0] is None
+        if len(self._stored_at) + len(due) > MAX_CACHED:
+            self._stored_at.clear()
+        timestamp = clock.utc_text()
+        sync_row = tx.execute("SELECT complete_at FROM _walks WHERE collection = ?", (self._name,)).fetchone()
+        is_first_sync = sync_row is None or sync_row[0] is None
         tx.executemany(
             "INSERT INTO _drift VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "last_seen = excluded.last_seen",
@@ -264,34 +279,36 @@ class _Watch:
                 (
                     self._name,
                     name,
-                    what,
+                    kind,
                     value,
-                    stamp,
-                    stamp,
-                    self._expected(name, what, value, first),
+                    timestamp,
+                    timestamp,
+                    self._is_expected(name, kind, value, is_first_sync),
                 )
-                for name, what, value in due
+                for name, kind, value in due
             ],
         )
-        tx.after_commit(lambda: self._noted.update(dict.fromkeys(due, now)))
+        tx.after_commit(lambda: self._stored_at.update(dict.fromkeys(due, now)))
 
-    def _expected(self, name: str, what: What, value: str, first: bool) -> bool:
-        if what != "code":
+    def _is_expected(self, name: str, kind: DriftKind, value: str, is_first_sync: bool) -> bool:
+        if kind != "code":
             return False
-        known = DOCUMENTED.get((self._name, name))
-        return value in known if known is not None else first
+        documented_codes = DOCUMENTED_CODES.get((self._name, name))
+        return value in documented_codes if documented_codes is not None else is_first_sync
 
 
-def _kind(value: object) -> type:
+def _get_json_type(value: object) -> type:
     """What JSON it is; of what was kept unparsed its text tells."""
-    if isinstance(value, Raw):
+    if isinstance(value, RawJson):
         return {"{": dict, "[": list}.get(value[:1], int)
     return type(value)
 
 
-def _fits(field: Field, kind: type) -> bool:
-    for told in {field.type, field.real_type}:
-        kinds = _TYPES.get(told)
-        if kinds is None or (issubclass(kind, kinds) and (told == "boolean" or kind is not bool)):
+def _matches_type(field: Field, json_type: type) -> bool:
+    for type_name in {field.type, field.actual_type}:
+        python_types = _TYPES.get(type_name)
+        if python_types is None or (
+            issubclass(json_type, python_types) and (type_name == "boolean" or json_type is not bool)
+        ):
             return True
     return False

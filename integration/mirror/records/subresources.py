@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS _below (
 CREATE INDEX IF NOT EXISTS cdrs_noted ON cdrs (id) WHERE nb_notes > 0;
 """
 
-MOST = 500
+MAX_RECORDS_PER_RUN = 500
 """Records whose belongings one run asks for."""
 
 
@@ -31,32 +31,37 @@ def due(
     connection: sqlite3.Connection,
     collection: str,
     name: str,
-    where: str | None,
-    oldest: str,
+    positive_field: str | None,
+    read_before: str,
     *,
-    old: str,
-    since: str,
+    old_read_before: str,
+    old_date_limit: str,
 ) -> list[int]:
-    """Keys of present records whose `name` was last read before `oldest` (UTC text) or never; never first,
-    the newest of them first. What is dated before `since` is due only when last read before `old`. `where` is
-    a property that must be above 0."""
-    of = resource(collection)
-    if where is not None and of.field(where) is None:
-        raise ValueError(f"{of.name} has no field {where!r}")
-    only = f'AND r."{where}" > 0' if where is not None else ""
-    limit = f'CASE WHEN r."{of.date}" < ? THEN ? ELSE ? END' if of.date else "?"
+    """Keys of present records whose `name` was last read before `read_before` (UTC text) or never; never
+    first, the newest of them first. What is dated before `old_date_limit` is due only when last read before
+    `old_read_before`. `positive_field` is a property that must be above 0."""
+    parent = get_resource(collection)
+    if positive_field is not None and parent.field(positive_field) is None:
+        raise ValueError(f"{parent.name} has no field {positive_field!r}")
+    count_condition = f'AND r."{positive_field}" > 0' if positive_field is not None else ""
+    limit = f'CASE WHEN r."{parent.date}" < ? THEN ? ELSE ? END' if parent.date else "?"
     rows = connection.execute(
-        f'SELECT r."{of.key}" FROM "{of.table}" AS r LEFT JOIN _below AS b '
-        f'ON b.collection = ? AND b.key = r."{of.key}" AND b.name = ? '
+        f'SELECT r."{parent.key}" FROM "{parent.table}" AS r LEFT JOIN _below AS b '
+        f'ON b.collection = ? AND b.key = r."{parent.key}" AND b.name = ? '
         # The plus keeps SQLite from taking the index of all that is present.
-        f"WHERE +r._missing_since IS NULL {only} AND (b.read_at IS NULL OR b.read_at < {limit}) "
-        f'ORDER BY b.read_at, r."{of.key}" DESC LIMIT ?',
-        (collection, name, *([since, old, oldest] if of.date else [oldest]), MOST),
+        f"WHERE +r._missing_since IS NULL {count_condition} AND (b.read_at IS NULL OR b.read_at < {limit}) "
+        f'ORDER BY b.read_at, r."{parent.key}" DESC LIMIT ?',
+        (
+            collection,
+            name,
+            *([old_date_limit, old_read_before, read_before] if parent.date else [read_before]),
+            MAX_RECORDS_PER_RUN,
+        ),
     )
     return [row[0] for row in rows]
 
 
-def put(tx: Transaction, collection: str, key: int, name: str, doc: str | None, read_at: str) -> None:
+def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None, read_at: str) -> None:
     """`doc` is a JSON array of what was received; None: the platform gives none of this record."""
     gate = tx.gates.get("_below")
     if gate is not None:
@@ -68,7 +73,7 @@ def put(tx: Transaction, collection: str, key: int, name: str, doc: str | None, 
     )
 
 
-def of(connection: sqlite3.Connection, collection: str, key: int, name: str) -> str | None:
+def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -> str | None:
     """The JSON array of what lies below a record, such as of('cdrs', 7, 'notes'); None where nothing was
     read."""
     row = connection.execute(

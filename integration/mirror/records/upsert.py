@@ -14,117 +14,122 @@ from types import NoneType
 from typing import Any
 
 from integration.catalogue.shapes import Resource
-from integration.core.json_records import Document, as_text, column_value, read_object
-from integration.mirror.query import page_cache as shortcuts
-from integration.mirror.records import promoted_fields as promoted
-from integration.mirror.records.rows import Key, Source, Upserted, key_type, quote
+from integration.core.json_records import JsonRecord, read_record, serialize_values, to_column_value
+from integration.mirror.records import collection_versions, promoted_fields
+from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
 from integration.sqlite.transaction import Transaction
 
-CHUNK = 5000
+BATCH_SIZE = 5000
 """Records that are looked up, and written, by one statement."""
 
-_AS_IT_IS = frozenset({NoneType, bool, int, float, str})
+_STORABLE_TYPES = frozenset({NoneType, bool, int, float, str})
 
 
 def upsert(
     tx: Transaction,
     resource: Resource,
-    documents: Iterable[Document],
+    records: Iterable[JsonRecord],
     *,
     source: Source,
-    asked_at: str,
-    later: bool = False,
-) -> Upserted:
-    """Store `documents` of `resource`, as read by a request begun at `asked_at` (UTC text). `later`: they are
-    history, whose calls may be put together when there is time.
+    requested_at: str,
+    defer_calls: bool = False,
+) -> UpsertResult:
+    """Store `records` of `resource`, as read by a request begun at `requested_at` (UTC text). `defer_calls`:
+    they are history, whose calls may be put together when there is time.
 
     A record without a usable key is kept in `_flagged`, never dropped (interface.md §6, Mirror). Of two
-    records with one key the later in `documents` counts.
+    records with one key the later in `records` counts.
     """
-    outcome, extra = Upserted(later=later), promoted.columns(tx, resource)
+    result, promoted_columns = (
+        UpsertResult(defer_calls=defer_calls),
+        promoted_fields.list_columns(tx, resource),
+    )
     gate = tx.gates.get(resource.table)
-    iterator = iter(documents) if gate is None else filter(None, map(gate, documents))
-    while chunk := list(islice(iterator, CHUNK)):
-        _upsert_chunk(tx, resource, chunk, source, asked_at, outcome, extra)
-    if outcome.changed:
+    iterator = iter(records) if gate is None else filter(None, map(gate, records))
+    while chunk := list(islice(iterator, BATCH_SIZE)):
+        _upsert_chunk(tx, resource, chunk, source, requested_at, result, promoted_columns)
+    if result.changed:
         for hook in tx.hooks.get(resource.table, ()):
-            hook(tx, outcome)
-    return outcome
+            hook(tx, result)
+    return result
 
 
 def replace_all(
-    tx: Transaction, resource: Resource, documents: Sequence[Document], *, source: Source, asked_at: str
-) -> Upserted:
+    tx: Transaction, resource: Resource, records: Sequence[JsonRecord], *, source: Source, requested_at: str
+) -> UpsertResult:
     """Store a collection whose records have no key: the complete answer takes the place of the last.
 
     A record that reads as one before did keeps its `_first_seen`. `updated` of the outcome is empty: without
     keys a changed record is one gone and one new.
     """
-    table, outcome = quote(resource.table), Upserted()
+    table, result = quote_identifier(resource.table), UpsertResult()
     if (gate := tx.gates.get(resource.table)) is not None:
-        documents = [kept for document in documents if (kept := gate(document)) is not None]
-    extra = promoted.columns(tx, resource)
-    before: dict[str, list[str]] = {}
-    order = []
+        records = [gated for record in records if (gated := gate(record)) is not None]
+    promoted_columns = promoted_fields.list_columns(tx, resource)
+    first_seen_by_text: dict[str, list[str]] = {}
+    stored_texts = []
     for row in tx.execute(f"SELECT _doc, _first_seen FROM {table} ORDER BY _n"):
-        before.setdefault(row[0], []).append(row[1])
-        order.append(row[0])
-    texts = [_storable(document.text) for document in documents]
-    if texts == order:
-        tx.execute(f"UPDATE {table} SET _last_seen = ?", (asked_at,))
-        outcome.unchanged = len(texts)
-        return outcome
+        first_seen_by_text.setdefault(row[0], []).append(row[1])
+        stored_texts.append(row[0])
+    texts = [_to_storable_text(record.text) for record in records]
+    if texts == stored_texts:
+        tx.execute(f"UPDATE {table} SET _last_seen = ?", (requested_at,))
+        result.unchanged = len(texts)
+        return result
     rows: list[tuple[Any, ...]] = []
-    for document, text in zip(documents, texts, strict=True):
-        row = _exact(resource, document, source, asked_at, None, extra)
-        if before.get(text):
-            row[-3] = before[text].pop()
-            outcome.unchanged += 1
+    for record, text in zip(records, texts, strict=True):
+        row = _make_row(resource, record, source, requested_at, None, promoted_columns)
+        if first_seen_by_text.get(text):
+            row[-3] = first_seen_by_text[text].pop()
+            result.unchanged += 1
         else:
-            outcome.inserted.append(len(rows))
+            result.inserted.append(len(rows))
         rows.append(tuple(row))
     tx.execute(f"DELETE FROM {table}")
-    tx.executemany(_insert_sql(resource, extra), rows)
-    return outcome
+    tx.executemany(_build_insert_sql(resource, promoted_columns), rows)
+    return result
 
 
-def put_item(
-    tx: Transaction, resource: Resource, document: Document, *, source: Source, asked_at: str
+def store_item(
+    tx: Transaction, resource: Resource, record: JsonRecord, *, source: Source, requested_at: str
 ) -> None:
     """Keep the form in which the record's own path answers, beside the one its collection lists."""
-    document = without_secrets(resource, document)
+    record = remove_sip_credentials(resource, record)
     gate = tx.gates.get(resource.table)
-    if gate is not None and (document := gate(document)) is None:
+    if gate is not None and (record := gate(record)) is None:
         return
-    key = usable_key(resource, document)
+    key = get_usable_key(resource, record)
     if key is None:
-        _flag(tx, resource, document, asked_at, "no usable key")
+        _store_flagged(tx, resource, record, requested_at, "no usable key")
         return
-    known = tx.execute(
-        f"SELECT 1 FROM {quote(resource.table)} WHERE {quote(resource.key or '')} = ?", (key,)
+    stored_row = tx.execute(
+        f"SELECT 1 FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
+        (key,),
     ).fetchone()
-    if known is None:
-        upsert(tx, resource, [document], source=source, asked_at=asked_at)
+    if stored_row is None:
+        upsert(tx, resource, [record], source=source, requested_at=requested_at)
     tx.execute(
-        f"UPDATE {quote(resource.table)} SET _item = ? WHERE {quote(resource.key or '')} = ?",
-        (document.text, key),
+        f"UPDATE {quote_identifier(resource.table)} SET _item = ?"
+        f" WHERE {quote_identifier(resource.key or '')} = ?",
+        (record.text, key),
     )
 
 
 def delete_rows(tx: Transaction, resource: Resource, keys: Iterable[Key]) -> None:
     """Take rows out of a table: ended live calls, and what a write deleted on the platform."""
     tx.executemany(
-        f"DELETE FROM {quote(resource.table)} WHERE {quote(resource.key or '')} = ?", [(key,) for key in keys]
+        f"DELETE FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
+        [(key,) for key in keys],
     )
 
 
-def usable_key(resource: Resource, document: Document) -> Key | None:
+def get_usable_key(resource: Resource, record: JsonRecord) -> Key | None:
     """The record's key in its column's type; None where it has none that names exactly one row."""
-    value = document.values.get(resource.key or "")
+    value = record.values.get(resource.key or "")
     if value is None or isinstance(value, bool | list | dict):
         return None
-    if key_type(resource) == "TEXT":
-        return str(column_value(value))
+    if get_key_type(resource) == "TEXT":
+        return str(to_column_value(value))
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and value == str(int(value)):
@@ -132,159 +137,192 @@ def usable_key(resource: Resource, document: Document) -> Key | None:
     return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
 
 
-def usable_keys(resource: Resource, documents: Iterable[Document]) -> list[Key | None]:
-    """`usable_key` of each."""
-    name, whole = resource.key or "", key_type(resource) == "INTEGER"
-    found: list[Key | None] = []
-    for document in documents:
-        value = document.values.get(name)
-        plain = whole and value.__class__ is int and -(2**63) <= value < 2**63
-        found.append(value if plain else usable_key(resource, document))
-    return found
+def list_usable_keys(resource: Resource, records: Iterable[JsonRecord]) -> list[Key | None]:
+    """`get_usable_key` of each."""
+    name, is_integer_key = resource.key or "", get_key_type(resource) == "INTEGER"
+    keys: list[Key | None] = []
+    for record in records:
+        value = record.values.get(name)
+        is_plain_integer = is_integer_key and value.__class__ is int and -(2**63) <= value < 2**63
+        keys.append(value if is_plain_integer else get_usable_key(resource, record))
+    return keys
 
 
-def without_secrets(resource: Resource, document: Document) -> Document:
+def remove_sip_credentials(resource: Resource, record: JsonRecord) -> JsonRecord:
     """`/me` without its SIP credentials, which are never stored (interface.md §6, Mirror)."""
     if resource.table != "me":
-        return document
-    kept = {name: value for name, value in document.values.items() if not name.startswith("sip_")}
-    if len(kept) == len(document.values):
-        return document
-    return Document(as_text(kept), kept)
+        return record
+    values = {name: value for name, value in record.values.items() if not name.startswith("sip_")}
+    if len(values) == len(record.values):
+        return record
+    return JsonRecord(serialize_values(values), values)
 
 
 def _upsert_chunk(
     tx: Transaction,
     resource: Resource,
-    chunk: list[Document],
+    chunk: list[JsonRecord],
     source: Source,
-    asked_at: str,
-    outcome: Upserted,
-    extra: Sequence[str],
+    requested_at: str,
+    result: UpsertResult,
+    promoted_columns: Sequence[str],
 ) -> None:
-    keyed: dict[Key, Document] = {}
+    records_by_key: dict[Key, JsonRecord] = {}
     if resource.table == "me":
-        chunk = [without_secrets(resource, document) for document in chunk]
-    for key, document in zip(usable_keys(resource, chunk), chunk, strict=True):
+        chunk = [remove_sip_credentials(resource, record) for record in chunk]
+    for key, record in zip(list_usable_keys(resource, chunk), chunk, strict=True):
         if key is None:
-            _flag(tx, resource, document, asked_at, "no usable key")
-            outcome.flagged += 1
+            _store_flagged(tx, resource, record, requested_at, "no usable key")
+            result.flagged += 1
         else:
-            keyed[key] = document
-    stored = _stored(tx, resource, list(keyed))
-    new: dict[Key, Document] = {}
-    other: dict[Key, Document] = {}
-    same: list[Key] = []
-    for key, document in keyed.items():
-        before = stored.get(key)
-        if before is not None and (before[1] > asked_at or (before[2] or "") >= asked_at):
-            outcome.outdated += 1
-        elif before is not None and before[0] == document.text and before[2] is None:
-            same.append(key)
+            records_by_key[key] = record
+    stored_rows = _fetch_stored_rows(tx, resource, list(records_by_key))
+    new_records: dict[Key, JsonRecord] = {}
+    changed_records: dict[Key, JsonRecord] = {}
+    unchanged_keys: list[Key] = []
+    for key, record in records_by_key.items():
+        stored_row = stored_rows.get(key)
+        if stored_row is not None and (stored_row[1] > requested_at or (stored_row[2] or "") >= requested_at):
+            result.outdated += 1
+        elif stored_row is not None and stored_row[0] == record.text and stored_row[2] is None:
+            unchanged_keys.append(key)
         else:
-            (outcome.inserted if before is None else outcome.updated).append(key)
-            outcome.changed.append(document)
-            (new if before is None else other)[key] = document
-    outcome.unchanged += len(same)
-    if new:
-        shortcuts.inserting(tx, resource.table, new)
+            (result.inserted if stored_row is None else result.updated).append(key)
+            result.changed.append(record)
+            (new_records if stored_row is None else changed_records)[key] = record
+    result.unchanged += len(unchanged_keys)
+    if new_records:
+        collection_versions.record_insert(tx, resource.table, new_records)
         # Not one statement for both: what may turn out an update makes SQLite ready to undo each row.
-        _write(tx, _insert_sql(resource, extra), resource, new, source, asked_at, extra)
-    if other:
-        _write(tx, _upsert_sql(resource, extra), resource, other, source, asked_at, extra)
-    if same:
+        _write_rows(
+            tx,
+            _build_insert_sql(resource, promoted_columns),
+            resource,
+            new_records,
+            source,
+            requested_at,
+            promoted_columns,
+        )
+    if changed_records:
+        _write_rows(
+            tx,
+            _build_upsert_sql(resource, promoted_columns),
+            resource,
+            changed_records,
+            source,
+            requested_at,
+            promoted_columns,
+        )
+    if unchanged_keys:
         tx.execute(
-            f"UPDATE {quote(resource.table)} SET _last_seen = ? "
-            f"WHERE {quote(resource.key or '')} IN (SELECT value FROM json_each(?))",
-            (asked_at, json.dumps(same)),
+            f"UPDATE {quote_identifier(resource.table)} SET _last_seen = ? "
+            f"WHERE {quote_identifier(resource.key or '')} IN (SELECT value FROM json_each(?))",
+            (requested_at, json.dumps(unchanged_keys)),
         )
 
 
-def _stored(tx: Transaction, resource: Resource, keys: list[Key]) -> dict[Key, tuple[str, str, str | None]]:
-    key = quote(resource.key or "")
+def _fetch_stored_rows(
+    tx: Transaction, resource: Resource, keys: list[Key]
+) -> dict[Key, tuple[str, str, str | None]]:
+    key = quote_identifier(resource.key or "")
     rows = tx.execute(
-        f"SELECT {key}, _doc, _last_seen, _missing_since FROM {quote(resource.table)} "
+        f"SELECT {key}, _doc, _last_seen, _missing_since FROM {quote_identifier(resource.table)} "
         f"WHERE {key} IN (SELECT value FROM json_each(?))",
         (json.dumps(keys),),
     )
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
-def _write(
+def _write_rows(
     tx: Transaction,
     sql: str,
     resource: Resource,
-    fresh: dict[Key, Document],
+    records_by_key: dict[Key, JsonRecord],
     source: Source,
-    asked_at: str,
-    extra: Sequence[str],
+    requested_at: str,
+    promoted_columns: Sequence[str],
 ) -> None:
-    names = [*(f.name for f in resource.fields), *extra]
-    place, told = names.index(resource.key or ""), (asked_at, asked_at, source)
+    names = [*(f.name for f in resource.fields), *promoted_columns]
+    key_index, bookkeeping = names.index(resource.key or ""), (requested_at, requested_at, source)
     rows = []
-    for key, document in fresh.items():
+    for key, record in records_by_key.items():
         # What nearly all values are needs no look at each: SQLite itself refuses the others.
         row = [
-            value if value.__class__ in _AS_IT_IS else column_value(value)
-            for value in map(document.values.get, names)
+            value if value.__class__ in _STORABLE_TYPES else to_column_value(value)
+            for value in map(record.values.get, names)
         ]
-        row[place] = key
-        rows.append((*row, document.text, *told))
+        row[key_index] = key
+        rows.append((*row, record.text, *bookkeeping))
     try:
         tx.executemany(sql, rows)
     except (OverflowError, UnicodeEncodeError):
         # An integer beyond 64 bits, a lone surrogate. What stands before it is written already.
-        exact = [_exact(resource, fresh[key], source, asked_at, key, extra) for key in fresh]
-        tx.executemany(_upsert_sql(resource, extra), exact)
+        exact_rows = [
+            _make_row(resource, records_by_key[key], source, requested_at, key, promoted_columns)
+            for key in records_by_key
+        ]
+        tx.executemany(_build_upsert_sql(resource, promoted_columns), exact_rows)
 
 
-def _exact(
+def _make_row(
     resource: Resource,
-    document: Document,
+    record: JsonRecord,
     source: Source,
-    asked_at: str,
+    requested_at: str,
     key: Key | None,
-    extra: Sequence[str],
+    promoted_columns: Sequence[str],
 ) -> list[Any]:
-    values = document.values
-    row = [key if f.name == resource.key else column_value(values.get(f.name)) for f in resource.fields]
-    row += [column_value(values.get(name)) for name in extra]
-    return [*row, _storable(document.text), asked_at, asked_at, source]
+    values = record.values
+    row = [key if f.name == resource.key else to_column_value(values.get(f.name)) for f in resource.fields]
+    row += [to_column_value(values.get(name)) for name in promoted_columns]
+    return [*row, _to_storable_text(record.text), requested_at, requested_at, source]
 
 
-def _storable(text: str) -> str:
+def _to_storable_text(text: str) -> str:
     """Lone surrogates can't be UTF-8; escaped they are the same JSON."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(read_object(text).values, separators=(",", ":"))
+        return json.dumps(read_record(text).values, separators=(",", ":"))
     return text
 
 
-def _columns(resource: Resource, extra: Sequence[str]) -> Iterator[str]:
+def _list_columns(resource: Resource, promoted_columns: Sequence[str]) -> Iterator[str]:
     for f in resource.fields:
         yield f.name
-    yield from extra
+    yield from promoted_columns
     yield from ("_doc", "_first_seen", "_last_seen", "_source")
 
 
-def _insert_sql(resource: Resource, extra: Sequence[str]) -> str:
-    names = list(_columns(resource, extra))
-    marks = ", ".join("?" * len(names))
-    return f"INSERT INTO {quote(resource.table)} ({', '.join(map(quote, names))}) VALUES ({marks})"
-
-
-def _upsert_sql(resource: Resource, extra: Sequence[str]) -> str:
-    changing = [name for name in _columns(resource, extra) if name not in (resource.key, "_first_seen")]
-    assignments = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in changing)
+def _build_insert_sql(resource: Resource, promoted_columns: Sequence[str]) -> str:
+    names = list(_list_columns(resource, promoted_columns))
+    placeholders = ", ".join("?" * len(names))
     return (
-        f"{_insert_sql(resource, extra)} ON CONFLICT ({quote(resource.key or '')}) "
+        f"INSERT INTO {quote_identifier(resource.table)} ({', '.join(map(quote_identifier, names))})"
+        f" VALUES ({placeholders})"
+    )
+
+
+def _build_upsert_sql(resource: Resource, promoted_columns: Sequence[str]) -> str:
+    updated_columns = [
+        name
+        for name in _list_columns(resource, promoted_columns)
+        if name not in (resource.key, "_first_seen")
+    ]
+    assignments = ", ".join(
+        f"{quote_identifier(name)} = excluded.{quote_identifier(name)}" for name in updated_columns
+    )
+    return (
+        f"{_build_insert_sql(resource, promoted_columns)} "
+        f"ON CONFLICT ({quote_identifier(resource.key or '')}) "
         f"DO UPDATE SET {assignments}, _missing_since = NULL"
     )
 
 
-def _flag(tx: Transaction, resource: Resource, document: Document, at: str, reason: str) -> None:
+def _store_flagged(
+    tx: Transaction, resource: Resource, record: JsonRecord, flagged_at: str, reason: str
+) -> None:
     tx.execute(
         "INSERT OR IGNORE INTO _flagged (table_name, at, reason, doc) VALUES (?, ?, ?, ?)",
-        (resource.table, at, reason, _storable(document.text)),
+        (resource.table, flagged_at, reason, _to_storable_text(record.text)),
     )

@@ -7,47 +7,51 @@ from typing import Any
 import orjson
 
 from integration.catalogue.shapes import Resource
-from integration.core.json_records import Document
-from integration.mirror.records import single_record as records
-from integration.mirror.records.upsert import put_item, upsert, usable_key
+from integration.core.json_records import JsonRecord
+from integration.mirror.records import single_record
+from integration.mirror.records.upsert import get_usable_key, store_item, upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 
-def keep(mirror: Database, resource: Resource, record: Document, asked_at: str) -> None:
+def store_written(mirror_db: Database, resource: Resource, record: JsonRecord, requested_at: str) -> None:
     """Store the record a write answered with. What it shows less than the list's form stays, what it shows
-    more belongs to the record's own form alone. `asked_at` (UTC text) is when the write was sent."""
-    key = usable_key(resource, record)
+    more belongs to the record's own form alone. `requested_at` (UTC text) is when the write was sent."""
+    key = get_usable_key(resource, record)
     if key is None:
         return
 
-    def work(tx: Transaction) -> None:
-        before = records.stored(tx.connection, resource, key)
-        listed, whole = record, record
-        if before is not None:
-            listed = _within(orjson.loads(before.doc), record)
-            whole = _document({**orjson.loads(before.item or before.doc), **record.values})
-        elif (sibling := records.newest(tx.connection, resource)) is not None and _has_two_forms(resource):
-            listed = _document({name: record.values[name] for name in record.values if name in sibling})
-        upsert(tx, resource, [listed], source="write", asked_at=asked_at)
-        if whole.values.keys() != listed.values.keys() or (before is not None and before.item is not None):
-            put_item(tx, resource, whole, source="write", asked_at=asked_at)
+    def store(tx: Transaction) -> None:
+        stored = single_record.find_record(tx.connection, resource, key)
+        list_form, full_form = record, record
+        if stored is not None:
+            list_form = _match_list_form(orjson.loads(stored.doc), record)
+            full_form = _make_record({**orjson.loads(stored.item or stored.doc), **record.values})
+        elif (newest := single_record.find_newest(tx.connection, resource)) is not None and _has_two_forms(
+            resource
+        ):
+            list_form = _make_record({name: record.values[name] for name in record.values if name in newest})
+        upsert(tx, resource, [list_form], source="write", requested_at=requested_at)
+        if full_form.values.keys() != list_form.values.keys() or (
+            stored is not None and stored.item is not None
+        ):
+            store_item(tx, resource, full_form, source="write", requested_at=requested_at)
 
-    mirror.write(work)
+    mirror_db.write(store)
 
 
 def _has_two_forms(resource: Resource) -> bool:
     """Whether a record's own path tells more than the list."""
     return any(field.item_only for field in resource.fields) or any(
-        relation.includable for relation in resource.relations
+        relation.is_includable for relation in resource.relations
     )
 
 
-def _within(known: dict[str, Any], record: Document) -> Document:
+def _match_list_form(list_values: dict[str, Any], record: JsonRecord) -> JsonRecord:
     """`record` in the form that the list has it in: the same fields, in the same order."""
-    values = {name: record.values.get(name, value) for name, value in known.items()}
-    return record if values == record.values else _document(values)
+    values = {name: record.values.get(name, value) for name, value in list_values.items()}
+    return record if values == record.values else _make_record(values)
 
 
-def _document(values: dict[str, Any]) -> Document:
-    return Document(orjson.dumps(values, default=str).decode(), values)
+def _make_record(values: dict[str, Any]) -> JsonRecord:
+    return JsonRecord(orjson.dumps(values, default=str).decode(), values)

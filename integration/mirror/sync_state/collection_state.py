@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.sqlite.transaction import Transaction
@@ -37,15 +37,15 @@ CREATE TABLE IF NOT EXISTS _walks (
 """
 
 
-EVERYTHING = 2**62
+ALL_RECORDS = 2**62
 
-LIVE = frozenset({"calls"})
+LIVE_COLLECTIONS = frozenset({"calls"})
 """Collections that list what goes on now: each poll is all of it, and none stays complete."""
 
 
 def add_columns(connection: sqlite3.Connection) -> None:
     """A step for mirrors that were created before these columns were."""
-    present = {row[1] for row in connection.execute("PRAGMA table_info(_walks)")}
+    existing_columns = {row[1] for row in connection.execute("PRAGMA table_info(_walks)")}
     for column in (
         "walked_from TEXT",
         "reread_at TEXT",
@@ -53,12 +53,12 @@ def add_columns(connection: sqlite3.Connection) -> None:
         "held INTEGER",
         "accepted INTEGER NOT NULL DEFAULT 0",
     ):
-        if present and column.split()[0] not in present:
+        if existing_columns and column.split()[0] not in existing_columns:
             connection.execute(f"ALTER TABLE _walks ADD COLUMN {column}")
 
 
 @dataclass(frozen=True, slots=True)
-class WalkState:
+class State:
     """Where a collection stands. Times are UTC text.
 
     `complete_at`: when a walk that read all of it ended; None: never. `last_success_at`: what the mirror's
@@ -92,170 +92,175 @@ class WalkState:
     accepted: int = 0
 
     @property
-    def live(self) -> bool:
-        return self.collection in LIVE
+    def is_live(self) -> bool:
+        return self.collection in LIVE_COLLECTIONS
 
 
-def state_of(connection: sqlite3.Connection | Transaction, collection: str) -> WalkState:
+def get_state(connection: sqlite3.Connection | Transaction, collection: str) -> State:
     """The state of a collection, named by its path."""
     row = connection.execute("SELECT * FROM _walks WHERE collection = ?", (collection,)).fetchone()
-    rows = count_rows(connection, resource(collection))
+    rows = count_rows(connection, get_resource(collection))
     if row is None:
-        return WalkState(collection, rows=rows)
-    return WalkState(**{name: row[name] for name in row.keys()}, rows=rows)  # noqa: SIM118
+        return State(collection, rows=rows)
+    return State(**{name: row[name] for name in row.keys()}, rows=rows)  # noqa: SIM118
 
 
-def all_states(connection: sqlite3.Connection) -> list[WalkState]:
+def list_states(connection: sqlite3.Connection) -> list[State]:
     """Every collection that was ever asked for, by name."""
     names = [row[0] for row in connection.execute("SELECT collection FROM _walks ORDER BY collection")]
-    return [state_of(connection, name) for name in names]
+    return [get_state(connection, name) for name in names]
 
 
-def count_rows(connection: sqlite3.Connection | Transaction, of: Resource) -> int:
+def count_rows(connection: sqlite3.Connection | Transaction, resource: Resource) -> int:
     # count(*) without WHERE only adds up page headers: under 1 ms at 1 M rows, 40 ms otherwise.
     row = connection.execute(
-        f'SELECT (SELECT count(*) FROM "{of.table}") '
-        f'- (SELECT count(*) FROM "{of.table}" WHERE _missing_since IS NOT NULL)'
+        f'SELECT (SELECT count(*) FROM "{resource.table}") '
+        f'- (SELECT count(*) FROM "{resource.table}" WHERE _missing_since IS NOT NULL)'
     ).fetchone()
     return int(row[0])
 
 
-def keys(connection: sqlite3.Connection, of: Resource, *, without_item: bool) -> Sequence[int | str]:
+def list_keys(
+    connection: sqlite3.Connection, resource: Resource, *, without_item: bool
+) -> Sequence[int | str]:
     """Keys of a collection's records, ascending; with `without_item` those never read by their own path."""
     rows = connection.execute(
-        f'SELECT "{of.key}" FROM "{of.table}" WHERE _missing_since IS NULL '
-        f'AND (NOT ? OR _item IS NULL) ORDER BY "{of.key}"',
+        f'SELECT "{resource.key}" FROM "{resource.table}" WHERE _missing_since IS NULL '
+        f'AND (NOT ? OR _item IS NULL) ORDER BY "{resource.key}"',
         (without_item,),
     )
     return [row[0] for row in rows]
 
 
-def named(
-    connection: sqlite3.Connection, of: Resource, name: str, among: Sequence[int | str]
+def list_field_values(
+    connection: sqlite3.Connection, resource: Resource, name: str, keys: Sequence[int | str]
 ) -> Sequence[int | str]:
     """What the field `name` of the records with these keys holds, where it holds anything."""
-    if of.field(name) is None:
-        raise ValueError(f"{of.name} has no field {name!r}")
+    if resource.field(name) is None:
+        raise ValueError(f"{resource.name} has no field {name!r}")
     rows = connection.execute(
-        f'SELECT "{name}" FROM "{of.table}" WHERE "{name}" IS NOT NULL AND "{name}" <> \'\' '
-        f'AND "{of.key}" IN (SELECT value FROM json_each(?)) ORDER BY "{of.key}"',
-        (json.dumps(list(among)),),
+        f'SELECT "{name}" FROM "{resource.table}" WHERE "{name}" IS NOT NULL AND "{name}" <> \'\' '
+        f'AND "{resource.key}" IN (SELECT value FROM json_each(?)) ORDER BY "{resource.key}"',
+        (json.dumps(list(keys)),),
     )
     return [row[0] for row in rows]
 
 
-def items_read(tx: Transaction, collection: str) -> None:
+def record_items_read(tx: Transaction, collection: str) -> None:
     """Every record was read by its own path."""
-    _set(tx, collection, items_at=clock.stamp())
+    _update(tx, collection, items_at=clock.utc_text())
 
 
-def begin(tx: Transaction, collection: str) -> None:
+def begin_full_sync(tx: Transaction, collection: str) -> None:
     """A complete walk begins afresh."""
-    _set(tx, collection, begun_at=clock.stamp(), walk_key=None, walk_rows=0)
+    _update(tx, collection, begun_at=clock.utc_text(), walk_key=None, walk_rows=0)
 
 
-def step(tx: Transaction, collection: str, key: int | str, rows: int, total: int | None) -> None:
+def record_progress(tx: Transaction, collection: str, key: int | str, rows: int, total: int | None) -> None:
     """A walk has read everything up to `key`, `rows` of them with this step; a later run goes on there."""
-    _set(tx, collection, walk_key=key, total=total)
+    _update(tx, collection, walk_key=key, total=total)
     tx.execute("UPDATE _walks SET walk_rows = walk_rows + ? WHERE collection = ?", (rows, collection))
 
 
-def finish(
+def finish_full_sync(
     tx: Transaction,
     collection: str,
     mark: int | str | None,
     total: int | None,
-    walked_from: str | None = None,
+    started_at: str | None = None,
 ) -> None:
-    """A walk that began at `walked_from` (UTC text; None: as `begin` noted) has read all of the collection.
-    The mark never falls."""
-    state = state_of(tx, collection)
-    before = state.mark
-    if before is not None and (mark is None or (isinstance(mark, type(before)) and mark < before)):  # type: ignore[operator]
-        mark = before
-    _set(
+    """A walk that began at `started_at` (UTC text; None: as `begin_full_sync` noted) has read all of the
+    collection. The mark never falls."""
+    state = get_state(tx, collection)
+    previous_mark = state.mark
+    if previous_mark is not None and (
+        mark is None or (isinstance(mark, type(previous_mark)) and mark < previous_mark)  # type: ignore[operator]
+    ):
+        mark = previous_mark
+    _update(
         tx,
         collection,
         mark=mark,
-        complete_at=clock.stamp(),
+        complete_at=clock.utc_text(),
         begun_at=None,
         walk_key=None,
         total=total,
-        walked_from=walked_from or state.begun_at,
-        **_good(),
+        walked_from=started_at or state.begun_at,
+        **_get_success_values(),
     )
 
 
-def looked_back(
+def finish_incremental_sync(
     tx: Transaction, collection: str, mark: int | str | None, seen_until: str, total: int | None = None
 ) -> None:
     """A look-back has read all that is new. `mark` None leaves it where it is."""
-    values: dict[str, Any] = {"seen_until": seen_until, **_good()}
+    values: dict[str, Any] = {"seen_until": seen_until, **_get_success_values()}
     if mark is not None:
         values["mark"] = mark
     if total is not None:
         values["total"] = total
-    _set(tx, collection, **values)
+    _update(tx, collection, **values)
 
 
-def fail(tx: Transaction, collection: str, error: str) -> None:
+def record_failure(tx: Transaction, collection: str, error: str) -> None:
     """A try went wrong; what was read before stays."""
-    _set(tx, collection, last_error=error[:500], last_error_at=clock.stamp())
+    _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
     tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
 
 
-def polled(tx: Transaction, collection: str, total: int) -> None:
+def record_poll(tx: Transaction, collection: str, total: int) -> None:
     """All of what goes on was listed. That is an age, no completeness: what a webhook told since is less than
     a whole record."""
-    _set(tx, collection, total=total, **_good())
+    _update(tx, collection, total=total, **_get_success_values())
 
 
-def doubt(tx: Transaction, collection: str) -> None:
+def mark_incomplete(tx: Transaction, collection: str) -> None:
     """A write of ours changed it, nobody knows how: it is not complete until it is read again, nor are those
     beside it, such as 'calltracking/campaigns' beside 'calltracking/ddis'."""
-    first, beside, _ = collection.partition("/")
+    first, separator, _ = collection.partition("/")
     tx.execute(
         "UPDATE _walks SET complete_at = NULL WHERE collection = ? OR (? AND collection LIKE ?)",
-        (collection, bool(beside), f"{first}/%"),
+        (collection, bool(separator), f"{first}/%"),
     )
 
 
-def reread(tx: Transaction, collection: str) -> None:
+def record_refresh(tx: Transaction, collection: str) -> None:
     """What is recent in it was read again."""
-    _set(tx, collection, reread_at=clock.stamp())
+    _update(tx, collection, reread_at=clock.utc_text())
 
 
-def begin_at_top(tx: Transaction, collection: str, top: int | str) -> None:
-    """A walk from the newest record on began at `top`: look-backs need not come to what is below it."""
-    before = state_of(tx, collection).mark
-    if before is None or (isinstance(top, int) and isinstance(before, int) and top > before):
-        _set(tx, collection, mark=top)
+def set_initial_mark(tx: Transaction, collection: str, newest_key: int | str) -> None:
+    """A walk from the newest record on began at `newest_key`: look-backs need not come to what is below
+    it."""
+    mark = get_state(tx, collection).mark
+    if mark is None or (isinstance(newest_key, int) and isinstance(mark, int) and newest_key > mark):
+        _update(tx, collection, mark=newest_key)
 
 
-def refuse(tx: Transaction, collection: str, error: str) -> None:
+def record_refusal(tx: Transaction, collection: str, error: str) -> None:
     """The platform does not let us read it (403), or does not have it (404): it is off until it answers."""
-    _set(tx, collection, last_error=error[:500], last_error_at=clock.stamp())
+    _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
     tx.execute(
         "UPDATE _walks SET off_since = coalesce(off_since, ?) WHERE collection = ?",
-        (clock.stamp(), collection),
+        (clock.utc_text(), collection),
     )
 
 
-def hold(tx: Transaction, collection: str, held: int | None) -> None:
-    """So many records are missing that nobody believes it (None: no more); see sync/deletions.py."""
-    _set(tx, collection, held=held, accepted=0)
+def hold_deletions(tx: Transaction, collection: str, count: int | None) -> None:
+    """So many records are missing that nobody believes it (None: no more); see sync/reading/deletions.py."""
+    _update(tx, collection, held=count, accepted=0)
 
 
-def accept(tx: Transaction, collection: str) -> None:
+def accept_deletions(tx: Transaction, collection: str) -> None:
     """Somebody said that what is held is gone; where nothing is, whatever the next walk misses."""
-    _set(tx, collection, accepted=state_of(tx, collection).held or EVERYTHING)
+    _update(tx, collection, accepted=get_state(tx, collection).held or ALL_RECORDS)
 
 
-def _good() -> dict[str, Any]:
-    return {"last_success_at": clock.stamp(), "last_error": None, "failures": 0, "off_since": None}
+def _get_success_values() -> dict[str, Any]:
+    return {"last_success_at": clock.utc_text(), "last_error": None, "failures": 0, "off_since": None}
 
 
-def _set(tx: Transaction, collection: str, **values: Any) -> None:
+def _update(tx: Transaction, collection: str, **values: Any) -> None:
     tx.execute("INSERT OR IGNORE INTO _walks (collection) VALUES (?)", (collection,))
     assignments = ", ".join(f"{name} = ?" for name in values)
     tx.execute(

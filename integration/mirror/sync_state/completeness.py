@@ -1,19 +1,22 @@
 """The ledger of completeness: per collection and day, how many records the platform counts and how many are
 here, and when the two last agreed.
 
-`day` is a UTC day 'YYYY-MM-DD' by the collection's date property, or WHOLE for all of it, dated or not. A
-proof that failed to come about changes nothing: `proved_at` moves only when both counts agree.
+`day` is a UTC day 'YYYY-MM-DD' by the collection's date property, or ENTIRE_COLLECTION for all of it, dated
+or not. A proof that failed to come about changes nothing: `proved_at` moves only when both counts agree.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.mirror.sync_state.collection_state import LIVE, count_rows
+from integration.mirror.calls import backlog
+from integration.mirror.sync_state.collection_state import LIVE_COLLECTIONS, count_rows
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -32,11 +35,11 @@ CREATE TABLE IF NOT EXISTS _coverage (
 CREATE INDEX IF NOT EXISTS _coverage_gaps ON _coverage (collection, day) WHERE total <> ours;
 """
 
-WHOLE = "*"
+ENTIRE_COLLECTION = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayCount:
     """One day of one collection. `total` on the platform and `ours` here when last asked; `proved_at` when
     they last agreed (UTC text, None: never); `cause` why they differ, `repair` what was done about it."""
 
@@ -51,13 +54,14 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CollectionCompleteness:
     """How completely one collection is here.
 
     `complete_at`: when a walk last read all of it (None: never); `total` and `rows`: the platform's count
-    then and ours now; `off`: since when the platform refuses it; `held`: deletions that wait for a person;
-    `days`: UTC days that were asked for, `first` the oldest of them; `proved`: those that agree;
-    `proved_at`: when the most recent proof was; `gaps`: those that don't agree, newest first.
+    then and ours now; `refused_since`: since when the platform refuses it; `unconfirmed_deletions`: deletions
+    that wait for a person; `day_count`: UTC days that were asked for, `first_day` the oldest of them;
+    `verified_days`: those that agree; `verified_at`: when the most recent proof was; `gaps`: those that don't
+    agree, newest first.
     """
 
     collection: str
@@ -65,124 +69,215 @@ class Line:
     rows: int
     total: int | None
     complete_at: str | None
-    off: str | None = None
-    held: int | None = None
-    days: int = 0
-    proved: int = 0
-    first: str | None = None
-    proved_at: str | None = None
-    gaps: list[Day] = field(default_factory=list)
+    refused_since: str | None = None
+    unconfirmed_deletions: int | None = None
+    day_count: int = 0
+    verified_days: int = 0
+    first_day: str | None = None
+    verified_at: str | None = None
+    gaps: list[DayCount] = field(default_factory=list)
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether it lists what goes on now."""
-        return self.collection in LIVE
+        return self.collection in LIVE_COLLECTIONS
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether nothing is known to be missing, and all of it was read once."""
-        return self.complete_at is not None and self.off is None and not self.gaps
+        return self.complete_at is not None and self.refused_since is None and not self.gaps
 
 
-def ledger(connection: sqlite3.Connection) -> list[Line]:
+def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleteness]:
     """Every collection that is mirrored, in the catalogue's order."""
     states = {row["collection"]: row for row in connection.execute("SELECT * FROM _walks")}
-    days = {
+    day_rows = {
         row["collection"]: row
         for row in connection.execute(
             "SELECT collection, count(*) AS days, sum(total = ours) AS proved, min(day) AS first, "
             "max(proved_at) AS proved_at FROM _coverage WHERE day <> ? GROUP BY collection",
-            (WHOLE,),
+            (ENTIRE_COLLECTION,),
         )
     }
-    lines = []
-    for of in (row for row in RESOURCES if row.listed and row.collection in states):
-        state, counted = states[of.collection], days.get(of.collection)
-        lines.append(
-            Line(
-                of.collection,
-                of.title,
-                count_rows(connection, of),
+    collections = []
+    for resource in (row for row in RESOURCES if row.is_listed and row.collection in states):
+        state, day_row = states[resource.collection], day_rows.get(resource.collection)
+        collections.append(
+            CollectionCompleteness(
+                resource.collection,
+                resource.title,
+                count_rows(connection, resource),
                 state["total"],
                 state["complete_at"],
                 state["off_since"],
                 state["held"],
-                counted["days"] if counted else 0,
-                counted["proved"] if counted else 0,
-                counted["first"] if counted else None,
-                counted["proved_at"] if counted else None,
-                gaps(connection, of.collection),
+                day_row["days"] if day_row else 0,
+                day_row["proved"] if day_row else 0,
+                day_row["first"] if day_row else None,
+                day_row["proved_at"] if day_row else None,
+                list_gaps(connection, resource.collection),
             )
         )
-    return lines
+    return collections
 
 
-def gaps(connection: sqlite3.Connection, collection: str) -> list[Day]:
+def list_gaps(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
     """Days on which platform and mirror differ, newest first."""
     rows = connection.execute(
         "SELECT * FROM _coverage WHERE collection = ? AND total <> ours ORDER BY day DESC", (collection,)
     )
-    return [Day(*row) for row in rows]
+    return [DayCount(*row) for row in rows]
 
 
-def days(connection: sqlite3.Connection, collection: str) -> list[Day]:
+def list_days(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
     """All that is known of a collection, newest day first."""
     rows = connection.execute("SELECT * FROM _coverage WHERE collection = ? ORDER BY day DESC", (collection,))
-    return [Day(*row) for row in rows]
+    return [DayCount(*row) for row in rows]
 
 
-def asked(connection: sqlite3.Connection, collection: str) -> dict[str, str]:
+def get_comparison_times(connection: sqlite3.Connection, collection: str) -> dict[str, str]:
     """Day → when it was last asked for."""
     rows = connection.execute("SELECT day, asked_at FROM _coverage WHERE collection = ?", (collection,))
     return {row[0]: row[1] for row in rows}
 
 
-def between(connection: sqlite3.Connection, of: Resource, lo: str, hi: str) -> int:
-    """Present rows dated in `[lo, hi)` (UTC text), but those that a person keeps against the platform."""
+def count_between(connection: sqlite3.Connection, resource: Resource, start: str, end: str) -> int:
+    """Present rows dated from `start` until before `end` (UTC text), but those that a person keeps against
+    the platform."""
     row = connection.execute(
-        f'SELECT count(*) FROM "{of.table}" AS t WHERE "{of.date}" >= ? AND "{of.date}" < ? '
+        f'SELECT count(*) FROM "{resource.table}" AS t WHERE "{resource.date}" >= ?'
+        f' AND "{resource.date}" < ? '
         "AND _missing_since IS NULL AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = ? "
-        f"AND d.key = t.\"{of.key}\" AND d.state = 'kept')",
-        (lo, hi, of.collection),
+        f"AND d.key = t.\"{resource.key}\" AND d.state = 'kept')",
+        (start, end, resource.collection),
     ).fetchone()
     return int(row[0])
 
 
-def kept(connection: sqlite3.Connection, of: Resource) -> int:
+def count_kept_rows(connection: sqlite3.Connection, resource: Resource) -> int:
     """Rows that a person keeps against the platform."""
     row = connection.execute(
-        f'SELECT count(*) FROM _deletions AS d JOIN "{of.table}" AS t ON t."{of.key}" = d.key '
+        f'SELECT count(*) FROM _deletions AS d JOIN "{resource.table}" AS t ON t."{resource.key}" = d.key '
         "WHERE d.collection = ? AND d.state = 'kept' AND t._missing_since IS NULL",
-        (of.collection,),
+        (resource.collection,),
     ).fetchone()
     return int(row[0])
 
 
-def oldest(connection: sqlite3.Connection, of: Resource, since: str | None = None) -> str | None:
+def find_oldest_date(
+    connection: sqlite3.Connection, resource: Resource, since: str | None = None
+) -> str | None:
     """The date of the oldest present row that has one, from `since` (UTC text) on; what is dated before 1990
     is a mistake."""
     row = connection.execute(
-        f'SELECT min("{of.date}") FROM "{of.table}" WHERE "{of.date}" >= ? AND _missing_since IS NULL',
+        f'SELECT min("{resource.date}") FROM "{resource.table}" WHERE "{resource.date}" >= ?'
+        " AND _missing_since IS NULL",
         (since or "1990",),
     ).fetchone()
     return None if row[0] is None else str(row[0])
 
 
-def note(
+def save_day(
     tx: Transaction,
     collection: str,
     day: str,
-    total: int,
-    ours: int,
+    platform_count: int,
+    mirror_count: int,
     cause: str | None = None,
     repair: str | None = None,
 ) -> None:
     """What asking for a day told. A repair is remembered until the next difference."""
-    now = clock.stamp()
+    now = clock.utc_text()
     tx.execute(
         "INSERT INTO _coverage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (collection, day) DO UPDATE SET "
         "total = excluded.total, ours = excluded.ours, asked_at = excluded.asked_at, "
         "proved_at = coalesce(excluded.proved_at, proved_at), cause = excluded.cause, "
         "repair = coalesce(excluded.repair, CASE WHEN excluded.total = excluded.ours THEN repair END)",
-        (collection, day, total, ours, now, now if total == ours else None, cause, repair),
+        (
+            collection,
+            day,
+            platform_count,
+            mirror_count,
+            now,
+            now if platform_count == mirror_count else None,
+            cause,
+            repair,
+        ),
     )
+
+
+def explain_unread(connection: sqlite3.Connection, resource: Resource, until: datetime) -> str | None:
+    """Return why `resource` has not been read completely since `until`; None if it has."""
+    complete_at, _, reason = _get_sync_times(connection, resource)
+    if reason is None and complete_at < clock.utc_text(until):
+        return f"/{resource.collection} was not read since {clock.utc_text(until)} UTC"
+    return reason
+
+
+def explain_gaps(
+    connection: sqlite3.Connection, resource: Resource, since: datetime, until: datetime
+) -> str | None:
+    """Return why the records of `resource` dated in `[since, until)` are not complete; None if they are.
+
+    They are complete if the platform's count and the mirror's agreed after each of these days had ended. Only
+    for collections that grow: no days are counted of others.
+    """
+    _, sync_started_at, reason = _get_sync_times(connection, resource)
+    if reason is not None:
+        return reason
+    end = clock.utc_text(until)
+    counts_by_day = {day.day: day for day in list_days(connection, resource.collection)}
+    entire_count = counts_by_day.pop(ENTIRE_COLLECTION, None)
+    day_names = list(_list_days(since, until))
+    for day_name in day_names:
+        day_count = counts_by_day.get(day_name)
+        if day_count is not None and day_count.total != day_count.ours:
+            counts = f"{day_count.ours:,} of {day_count.total:,} records"
+            return f"/{resource.collection} on {day_name}: {counts} are here"
+    if entire_count is not None and entire_count.total == entire_count.ours and entire_count.asked_at >= end:
+        return None
+    if sync_started_at >= end:
+        return None
+    # Days are asked for from the oldest record on; there is nothing before it.
+    oldest = min(counts_by_day, default="")
+    for day_name in day_names:
+        day_count = counts_by_day.get(day_name)
+        # Hour 24 of a day is text behind all of it, and before the next.
+        if day_name >= oldest and (day_count is None or day_count.asked_at < min(f"{day_name} 24", end)):
+            return f"/{resource.collection} on {day_name}: the platform's count was not compared since"
+    return None
+
+
+def _get_sync_times(connection: sqlite3.Connection, resource: Resource) -> tuple[str, str, str | None]:
+    """When all of it was last read, when that reading began ('' for never), and why none of it counts."""
+    row = connection.execute(
+        "SELECT complete_at, walked_from, off_since FROM _walks WHERE collection = ?", (resource.collection,)
+    ).fetchone()
+    complete_at, sync_started_at, refused_since = row or (None, None, None)
+    reason = None
+    if refused_since is not None:
+        reason = f"the platform refuses /{resource.collection} since {refused_since} UTC"
+    elif complete_at is None:
+        reason = f"/{resource.collection} was never read completely"
+    return complete_at or "", sync_started_at or "", reason
+
+
+def _list_days(since: datetime, until: datetime) -> Iterator[str]:
+    """The UTC days that the span touches."""
+    day = since.astimezone(UTC).date()
+    while clock.utc_text(datetime.combine(day, time(), UTC)) < clock.utc_text(until):
+        yield day.isoformat()
+        day += timedelta(days=1)
+
+
+def explain_unfinished_calls(connection: sqlite3.Connection, since: datetime, until: datetime) -> str | None:
+    """What keeps the calls that began in `[since, until)` from being what their records tell, in words; None
+    where nothing does."""
+    backlog_state = backlog.get_state(connection)
+    if backlog_state is not None and backlog_state.may_contain(clock.utc_text(since)):
+        return f"{backlog_state.remaining:,} legs of calls are still being put together"
+    row = connection.execute(
+        "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ? AND state <> 'ended'",
+        (clock.utc_text(since), clock.utc_text(until)),
+    ).fetchone()
+    return f"{row[0]} of its calls are still going on" if row[0] else None

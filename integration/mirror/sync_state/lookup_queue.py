@@ -34,49 +34,52 @@ CREATE INDEX IF NOT EXISTS _lookups_unlearnt ON _lookups (id) WHERE state = 'unl
 CREATE INDEX IF NOT EXISTS _lookups_wanted ON _lookups (wanted_at) WHERE kind = 'leg';
 """
 
-Kind = Literal["leg", "monitor"]
+LookupKind = Literal["leg", "monitor"]
 
-GAPS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
+RETRY_DELAYS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
 """Seconds before the first look-up of an ended leg, the second, and so on; the last comes after a day."""
 
-COLLECTIONS = ("cdrs", "monitors")
+LEG_COLLECTIONS = ("cdrs", "monitors")
 """What is asked for by the ids of legs."""
 
 FRESH_SECONDS = 3600.0
 """So long after a leg's end a record of it may be listed any minute (promise P9)."""
 
-LONGEST_SECONDS = 2 * 86400.0
+MAX_CALL_SECONDS = 2 * 86400.0
 """No call lasts longer; a start before that is some clock's fault."""
 
-RECORDING_TRIES = 6
+MAX_RECORDING_TRIES = 6
 """Look-ups after which a connected leg with a CDR but no recording is taken not to be recorded. One that
 comes later is announced, or found by the look-back."""
 
-MONITOR_TRIES = 4
+MAX_MONITOR_TRIES = 4
 
 
-_GAP = f"CASE tries {' '.join(f'WHEN {n} THEN {gap}' for n, gap in enumerate(GAPS))} ELSE {GAPS[-1]} END"
-_AHEAD = f"state = 'open' AND next_at > :now + 1 + {_GAP}"
+_DELAY_SQL = (
+    f"CASE tries {' '.join(f'WHEN {n} THEN {gap}' for n, gap in enumerate(RETRY_DELAYS))}"
+    f" ELSE {RETRY_DELAYS[-1]} END"
+)
+_IS_DELAYED = f"state = 'open' AND next_at > :now + 1 + {_DELAY_SQL}"
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
-    kind: Kind
+class DueLookup:
+    kind: LookupKind
     id: int
 
 
-def want(tx: Transaction, leg_id: int, at: str) -> None:
-    """The leg ended: `at` (UTC text) is when, and only says whether the wait has already been long."""
+def enqueue_leg(tx: Transaction, leg_id: int, ended_at: str) -> None:
+    """The leg ended: `ended_at` (UTC text) is when, and only says whether the wait has already been long."""
     now = clock.unix()
-    ended = clock.parse_stamp(at)
-    wait = GAPS[0] if ended is None or abs(now - ended.timestamp()) < 60 else 0.0
+    ended_time = clock.parse_utc(ended_at)
+    delay = RETRY_DELAYS[0] if ended_time is None or abs(now - ended_time.timestamp()) < 60 else 0.0
     tx.execute(
         "INSERT OR IGNORE INTO _lookups (kind, id, wanted_at, next_at) VALUES ('leg', ?, ?, ?)",
-        (leg_id, now, now + wait),
+        (leg_id, now, now + delay),
     )
 
 
-def want_recording(tx: Transaction, leg_id: int | None, monitor_id: int | None) -> None:
+def enqueue_recording(tx: Transaction, leg_id: int | None, monitor_id: int | None) -> None:
     """A recording can be fetched: look at once. Nothing to do where it is known already."""
     now = clock.unix()
     if monitor_id is not None:
@@ -90,29 +93,30 @@ def want_recording(tx: Transaction, leg_id: int | None, monitor_id: int | None) 
             "INSERT INTO _lookups (kind, id, wanted_at, next_at) VALUES ('leg', ?, ?, ?) "
             "ON CONFLICT (kind, id) DO UPDATE SET next_at = excluded.next_at, state = 'open' "
             "WHERE tries < ?",
-            (leg_id, now, now, len(GAPS)),
+            (leg_id, now, now, len(RETRY_DELAYS)),
         )
 
 
-def due(connection: sqlite3.Connection, now: float, limit: int = 200) -> list[Due]:
+def due(connection: sqlite3.Connection, now: float, limit: int = 200) -> list[DueLookup]:
     """What to look up at `now` (Unix seconds), longest overdue first."""
     rows = connection.execute(
         "SELECT kind, id FROM _lookups WHERE state = 'open' AND next_at <= ? ORDER BY next_at LIMIT ?",
         (now, limit),
     )
-    return [Due(row["kind"], row["id"]) for row in rows]
+    return [DueLookup(row["kind"], row["id"]) for row in rows]
 
 
-def ahead(connection: sqlite3.Connection, now: float) -> bool:
+def has_delayed_lookups(connection: sqlite3.Connection, now: float) -> bool:
     """Whether a look-up waits for longer than it ever should: the clock was set back since."""
-    row = connection.execute(f"SELECT 1 FROM _lookups WHERE {_AHEAD} LIMIT 1", {"now": now}).fetchone()
+    row = connection.execute(f"SELECT 1 FROM _lookups WHERE {_IS_DELAYED} LIMIT 1", {"now": now}).fetchone()
     return row is not None
 
 
-def set_right(tx: Transaction, now: float) -> None:
+def reset_delayed_lookups(tx: Transaction, now: float) -> None:
     """After the clock was set back: look-ups that would wait until it has caught up are due now."""
     tx.execute(
-        f"UPDATE _lookups SET wanted_at = min(wanted_at, :now), next_at = :now WHERE {_AHEAD}", {"now": now}
+        f"UPDATE _lookups SET wanted_at = min(wanted_at, :now), next_at = :now WHERE {_IS_DELAYED}",
+        {"now": now},
     )
 
 
@@ -122,61 +126,63 @@ def next_at(connection: sqlite3.Connection) -> float | None:
     return None if row[0] is None else float(row[0])
 
 
-def fresh_since(connection: sqlite3.Connection, now: float) -> int | None:
+def find_recent_leg_start(connection: sqlite3.Connection, now: float) -> int | None:
     """The earliest start (Unix seconds) of the legs that ended within FRESH_SECONDS; None where none did.
     Their records are dated by it, and their ids may be lower than what was read since."""
     row = connection.execute(
         "SELECT min(started) FROM _legs WHERE started > ? AND leg_id IN "
         "(SELECT id FROM _lookups WHERE kind = 'leg' AND wanted_at > ?)",
-        (now - LONGEST_SECONDS, now - FRESH_SECONDS),
+        (now - MAX_CALL_SECONDS, now - FRESH_SECONDS),
     ).fetchone()
     return None if row[0] is None else int(row[0])
 
 
-def looked(tx: Transaction, asked: Sequence[Due], now: float) -> list[int]:
-    """A look-up of `asked` was answered and its records are stored: settle what is settled, arrange the
+def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) -> list[int]:
+    """A look-up of `lookups` was answered and its records are stored: settle what is settled, arrange the
     rest. Returns the legs that became 'unlearnt': a day after their end there is no CDR of them."""
-    legs = [entry.id for entry in asked if entry.kind == "leg"]
-    monitors = [entry.id for entry in asked if entry.kind == "monitor"]
-    with_cdr = _legs(tx, "SELECT live_id, max(coalesce(billsec, 0) > 0) FROM cdrs", legs)
-    recorded = _legs(tx, "SELECT live_id, 1 FROM monitors", legs)
-    unlearnt = []
-    for leg_id, tries in _tries(tx, "leg", legs):
+    leg_ids = [lookup.id for lookup in lookups if lookup.kind == "leg"]
+    monitor_ids = [lookup.id for lookup in lookups if lookup.kind == "monitor"]
+    with_cdr = _fetch_by_leg(tx, "SELECT live_id, max(coalesce(billsec, 0) > 0) FROM cdrs", leg_ids)
+    recorded_leg_ids = _fetch_by_leg(tx, "SELECT live_id, 1 FROM monitors", leg_ids)
+    unresolved_ids = []
+    for leg_id, tries in _fetch_tries(tx, "leg", leg_ids):
         if leg_id in with_cdr and (
-            leg_id in recorded or not with_cdr[leg_id] or tries + 1 >= RECORDING_TRIES
+            leg_id in recorded_leg_ids or not with_cdr[leg_id] or tries + 1 >= MAX_RECORDING_TRIES
         ):
-            _settle(tx, "leg", leg_id, "done")
-        elif tries + 1 < len(GAPS):
-            _arrange(tx, "leg", leg_id, now + GAPS[tries + 1])
+            _close_lookup(tx, "leg", leg_id, "done")
+        elif tries + 1 < len(RETRY_DELAYS):
+            _retry_later(tx, "leg", leg_id, now + RETRY_DELAYS[tries + 1])
         else:
-            _settle(tx, "leg", leg_id, "done" if leg_id in with_cdr else "unlearnt")
+            _close_lookup(tx, "leg", leg_id, "done" if leg_id in with_cdr else "unlearnt")
             if leg_id not in with_cdr:
-                unlearnt.append(leg_id)
-    known = {
+                unresolved_ids.append(leg_id)
+    stored_monitor_ids = {
         row[0]
         for row in tx.execute(
-            "SELECT id FROM monitors WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(monitors),)
+            "SELECT id FROM monitors WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(monitor_ids),)
         )
     }
-    for monitor_id, tries in _tries(tx, "monitor", monitors):
-        if monitor_id in known or tries + 1 >= MONITOR_TRIES:
-            _settle(tx, "monitor", monitor_id, "done" if monitor_id in known else "unlearnt")
+    for monitor_id, tries in _fetch_tries(tx, "monitor", monitor_ids):
+        if monitor_id in stored_monitor_ids or tries + 1 >= MAX_MONITOR_TRIES:
+            _close_lookup(
+                tx, "monitor", monitor_id, "done" if monitor_id in stored_monitor_ids else "unlearnt"
+            )
         else:
-            _arrange(tx, "monitor", monitor_id, now + GAPS[tries + 1])
-    return unlearnt
+            _retry_later(tx, "monitor", monitor_id, now + RETRY_DELAYS[tries + 1])
+    return unresolved_ids
 
 
-def unlearnt(connection: sqlite3.Connection, legs: Sequence[int]) -> bool:
+def has_unresolved(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> bool:
     """Whether a day went by after the end of one of these legs, and it had no CDR."""
     row = connection.execute(
         "SELECT 1 FROM _lookups WHERE state = 'unlearnt' AND kind = 'leg' "
         "AND id IN (SELECT value FROM json_each(?)) LIMIT 1",
-        (json.dumps(legs),),
+        (json.dumps(leg_ids),),
     ).fetchone()
     return row is not None
 
 
-def unlearnt_calls(connection: sqlite3.Connection, since: float) -> list[int]:
+def list_unresolved_calls(connection: sqlite3.Connection, since: float) -> list[int]:
     """Calls whose legs were told to have ended since `since` (Unix seconds), of none of which there is a CDR
     a day later; newest first."""
     rows = connection.execute(
@@ -188,15 +194,15 @@ def unlearnt_calls(connection: sqlite3.Connection, since: float) -> list[int]:
     return [row[0] for row in rows]
 
 
-def _legs(tx: Transaction, select: str, legs: list[int]) -> dict[int, int]:
+def _fetch_by_leg(tx: Transaction, select: str, leg_ids: list[int]) -> dict[int, int]:
     rows = tx.execute(
         f"{select} WHERE live_id IN (SELECT value FROM json_each(?)) GROUP BY live_id",
-        (json.dumps(legs),),
+        (json.dumps(leg_ids),),
     )
     return {row[0]: row[1] for row in rows}
 
 
-def _tries(tx: Transaction, kind: Kind, ids: list[int]) -> list[tuple[int, int]]:
+def _fetch_tries(tx: Transaction, kind: LookupKind, ids: list[int]) -> list[tuple[int, int]]:
     rows = tx.execute(
         "SELECT id, tries FROM _lookups WHERE kind = ? AND state = 'open' "
         "AND id IN (SELECT value FROM json_each(?))",
@@ -205,14 +211,15 @@ def _tries(tx: Transaction, kind: Kind, ids: list[int]) -> list[tuple[int, int]]
     return [(row["id"], row["tries"]) for row in rows]
 
 
-def _arrange(tx: Transaction, kind: Kind, number: int, at: float) -> None:
+def _retry_later(tx: Transaction, kind: LookupKind, record_id: int, due_at: float) -> None:
     tx.execute(
-        "UPDATE _lookups SET tries = tries + 1, next_at = ? WHERE kind = ? AND id = ?", (at, kind, number)
+        "UPDATE _lookups SET tries = tries + 1, next_at = ? WHERE kind = ? AND id = ?",
+        (due_at, kind, record_id),
     )
 
 
-def _settle(tx: Transaction, kind: Kind, number: int, state: str) -> None:
+def _close_lookup(tx: Transaction, kind: LookupKind, record_id: int, state: str) -> None:
     tx.execute(
         "UPDATE _lookups SET tries = tries + 1, next_at = NULL, state = ? WHERE kind = ? AND id = ?",
-        (state, kind, number),
+        (state, kind, record_id),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
-from integration.mirror.records.rows import Upserted
+from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -42,24 +42,27 @@ CREATE TABLE IF NOT EXISTS _checks (
 -- serves the System page: files that were damaged
 CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS NOT NULL;
 """
-"""`_checks` is checks.py's."""
+"""`_checks` is scrub_log.py's."""
 
 
-def _tally(row: str, way: str) -> str:
+def _build_tally_update(row: str, sign: str) -> str:
     return (
         f"INSERT INTO _media_tally SELECT {row}.kind, {row}.state, 0, 0 WHERE NOT EXISTS"
         f" (SELECT 1 FROM _media_tally WHERE kind = {row}.kind AND state = {row}.state);"
-        f" UPDATE _media_tally SET files = files {way} 1, bytes = bytes {way} coalesce({row}.size, 0)"
+        f" UPDATE _media_tally SET files = files {sign} 1, bytes = bytes {sign} coalesce({row}.size, 0)"
         f" WHERE kind = {row}.kind AND state = {row}.state;"
     )
 
 
-_READ = (
+_RECORD_READ_SQL = (
     "INSERT INTO _checks (kind, record_id, checked_at) SELECT NEW.kind, NEW.record_id, NEW.updated_at"
     " WHERE NOT EXISTS (SELECT 1 FROM _checks WHERE kind = NEW.kind AND record_id = NEW.record_id);"
     " UPDATE _checks SET checked_at = NEW.updated_at WHERE kind = NEW.kind AND record_id = NEW.record_id"
     " AND checked_at < NEW.updated_at;"
 )
+_ADD_NEW = _build_tally_update("NEW", "+")
+_SUBTRACT_OLD = _build_tally_update("OLD", "-")
+
 TABLES += f"""
 -- How many files are in which state and how large they are: counting a million takes longer than a page may
 CREATE TABLE IF NOT EXISTS _media_tally (
@@ -74,59 +77,63 @@ INSERT INTO _checks (kind, record_id, checked_at) SELECT kind, record_id, update
  WHERE state = 'have' AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'media_read_insert')
    AND NOT EXISTS (SELECT 1 FROM _checks AS c WHERE c.kind = m.kind AND c.record_id = m.record_id);
 CREATE TRIGGER IF NOT EXISTS media_read_insert AFTER INSERT ON media
- WHEN NEW.state = 'have' BEGIN {_READ} END;
+ WHEN NEW.state = 'have' BEGIN {_RECORD_READ_SQL} END;
 CREATE TRIGGER IF NOT EXISTS media_read_update AFTER UPDATE OF state, updated_at ON media
- WHEN NEW.state = 'have' BEGIN {_READ} END;
-CREATE TRIGGER IF NOT EXISTS media_tally_insert AFTER INSERT ON media BEGIN {_tally("NEW", "+")} END;
-CREATE TRIGGER IF NOT EXISTS media_tally_delete AFTER DELETE ON media BEGIN {_tally("OLD", "-")} END;
+ WHEN NEW.state = 'have' BEGIN {_RECORD_READ_SQL} END;
+CREATE TRIGGER IF NOT EXISTS media_tally_insert AFTER INSERT ON media BEGIN {_ADD_NEW} END;
+CREATE TRIGGER IF NOT EXISTS media_tally_delete AFTER DELETE ON media BEGIN {_SUBTRACT_OLD} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_update AFTER UPDATE OF kind, state, size ON media BEGIN
-  {_tally("OLD", "-")}
-  {_tally("NEW", "+")}
+  {_SUBTRACT_OLD}
+  {_ADD_NEW}
 END;
 """
 
-Kind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap", "fax"]
+MediaKind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap", "fax"]
 """`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of
 their own."""
-KINDS: tuple[Kind, ...] = ("recording", "voicemail", "fax")
+AUTOMATIC_KINDS: tuple[MediaKind, ...] = ("recording", "voicemail", "fax")
 """What is fetched by itself; the others when somebody asks for them."""
 
-GAPS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
+RETRY_DELAYS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
 """Seconds between a failed download and the next; the last again and again."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Origin:
+class _MediaSource:
     table: str
-    date: str
+    date_field: str
     folder: str
-    size: str
+    size_sql: str
     """The column that tells a file's bytes, or NULL."""
-    ending: str = "mp3"
-    seconds: str = "NULL"
+    extension: str = "mp3"
+    seconds_sql: str = "NULL"
     """The column that tells how long its sound lasts, or NULL."""
 
 
-_ORIGINS: dict[Kind, _Origin] = {
-    "recording": _Origin("monitors", "timestamp", "recordings", "record.size", seconds="record.duration"),
-    "voicemail": _Origin("voicemessages", "origtime", "voicemail", "NULL", seconds="record.duration"),
-    "trace": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "trace"),
-    "pcap": _Origin("cdrs", "calldate", "traces/cdrs", "NULL", "pcap"),
-    "msdr_trace": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "trace"),
-    "msdr_pcap": _Origin("msdrs", "created_at", "traces/msdrs", "NULL", "pcap"),
-    "fax": _Origin("faxes", "created_at", "faxes", "NULL", "pdf"),
+_SOURCES: dict[MediaKind, _MediaSource] = {
+    "recording": _MediaSource(
+        "monitors", "timestamp", "recordings", "record.size", seconds_sql="record.duration"
+    ),
+    "voicemail": _MediaSource(
+        "voicemessages", "origtime", "voicemail", "NULL", seconds_sql="record.duration"
+    ),
+    "trace": _MediaSource("cdrs", "calldate", "traces/cdrs", "NULL", "trace"),
+    "pcap": _MediaSource("cdrs", "calldate", "traces/cdrs", "NULL", "pcap"),
+    "msdr_trace": _MediaSource("msdrs", "created_at", "traces/msdrs", "NULL", "trace"),
+    "msdr_pcap": _MediaSource("msdrs", "created_at", "traces/msdrs", "NULL", "pcap"),
+    "fax": _MediaSource("faxes", "created_at", "faxes", "NULL", "pdf"),
 }
 
 
-FOLDERS: dict[Kind, str] = {kind: origin.folder for kind, origin in _ORIGINS.items()}
+FOLDERS: dict[MediaKind, str] = {kind: origin.folder for kind, origin in _SOURCES.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MediaFile:
     """A file to fetch: `path` below data_dir, `size` in bytes and `seconds` of its sound where the record
     tells them, tries so far and what came of the last."""
 
-    kind: Kind
+    kind: MediaKind
     record_id: int
     path: str
     size: int | None
@@ -135,103 +142,104 @@ class Wanted:
     last_error: str | None = None
 
 
-def relative_path(kind: Kind, record_id: int, stamp: object) -> str:
+def relative_path(kind: MediaKind, record_id: int, timestamp: object) -> str:
     """Where the file lies below data_dir: '<folder>/YYYY/MM/DD/<id>.mp3' by the record's UTC time stamp,
     '<folder>/undated/<id>.mp3' without a valid one. Made from integers only (promise S13)."""
-    origin = _ORIGINS[kind]
-    moment = clock.parse_stamp(stamp)
-    day = f"{moment.year:04d}/{moment.month:02d}/{moment.day:02d}" if moment else "undated"
-    return f"{origin.folder}/{day}/{int(record_id)}.{origin.ending}"
+    source = _SOURCES[kind]
+    parsed = clock.parse_utc(timestamp)
+    day = f"{parsed.year:04d}/{parsed.month:02d}/{parsed.day:02d}" if parsed else "undated"
+    return f"{source.folder}/{day}/{int(record_id)}.{source.extension}"
 
 
-def record_path(kind: Kind, record_id: int) -> str:
+def get_platform_record_path(kind: MediaKind, record_id: int) -> str:
     """The platform's path of the record that a file belongs to, below its base."""
-    return f"/{_ORIGINS[kind].table}/{record_id}"
+    return f"/{_SOURCES[kind].table}/{record_id}"
 
 
-def file_path(kind: Kind, record_id: int) -> str:
+def get_platform_file_path(kind: MediaKind, record_id: int) -> str:
     """The platform's path of the file itself."""
-    return f"{record_path(kind, record_id)}.{_ORIGINS[kind].ending}"
+    return f"{get_platform_record_path(kind, record_id)}.{_SOURCES[kind].extension}"
 
 
-def table_of(kind: Kind) -> str:
+def get_record_table(kind: MediaKind) -> str:
     """The collection's table whose record a file belongs to."""
-    return _ORIGINS[kind].table
+    return _SOURCES[kind].table
 
 
-def follow(mirror: Database, kinds: Iterable[Kind]) -> None:
+def register_hooks(mirror_db: Database, kinds: Iterable[MediaKind]) -> None:
     """From now on, want the file of every record of these kinds that is stored."""
     for kind in kinds:
-        mirror.hooks.setdefault(_ORIGINS[kind].table, []).append(_hook(kind))
+        mirror_db.hooks.setdefault(_SOURCES[kind].table, []).append(_make_hook(kind))
 
 
-def want_missing(tx: Transaction, kind: Kind) -> int:
+def enqueue_missing(tx: Transaction, kind: MediaKind) -> int:
     """Want the files of all records that have no row yet. Returns how many."""
-    origin = _ORIGINS[kind]
+    source = _SOURCES[kind]
     rows = tx.execute(
-        f'SELECT id, "{origin.date}" FROM {origin.table} AS record WHERE NOT EXISTS '
+        f'SELECT id, "{source.date_field}" FROM {source.table} AS record WHERE NOT EXISTS '
         "(SELECT 1 FROM media WHERE media.kind = ? AND media.record_id = record.id)",
         (kind,),
     ).fetchall()
-    _want(tx, kind, [(row[0], row[1]) for row in rows])
+    _enqueue(tx, kind, [(row[0], row[1]) for row in rows])
     return len(rows)
 
 
-def want_resized(tx: Transaction, kind: Kind, ids: Iterable[int | None] | None = None) -> int:
+def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int | None] | None = None) -> int:
     """Want again each file of another size than its record says by now: it was fetched while the platform
     still wrote it. Of these records, or of all; returns how many. The file stays until the next is there."""
-    origin, among = _ORIGINS[kind], "AND record_id IN (SELECT value FROM json_each(:ids))"
+    source, id_condition = _SOURCES[kind], "AND record_id IN (SELECT value FROM json_each(:ids))"
     return tx.execute(
         "UPDATE media SET state = 'wanted', tries = 0, next_try_at = :now, updated_at = :stamp "
-        f"FROM {origin.table} AS record WHERE record.id = media.record_id AND kind = :kind "
-        f"AND state = 'have' AND CAST({origin.size} AS INTEGER) NOT IN (0, media.size) "
-        f"{'' if ids is None else among}",
+        f"FROM {source.table} AS record WHERE record.id = media.record_id AND kind = :kind "
+        f"AND state = 'have' AND CAST({source.size_sql} AS INTEGER) NOT IN (0, media.size) "
+        f"{'' if ids is None else id_condition}",
         {
             "now": clock.unix(),
-            "stamp": clock.stamp(),
+            "stamp": clock.utc_text(),
             "kind": kind,
             "ids": None if ids is None else json.dumps(list(ids)),
         },
     ).rowcount
 
 
-def wanted(
-    connection: sqlite3.Connection, now: float, kinds: Iterable[Kind] = KINDS, limit: int = 50
-) -> list[Wanted]:
+def list_due(
+    connection: sqlite3.Connection, now: float, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS, limit: int = 50
+) -> list[MediaFile]:
     """Files to fetch at `now` (Unix seconds), the newest record of each kind first.
 
     None waits longer than the longest gap: a clock that was set back may have said so.
     """
-    found: list[Wanted] = []
+    files: list[MediaFile] = []
     for kind in kinds:
         rows = connection.execute(
-            f"{_select(kind)} WHERE media.kind = ? AND media.state IN ('wanted', 'failed') "
+            f"{_build_select(kind)} WHERE media.kind = ? AND media.state IN ('wanted', 'failed') "
             "AND coalesce(media.next_try_at, 0) NOT BETWEEN ? AND ? ORDER BY media.record_id DESC LIMIT ?",
-            (kind, now + 0.001, now + GAPS[-1], limit),
+            (kind, now + 0.001, now + RETRY_DELAYS[-1], limit),
         )
-        found += [_wanted(row) for row in rows]
-    return found
+        files += [_make_file(row) for row in rows]
+    return files
 
 
-def find(connection: sqlite3.Connection, kind: Kind, record_id: int) -> Wanted | None:
+def find(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> MediaFile | None:
     """One record's file, whatever its state; None where no such record is mirrored."""
     row = connection.execute(
-        f"{_select(kind)} WHERE media.kind = ? AND media.record_id = ?", (kind, record_id)
+        f"{_build_select(kind)} WHERE media.kind = ? AND media.record_id = ?", (kind, record_id)
     ).fetchone()
     if row is not None:
-        return _wanted(row)
-    origin = _ORIGINS[kind]
+        return _make_file(row)
+    source = _SOURCES[kind]
     row = connection.execute(
-        f'SELECT "{origin.date}", {origin.size}, {origin.seconds} FROM {origin.table} AS record WHERE id = ?',
+        f'SELECT "{source.date_field}", {source.size_sql}, {source.seconds_sql} FROM {source.table} AS record'
+        " WHERE id = ?",
         (record_id,),
     ).fetchone()
     if row is None:
         return None
     path = relative_path(kind, record_id, row[0])
-    return Wanted(kind, record_id, path, _size(row[1]), 0, _size(row[2]))
+    return MediaFile(kind, record_id, path, _parse_positive_int(row[1]), 0, _parse_positive_int(row[2]))
 
 
-def state(connection: sqlite3.Connection, kind: Kind, record_id: int) -> sqlite3.Row | None:
+def state(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> sqlite3.Row | None:
     """The record's row of `media`: path, size, sha256, state, tries, last_error, next_try_at, updated_at."""
     row: sqlite3.Row | None = connection.execute(
         "SELECT * FROM media WHERE kind = ? AND record_id = ?", (kind, record_id)
@@ -239,7 +247,7 @@ def state(connection: sqlite3.Connection, kind: Kind, record_id: int) -> sqlite3
     return row
 
 
-def counts(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
+def count_by_state(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
     """(kind, state) → how many."""
     return {
         (row[0], row[1]): row[2]
@@ -247,7 +255,9 @@ def counts(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
     }
 
 
-def last_error(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) -> str | None:
+def find_last_error(
+    connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS
+) -> str | None:
     """Why the file that failed last did; None where none waits for another try."""
     row = connection.execute(
         "SELECT last_error FROM media WHERE state = 'failed' AND kind IN (SELECT value FROM json_each(?)) "
@@ -257,7 +267,7 @@ def last_error(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) ->
     return None if row is None else str(row[0])
 
 
-def stored_bytes(connection: sqlite3.Connection) -> int:
+def count_stored_bytes(connection: sqlite3.Connection) -> int:
     """What the archive holds."""
     row = connection.execute(
         "SELECT coalesce(sum(bytes), 0) FROM _media_tally WHERE state = 'have'"
@@ -265,9 +275,9 @@ def stored_bytes(connection: sqlite3.Connection) -> int:
     return int(row[0])
 
 
-def next_at(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) -> float | None:
+def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS) -> float | None:
     """When the next download is due (Unix seconds); None where none is wanted."""
-    due = [
+    due_times = [
         connection.execute(
             "SELECT min(coalesce(next_try_at, 0)) FROM media "
             "WHERE kind = ? AND state IN ('wanted', 'failed')",
@@ -275,24 +285,24 @@ def next_at(connection: sqlite3.Connection, kinds: Iterable[Kind] = KINDS) -> fl
         ).fetchone()[0]
         for kind in kinds
     ]
-    return min((float(at) for at in due if at is not None), default=None)
+    return min((float(due_at) for due_at in due_times if due_at is not None), default=None)
 
 
-def have(tx: Transaction, file: Wanted, size: int, sha256: str) -> None:
+def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str) -> None:
     """The file stands under its final name."""
     tx.execute(
         "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, updated_at) "
         "VALUES (?, ?, ?, ?, ?, 'have', ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
         "path = excluded.path, size = excluded.size, sha256 = excluded.sha256, state = 'have', "
         "tries = excluded.tries, last_error = NULL, next_try_at = NULL, updated_at = excluded.updated_at",
-        (file.kind, file.record_id, file.path, size, sha256, file.tries + 1, clock.stamp()),
+        (file.kind, file.record_id, file.path, size, sha256, file.tries + 1, clock.utc_text()),
     )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
 
 
-def failed(tx: Transaction, file: Wanted, error: str) -> None:
+def mark_failed(tx: Transaction, file: MediaFile, error: str) -> None:
     """A try failed: the next one after the next gap."""
-    gap = GAPS[min(file.tries, len(GAPS) - 1)]
+    delay = RETRY_DELAYS[min(file.tries, len(RETRY_DELAYS) - 1)]
     tx.execute(
         "INSERT INTO media (kind, record_id, path, state, tries, last_error, next_try_at, updated_at) "
         "VALUES (?, ?, ?, 'failed', ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
@@ -304,18 +314,18 @@ def failed(tx: Transaction, file: Wanted, error: str) -> None:
             file.path,
             file.tries + 1,
             error[:500],
-            clock.unix() + gap,
-            clock.stamp(),
+            clock.unix() + delay,
+            clock.utc_text(),
         ),
     )
 
 
-def gone(tx: Transaction, file: Wanted) -> None:
+def mark_missing(tx: Transaction, file: MediaFile) -> None:
     """The platform has neither the file nor its record any more."""
     tx.execute(
         "UPDATE media SET state = 'gone', next_try_at = NULL, updated_at = ? "
         "WHERE kind = ? AND record_id = ? AND state <> 'have'",
-        (clock.stamp(), file.kind, file.record_id),
+        (clock.utc_text(), file.kind, file.record_id),
     )
 
 
@@ -327,60 +337,60 @@ def wake(tx: Transaction, since: str) -> None:
     )
 
 
-def _hook(kind: Kind) -> Callable[[Transaction, Upserted], None]:
-    origin = _ORIGINS[kind]
+def _make_hook(kind: MediaKind) -> Callable[[Transaction, UpsertResult], None]:
+    source = _SOURCES[kind]
 
-    def hook(tx: Transaction, outcome: Upserted) -> None:
+    def hook(tx: Transaction, result: UpsertResult) -> None:
         records = [
-            (document.values.get("id"), document.values.get(origin.date)) for document in outcome.changed
+            (record.values.get("id"), record.values.get(source.date_field)) for record in result.changed
         ]
-        _want(tx, kind, records)
-        want_resized(tx, kind, [_whole(number) for number, _ in records])
+        _enqueue(tx, kind, records)
+        enqueue_resized(tx, kind, [_parse_int(record_id) for record_id, _ in records])
 
     return hook
 
 
-def _want(tx: Transaction, kind: Kind, records: list[tuple[object, object]]) -> None:
-    now, stamp = clock.unix(), clock.stamp()
+def _enqueue(tx: Transaction, kind: MediaKind, records: list[tuple[object, object]]) -> None:
+    now, timestamp = clock.unix(), clock.utc_text()
     tx.executemany(
         "INSERT OR IGNORE INTO media (kind, record_id, path, state, next_try_at, updated_at) "
         "VALUES (?, ?, ?, 'wanted', ?, ?)",
         [
-            (kind, number, relative_path(kind, number, date), now, stamp)
-            for number, date in ((_whole(value), date) for value, date in records)
-            if number is not None
+            (kind, record_id, relative_path(kind, record_id, date), now, timestamp)
+            for record_id, date in ((_parse_int(value), date) for value, date in records)
+            if record_id is not None
         ],
     )
 
 
-def _select(kind: Kind) -> str:
-    origin = _ORIGINS[kind]
+def _build_select(kind: MediaKind) -> str:
+    source = _SOURCES[kind]
     return (
-        f"SELECT media.kind, media.record_id, media.path, {origin.size} AS expected, media.tries, "
-        f"{origin.seconds} AS seconds, media.last_error "
-        f"FROM media LEFT JOIN {origin.table} AS record ON record.id = media.record_id"
+        f"SELECT media.kind, media.record_id, media.path, {source.size_sql} AS expected, media.tries, "
+        f"{source.seconds_sql} AS seconds, media.last_error "
+        f"FROM media LEFT JOIN {source.table} AS record ON record.id = media.record_id"
     )
 
 
-def _wanted(row: sqlite3.Row) -> Wanted:
-    return Wanted(
+def _make_file(row: sqlite3.Row) -> MediaFile:
+    return MediaFile(
         row["kind"],
         row["record_id"],
         row["path"],
-        _size(row["expected"]),
+        _parse_positive_int(row["expected"]),
         row["tries"],
-        _size(row["seconds"]),
+        _parse_positive_int(row["seconds"]),
         row["last_error"],
     )
 
 
-def _size(value: object) -> int | None:
+def _parse_positive_int(value: object) -> int | None:
     """A record's size where it is one; the platform also sends null, and 0 while it is still encoding."""
-    number = _whole(value)
+    number = _parse_int(value)
     return number if number is not None and number > 0 else None
 
 
-def _whole(value: object) -> int | None:
+def _parse_int(value: object) -> int | None:
     """An integer in whatever type it came."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)

@@ -17,12 +17,12 @@ CREATE TABLE IF NOT EXISTS _accepted (
 ) STRICT;
 """
 
-GAPS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
+RETRY_DELAYS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
 """Seconds before each look; after the last the next complete walk finds out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class PendingDeletion:
     """`keys` None: the whole collection."""
 
     id: int
@@ -31,31 +31,41 @@ class Accepted:
     tries: int
 
 
-def note(tx: Transaction, collection: str, keys: Sequence[int] | None, asked_at: str) -> None:
+def add(tx: Transaction, collection: str, keys: Sequence[int] | None, requested_at: str) -> None:
     tx.execute(
         "INSERT INTO _accepted (collection, keys, asked_at, due_at) VALUES (?, ?, ?, ?)",
-        (collection, None if keys is None else json.dumps(list(keys)), asked_at, clock.unix() + GAPS[0]),
+        (
+            collection,
+            None if keys is None else json.dumps(list(keys)),
+            requested_at,
+            clock.unix() + RETRY_DELAYS[0],
+        ),
     )
 
 
-def due(connection: sqlite3.Connection, now: float) -> list[Accepted]:
+def due(connection: sqlite3.Connection, now: float) -> list[PendingDeletion]:
     rows = connection.execute(
         "SELECT id, collection, keys, tries FROM _accepted WHERE due_at <= ? ORDER BY id", (now,)
     )
-    return [Accepted(row[0], row[1], json.loads(row[2]) if row[2] else None, row[3]) for row in rows]
+    return [PendingDeletion(row[0], row[1], json.loads(row[2]) if row[2] else None, row[3]) for row in rows]
 
 
-def done(tx: Transaction, entry: Accepted) -> None:
-    tx.execute("DELETE FROM _accepted WHERE id = ?", (entry.id,))
+def remove(tx: Transaction, deletion: PendingDeletion) -> None:
+    tx.execute("DELETE FROM _accepted WHERE id = ?", (deletion.id,))
 
 
-def later(tx: Transaction, entry: Accepted, left: Sequence[int] | None) -> None:
-    """Some of it is still there: `left`, None for any of the whole collection."""
-    tries = entry.tries + 1
-    if tries >= len(GAPS):
-        done(tx, entry)
+def reschedule(tx: Transaction, deletion: PendingDeletion, remaining_keys: Sequence[int] | None) -> None:
+    """Some of it is still there: `remaining_keys`, None for any of the whole collection."""
+    tries = deletion.tries + 1
+    if tries >= len(RETRY_DELAYS):
+        remove(tx, deletion)
         return
     tx.execute(
         "UPDATE _accepted SET keys = ?, tries = ?, due_at = ? WHERE id = ?",
-        (None if left is None else json.dumps(list(left)), tries, clock.unix() + GAPS[tries], entry.id),
+        (
+            None if remaining_keys is None else json.dumps(list(remaining_keys)),
+            tries,
+            clock.unix() + RETRY_DELAYS[tries],
+            deletion.id,
+        ),
     )

@@ -1,7 +1,7 @@
 """When each file of the archive was last read again, and what was found wrong with it.
 
 A disk forgets in silence. Files are read in turn, the one that was left longest first; one that is no longer
-what was downloaded is wanted again (sync/inspection.py).
+what was downloaded is wanted again (sync/files/scrub.py).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core import clock
-from integration.mirror.page_queries.archive_queries import Kept
-from integration.mirror.sync_state.media_files import counts
+from integration.mirror.page_queries.archive_queries import ArchivedFile
+from integration.mirror.sync_state.media_files import count_by_state
 from integration.sqlite.transaction import Transaction
 
-_SEEN = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
+_LAST_READ_AT = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
 """When a file was last read, by its download or a check."""
 
-_BESIDE = "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
-_KEPT = "SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media"
+_JOIN_CHECKS = "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
+_SELECT_FILES = "SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media"
 
 
 @dataclass(frozen=True, slots=True)
-class Damaged:
+class DamagedFile:
     """A file that was damaged: what was found at `found_at` (UTC text), and its state in `media` now."""
 
     kind: str
@@ -35,98 +35,102 @@ class Damaged:
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
-    """`files` in the archive; `oldest`: when the one that was left longest was last read, by its download or
-    a check (UTC text, None without files); `damaged`: the latest findings, newest first."""
+class ArchiveState:
+    """`file_count` in the archive; `oldest_read_at`: when the one that was left longest was last read, by its
+    download or a check (UTC text, None without files); `damaged_files`: the latest findings, newest first."""
 
-    files: int
-    oldest: str | None
-    damaged: Sequence[Damaged]
+    file_count: int
+    oldest_read_at: str | None
+    damaged_files: Sequence[DamagedFile]
 
 
-def due(connection: sqlite3.Connection, before: str, limit: int) -> list[Kept]:
+def due(connection: sqlite3.Connection, before: str, limit: int) -> list[ArchivedFile]:
     """Files that nobody has read since `before` (UTC text), the one that was left longest first."""
     rows = connection.execute(
-        f"{_KEPT} {_BESIDE} WHERE media.state = 'have' AND {_SEEN} < ? ORDER BY {_SEEN} LIMIT ?",
+        f"{_SELECT_FILES} {_JOIN_CHECKS} WHERE media.state = 'have' AND {_LAST_READ_AT} < ?"
+        f" ORDER BY {_LAST_READ_AT} LIMIT ?",
         (before, limit),
     )
-    return [Kept(*row) for row in rows]
+    return [ArchivedFile(*row) for row in rows]
 
 
-def after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int) -> list[Kept]:
+def list_after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int) -> list[ArchivedFile]:
     """Files in the order of (kind, record_id), from the one after this."""
     rows = connection.execute(
-        f"{_KEPT} WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id LIMIT ?",
+        f"{_SELECT_FILES} WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id"
+        " LIMIT ?",
         (kind, record_id, limit),
     )
-    return [Kept(*row) for row in rows]
+    return [ArchivedFile(*row) for row in rows]
 
 
-def some(connection: sqlite3.Connection, limit: int) -> list[Kept]:
+def sample_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
     """Files of the archive, whichever."""
     return [
-        Kept(*row)
-        for row in connection.execute(f"{_KEPT} WHERE state = 'have' ORDER BY random() LIMIT ?", (limit,))
+        ArchivedFile(*row)
+        for row in connection.execute(
+            f"{_SELECT_FILES} WHERE state = 'have' ORDER BY random() LIMIT ?", (limit,)
+        )
     ]
 
 
-def lost(connection: sqlite3.Connection, limit: int) -> list[Kept]:
+def sample_missing_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
     """Files that were had and that the platform has no longer either, whichever."""
     rows = connection.execute(
-        f"{_KEPT} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
+        f"{_SELECT_FILES} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
     )
-    return [Kept(*row) for row in rows]
+    return [ArchivedFile(*row) for row in rows]
 
 
-def found_again(tx: Transaction, file: Kept) -> None:
+def mark_restored(tx: Transaction, file: ArchivedFile) -> None:
     """The very file lies in its place once more."""
     tx.execute(
         "UPDATE media SET state = 'have', last_error = NULL, next_try_at = NULL, updated_at = ? "
         "WHERE kind = ? AND record_id = ? AND state <> 'have' AND sha256 = ?",
-        (clock.stamp(), file.kind, file.record_id, file.sha256),
+        (clock.utc_text(), file.kind, file.record_id, file.sha256),
     )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
 
 
-def sound(tx: Transaction, files: Sequence[Kept]) -> None:
+def mark_intact(tx: Transaction, files: Sequence[ArchivedFile]) -> None:
     """These are what was downloaded."""
     tx.executemany(
         "INSERT INTO _checks (kind, record_id, checked_at) VALUES (?, ?, ?) "
         "ON CONFLICT (kind, record_id) DO UPDATE SET checked_at = excluded.checked_at",
-        [(file.kind, file.record_id, clock.stamp()) for file in files],
+        [(file.kind, file.record_id, clock.utc_text()) for file in files],
     )
 
 
-def damaged(tx: Transaction, file: Kept, finding: str) -> bool:
+def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
     """This one is not: it is wanted again, at once. False where the row says something else by now."""
-    wanted = tx.execute(
+    updated_rows = tx.execute(
         "UPDATE media SET state = 'wanted', tries = 0, last_error = ?, next_try_at = ?, updated_at = ? "
         "WHERE kind = ? AND record_id = ? AND state = 'have' AND path = ? AND sha256 IS ?",
         (
             f"the file {finding}",
             clock.unix(),
-            clock.stamp(),
+            clock.utc_text(),
             file.kind,
             file.record_id,
             file.path,
             file.sha256,
         ),
     ).rowcount
-    if not wanted:
+    if not updated_rows:
         return False
     tx.execute(
         "INSERT INTO _checks VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
         "checked_at = excluded.checked_at, found_at = excluded.found_at, finding = excluded.finding",
-        (file.kind, file.record_id, clock.stamp(), clock.stamp(), finding),
+        (file.kind, file.record_id, clock.utc_text(), clock.utc_text(), finding),
     )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "wanted"})
     return True
 
 
-def archive(connection: sqlite3.Connection, limit: int = 10) -> Archive:
+def get_archive_state(connection: sqlite3.Connection, limit: int = 10) -> ArchiveState:
     """How the archive stands."""
-    files = sum(number for (_, state), number in counts(connection).items() if state == "have")
-    oldest = connection.execute(
+    file_count = sum(count for (_, state), count in count_by_state(connection).items() if state == "have")
+    oldest_row = connection.execute(
         # CROSS keeps the index by time first: hundreds of thousands of files are read for one otherwise.
         "SELECT checked_at FROM _checks CROSS JOIN media ON media.kind = _checks.kind"
         " AND media.record_id = _checks.record_id WHERE media.state = 'have' ORDER BY checked_at LIMIT 1"
@@ -137,4 +141,6 @@ def archive(connection: sqlite3.Connection, limit: int = 10) -> Archive:
         "WHERE finding IS NOT NULL ORDER BY found_at DESC LIMIT ?",
         (limit,),
     )
-    return Archive(files, oldest[0] if oldest else None, [Damaged(*row) for row in rows])
+    return ArchiveState(
+        file_count, oldest_row[0] if oldest_row else None, [DamagedFile(*row) for row in rows]
+    )

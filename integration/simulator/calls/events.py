@@ -7,12 +7,12 @@ from typing import Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import Leg, Step
-from integration.simulator.calls.records import seconds_between
+from integration.simulator.calls.records import count_seconds_between
 from integration.simulator.records.people import CUSTOMER_ID
 
 Record = dict[str, Any]
 
-_STATES = {
+_STATE_BY_STEP = {
     "initial": "INITIAL",
     "accepted": "ACCEPTED",
     "ringing": "RINGING",
@@ -25,10 +25,10 @@ _STATES = {
     "missed": "HANGUP",
 }
 # A click-to-call that was accepted is told as a further call.initial: the event names know no "accepted".
-_NAMES = {"pickup": "connected", "accepted": "initial"}
+_EVENT_NAME_BY_STEP = {"pickup": "connected", "accepted": "initial"}
 
 
-class EventIds:
+class EventIdGenerator:
     """Ids like `uk003.608920d55f7ac3.77053295`: server, Unix seconds and microseconds in hex, a digit, eight
     digits. They rise strictly within the server, as those of a real uniqid() do."""
 
@@ -37,37 +37,39 @@ class EventIds:
         self._server = server
         self._last = (0, 0)
 
-    def make(self, at: float) -> str:
-        moment = (int(at), int(at % 1 * 1_000_000))
-        if self._last[0] == moment[0] and moment[1] <= self._last[1]:
-            moment = (moment[0], min(999_999, self._last[1] + 11))
-        self._last = moment
-        tail = self._rng.randrange(10**8)
-        return f"{self._server}.{moment[0]:08x}{moment[1]:05x}{self._rng.randrange(10)}.{tail:08d}"
+    def make(self, unix_time: float) -> str:
+        time_parts = (int(unix_time), int(unix_time % 1 * 1_000_000))
+        if self._last[0] == time_parts[0] and time_parts[1] <= self._last[1]:
+            time_parts = (time_parts[0], min(999_999, self._last[1] + 11))
+        self._last = time_parts
+        random_digits = self._rng.randrange(10**8)
+        digit = self._rng.randrange(10)
+        return f"{self._server}.{time_parts[0]:08x}{time_parts[1]:05x}{digit}.{random_digits:08d}"
 
 
-def call_event(event_id: str, step: Step, at: float, *, documented: bool) -> Record | None:
-    """The event of `step` at Unix time `at`, or None where the platform tells nothing (a mailbox answering).
+def call_event(event_id: str, step: Step, unix_time: float, *, uses_documented_form: bool) -> Record | None:
+    """The event of `step` at Unix time `unix_time`, or None where the platform tells nothing (a mailbox
+    answering).
 
-    `documented` gives the form of the specification: without root_call_id and final.
+    `uses_documented_form` gives the form of the specification: without root_call_id and final.
     """
     leg = step.leg
-    if step.event not in _STATES:
+    if step.event not in _STATE_BY_STEP:
         return None
-    name = _NAMES.get(step.event, step.event)
-    state = "MISSED" if documented and name == "missed" else _STATES[step.event]
-    connected = _connected(leg)
+    name = _EVENT_NAME_BY_STEP.get(step.event, step.event)
+    state = "MISSED" if uses_documented_form and name == "missed" else _STATE_BY_STEP[step.event]
+    connected_at = _get_connected_at(leg)
     record: Record = {
         "id": event_id,
-        "event_time": clock.stamp(at),
+        "event_time": clock.utc_text(unix_time),
         "event_name": f"call.{name}",
         "call_id": leg.id,
         "state": state,
-        "connected_at": clock.stamp(connected) if connected is not None else None,
-        "start_time": clock.stamp(leg.started),
+        "connected_at": clock.utc_text(connected_at) if connected_at is not None else None,
+        "start_time": clock.utc_text(leg.started_at),
         "context": leg.context,
         "destination": leg.destination,
-        "duration": seconds_between(connected, at) if connected is not None else 0,
+        "duration": count_seconds_between(connected_at, unix_time) if connected_at is not None else 0,
     }
     if name != "dtmf":
         record["t_cause"] = step.cause
@@ -84,21 +86,21 @@ def call_event(event_id: str, step: Step, at: float, *, documented: bool) -> Rec
         record |= {"dtmf_tag": step.dtmf, "dtmf_target": f"U:{leg.user.id}" if leg.user else ""}
     else:
         record["terminated_by"] = step.by
-    if not documented:
+    if not uses_documented_form:
         record["root_call_id"] = leg.root_id
         if name == "missed":
             record["final"] = step.final
     return record
 
 
-def _connected(leg: Leg) -> float | None:
-    return leg.talk_from if leg.talk_from is not None else leg.connected
+def _get_connected_at(leg: Leg) -> float | None:
+    return leg.agent_connected_at if leg.agent_connected_at is not None else leg.connected_at
 
 
-def recording_event(event_id: str, at: float, monitor: Record, leg: Leg) -> Record:
+def recording_event(event_id: str, unix_time: float, monitor: Record, leg: Leg) -> Record:
     return {
         "id": event_id,
-        "event_time": clock.stamp(at),
+        "event_time": clock.utc_text(unix_time),
         "event_name": "monitor.audio_ready",
         "monitor_id": monitor["id"],
         "call_id": leg.id,
@@ -116,18 +118,18 @@ def recording_event(event_id: str, at: float, monitor: Record, leg: Leg) -> Reco
     }
 
 
-def sms_event(event_id: str, at: float, sms: Record, *, translated: bool = False) -> Record:
+def sms_event(event_id: str, unix_time: float, sms: Record, *, translated: bool = False) -> Record:
     """sms.received; `translated` gives the names of the Portuguese documentation (observed.md §1.4)."""
-    name, value, text = (
+    name_key, event_name, text_key = (
         ("nome_do_evento", "sms.recebido", "texto") if translated else ("event_name", "sms.received", "text")
     )
     return {
         "id": event_id,
-        "event_time": clock.stamp(at),
-        name: value,
+        "event_time": clock.utc_text(unix_time),
+        name_key: event_name,
         "customer_id": CUSTOMER_ID,
         "user_id": sms["user_id"],
         "from_no": sms["from"],
         "to_no": sms["to"],
-        text: sms["message"],
+        text_key: sms["message"],
     }

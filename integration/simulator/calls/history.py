@@ -10,26 +10,28 @@ import heapq
 import math
 import random
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from integration.simulator.calls.legs import Plan, Wish
-from integration.simulator.calls.player import Player, recorded
-from integration.simulator.calls.webcalls import note
-from integration.simulator.records import chats, notes, numbers, widgets, words
-from integration.simulator.records import faxes as papers
-from integration.simulator.world import World
+from integration.simulator.calls.legs import CallOptions, CallPlan
+from integration.simulator.calls.player import Player, is_leg_recorded
+from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.records import chats, faxes, notes, numbers, widgets, words
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
 
 DAY = 86400
 DEFAULT_CDRS = 20_000
 # CDRs an average day yields with the shares below; decides how far back a history of n CDRs reaches.
 _CDRS_PER_DAY = 80.0
 _CALLS_PER_WEEK = 392
-_RECORDINGS_KEPT_DAYS = 45
-_OPEN_DAYS = 6
+_RECORDING_DAYS = 45
+_RECENT_DAYS = 6
 
-_WEEK = (1.18, 1.1, 1.08, 1.1, 0.98, 0.28, 0.08)
-_HOURS = (0, 0, 0, 0, 0, 0, 0.1, 0.6, 3, 6, 7.5, 6.5, 4, 5, 7, 6.5, 5, 3, 1.2, 0.6, 0.3, 0.1, 0, 0)
+_WEEKDAY_WEIGHTS = (1.18, 1.1, 1.08, 1.1, 0.98, 0.28, 0.08)
+_HOUR_WEIGHTS = (0, 0, 0, 0, 0, 0, 0.1, 0.6, 3, 6, 7.5, 6.5, 4, 5, 7, 6.5, 5, 3, 1.2, 0.6, 0.3, 0.1, 0, 0)
 
-_SHARES = {
+_SCRIPT_WEIGHTS = {
     "plain_answered": 24,
     "plain_missed": 4,
     "ring_group_answered": 9,
@@ -51,146 +53,171 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     """Fill `world` with about `cdrs` CDRs (a little more than fewer) and what belongs to them."""
     if not cdrs:
         return
-    days = _days(world, cdrs)
+    days = _count_days(world, cdrs)
     rng = random.Random(f"history {world.seed}")
-    player = Player(world, history=True)
-    ends: list[tuple[float, int, Plan]] = []
-    planned = _starts(world, rng, days)
-    planned += _web_starts(world, days, len(planned), cdrs)
-    heapq.heapify(planned)
-    number = len(planned)
-    while planned:
-        start, _, script, wish = heapq.heappop(planned)
-        plan = world.scripts.by_name[script](wish)
-        if script == "web_call" and start + plan.length < world.start:
-            note(world, plan, start)
+    player = Player(world, is_history=True)
+    ended_calls: list[tuple[float, int, CallPlan]] = []
+    planned_calls = _plan_call_starts(world, rng, days)
+    planned_calls += _plan_web_call_starts(world, days, len(planned_calls), cdrs)
+    heapq.heapify(planned_calls)
+    number = len(planned_calls)
+    while planned_calls:
+        start, _, script, options = heapq.heappop(planned_calls)
+        plan = world.scripts.by_name[script](options)
+        if script == "web_call" and start + plan.duration < world.start:
+            add_webcall(world, plan, start)
         for step in plan.steps:
-            player.step(plan, step, start + step.at)
-        end = start + plan.length
+            player.apply_step(plan, step, start + step.offset)
+        end = start + plan.duration
         if end >= world.start:
             continue
-        ends.append((end, plan.legs[0].id, plan))
-        if plan.script in MISSED_SCRIPTS and plan.party:
-            follow_up = _follow_up(rng, plan, end, recent=end > world.start - _OPEN_DAYS * DAY)
+        ended_calls.append((end, plan.legs[0].id, plan))
+        if plan.script in MISSED_SCRIPTS and plan.outside_party:
+            follow_up = _plan_follow_up(rng, plan, end, is_recent=end > world.start - _RECENT_DAYS * DAY)
             if follow_up is not None and follow_up[0] < world.start - 60:
                 number += 1
-                heapq.heappush(planned, (follow_up[0], number, *follow_up[1:]))
-    world.live.clear()
-    ends.sort(key=lambda entry: entry[:2])
-    _file(world, player, ends)
-    _messages(world, player, rng, days, round(cdrs / 25))
-    _papers_and_chats(world, days)
-    notes.seed(world)
+                heapq.heappush(planned_calls, (follow_up[0], number, *follow_up[1:]))
+    world.live_legs.clear()
+    ended_calls.sort(key=lambda entry: entry[:2])
+    _store_records(world, player, ended_calls)
+    _add_sms(world, player, rng, days, round(cdrs / 25))
+    _add_faxes_and_chats(world, days)
+    notes.seed_notes(world)
 
 
-def _days(world: World, cdrs: int) -> int:
+def _count_days(world: World, cdrs: int) -> int:
     """How many days before the last yield so many CDRs: behind a Monday's morning lies a weekend."""
-    days, expected = 0, 0.0
-    while days < max(2, math.ceil(cdrs / _CDRS_PER_DAY)) or expected < cdrs:
+    days, expected_cdrs = 0, 0.0
+    while days < max(2, math.ceil(cdrs / _CDRS_PER_DAY)) or expected_cdrs < cdrs:
         days += 1
         weekday = datetime.fromtimestamp(world.start - days * DAY, UTC).weekday()
-        expected += _CDRS_PER_DAY * 7 / sum(_WEEK) * _WEEK[weekday]
+        expected_cdrs += _CDRS_PER_DAY * 7 / sum(_WEEKDAY_WEIGHTS) * _WEEKDAY_WEIGHTS[weekday]
     return days
 
 
-def _starts(world: World, rng: random.Random, days: int) -> list[tuple[float, int, str, Wish]]:
+def _plan_call_starts(
+    world: World, rng: random.Random, days: int
+) -> list[tuple[float, int, str, CallOptions]]:
     """Starts of calls nobody else causes: (time, number, script, wish)."""
-    scripts, weights = list(_SHARES), list(_SHARES.values())
+    scripts, weights = list(_SCRIPT_WEIGHTS), list(_SCRIPT_WEIGHTS.values())
     midnight = world.start - world.start % DAY
-    found: list[tuple[float, int, str, Wish]] = []
+    starts: list[tuple[float, int, str, CallOptions]] = []
     for day in range(days, -1, -1):
-        at = midnight - day * DAY
-        weekday = datetime.fromtimestamp(at, UTC).weekday()
-        expected = _CALLS_PER_WEEK / sum(_WEEK) * _WEEK[weekday]
-        for _ in range(max(1, round(rng.gauss(expected, math.sqrt(expected) * 0.8)))):
-            start = at + rng.choices(range(24), weights=_HOURS)[0] * 3600 + rng.random() * 3600
-            if at + DAY > world.start and start > world.start - 120:
+        day_start = midnight - day * DAY
+        weekday = datetime.fromtimestamp(day_start, UTC).weekday()
+        expected_calls = _CALLS_PER_WEEK / sum(_WEEKDAY_WEIGHTS) * _WEEKDAY_WEIGHTS[weekday]
+        for _ in range(max(1, round(rng.gauss(expected_calls, math.sqrt(expected_calls) * 0.8)))):
+            start = day_start + rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] * 3600 + rng.random() * 3600
+            if day_start + DAY > world.start and start > world.start - 120:
                 continue
             script = rng.choices(scripts, weights=weights)[0]
-            own_leg = script == "voicemail" and rng.random() < 0.25
-            found.append((start, len(found), script, Wish(form="leg" if own_leg else None)))
-    return found
+            uses_own_leg = script == "voicemail" and rng.random() < 0.25
+            starts.append((start, len(starts), script, CallOptions(variant="leg" if uses_own_leg else None)))
+    return starts
 
 
-def _web_starts(world: World, days: int, number: int, cdrs: int) -> list[tuple[float, int, str, Wish]]:
+def _plan_web_call_starts(
+    world: World, days: int, number: int, cdrs: int
+) -> list[tuple[float, int, str, CallOptions]]:
     """Web calls and calls back to visitors of the website, in office hours."""
     rng = random.Random(f"web history {world.seed}")
     scripts = ["web_call"] * max(2, cdrs // 400) + ["call_me_back"] * max(2, cdrs // 250)
-    found = []
+    starts = []
     for n, script in enumerate(scripts):
-        start = _office_hour(world, rng, days)
-        phone = widgets.visitor_phone(rng)
-        found.append((start, number + n, script, Wish(caller=phone, answered=rng.random() < 0.8)))
-    return found
+        start = _choose_office_time(world, rng, days)
+        phone = widgets.choose_visitor_phone(rng)
+        starts.append((start, number + n, script, CallOptions(caller=phone, is_answered=rng.random() < 0.8)))
+    return starts
 
 
-def _office_hour(world: World, rng: random.Random, days: int) -> float:
+def _choose_office_time(world: World, rng: random.Random, days: int) -> float:
     """Some moment of the last `days`, not in the last hour and a half."""
     midnight = world.start - world.start % DAY
-    at = midnight - rng.randrange(days) * DAY + rng.choices(range(24), weights=_HOURS)[0] * 3600
-    at += rng.random() * 3600
-    return at - DAY if at > world.start - 5400 else at
+    unix_time = midnight - rng.randrange(days) * DAY + rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] * 3600
+    unix_time += rng.random() * 3600
+    return unix_time - DAY if unix_time > world.start - 5400 else unix_time
 
 
-def _papers_and_chats(world: World, days: int) -> None:
+def _add_faxes_and_chats(world: World, days: int) -> None:
     rng = random.Random(f"papers {world.seed}")
-    people = [person for person in world.account.people if person.online]
-    for at in sorted(_office_hour(world, rng, days) for _ in range(max(4, days // 3))):
-        papers.fax(world, rng, at)
-    for at in sorted(_office_hour(world, rng, days) for _ in range(max(6, days // 2))):
-        chats.chat(world, rng, rng.choice(people), at)
+    people = [person for person in world.account.people if person.is_online]
+    for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(4, days // 3))):
+        faxes.add_fax(world, rng, unix_time)
+    for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(6, days // 2))):
+        chats.add_chat(world, rng, rng.choice(people), unix_time)
 
 
-def _follow_up(rng: random.Random, plan: Plan, end: float, *, recent: bool) -> tuple[float, str, Wish] | None:
+def _plan_follow_up(
+    rng: random.Random, plan: CallPlan, end: float, *, is_recent: bool
+) -> tuple[float, str, CallOptions] | None:
     """How a missed party is reached in the end: mostly called back, sometimes it rings again, or not.
 
     In recent days more of them still wait, as at a business that works through its list.
     """
-    draw = rng.random() + (0.4 if recent else 0.0)
+    draw = rng.random() + (0.4 if is_recent else 0.0)
     wait = 120 + rng.expovariate(1 / 3600.0)
     if draw < 0.62:
-        return end + wait, "outbound", Wish(caller=plan.party, talk=30 + rng.random() * 300)
+        return (
+            end + wait,
+            "outbound",
+            CallOptions(caller=plan.outside_party, talk_seconds=30 + rng.random() * 300),
+        )
     if draw < 0.70:
-        return end + wait, "outbound_missed", Wish(caller=plan.party)
+        return end + wait, "outbound_missed", CallOptions(caller=plan.outside_party)
     if draw < 0.86:
-        return end + wait, rng.choice(("plain_answered", "ring_group_answered")), Wish(caller=plan.party)
+        return (
+            end + wait,
+            rng.choice(("plain_answered", "ring_group_answered")),
+            CallOptions(caller=plan.outside_party),
+        )
     return None
 
 
-def _file(world: World, player: Player, ends: list[tuple[float, int, Plan]]) -> None:
-    kept_from = world.start - _RECORDINGS_KEPT_DAYS * DAY
+def _store_records(world: World, player: Player, ended_calls: list[tuple[float, int, CallPlan]]) -> None:
+    kept_from = world.start - _RECORDING_DAYS * DAY
     legs = sorted(
-        ((leg.ended, leg.id, plan, leg) for _, _, plan in ends for leg in plan.legs if leg.ended is not None),
+        (
+            (leg.ended_at, leg.id, plan, leg)
+            for _, _, plan in ended_calls
+            for leg in plan.legs
+            if leg.ended_at is not None
+        ),
         key=lambda entry: entry[:2],
     )
     for ended, _, plan, leg in legs:
-        player.file_cdr(plan, leg)
-        if leg.connected is not None and recorded(leg) and ended >= kept_from:
-            player.file_recording(leg, ended)
+        player.store_cdr(plan, leg)
+        if leg.connected_at is not None and is_leg_recorded(leg) and ended >= kept_from:
+            player.store_recording(leg, ended)
         if plan.message is not None and plan.message.leg is leg:
-            message = player.file_message(plan)
+            message = player.store_voicemail(plan)
             if message is not None and ended < world.start - 3 * DAY:
                 message["is_new"], message["folder"] = False, 2
 
 
-def _messages(world: World, player: Player, rng: random.Random, days: int, count: int) -> None:
+def _add_sms(world: World, player: Player, rng: random.Random, days: int, count: int) -> None:
     """SMS in pairs: somebody asks, somebody of ours answers some minutes later."""
-    lines = [line for line in world.account.lines if line.sms]
-    people = [person for person in world.account.people if person.online]
+    ddis = [ddi for ddi in world.account.ddis if ddi.sms]
+    people = [person for person in world.account.people if person.is_online]
     partners = [c["mobile"] for c in world.account.contacts if c["mobile"]][:30]
-    partners += [numbers.mobile(rng.randrange(700, 1000)) for _ in range(15)]
-    todo = []
+    partners += [numbers.make_mobile_number(rng.randrange(700, 1000)) for _ in range(15)]
+    planned_messages = []
     for _ in range(count // 2):
-        at = world.start - rng.random() * days * DAY
-        at += (rng.choices(range(24), weights=_HOURS)[0] - at % DAY / 3600) * 3600 + rng.random() * 3599
-        if at > world.start - 900:
-            at -= DAY
-        partner, line, person = rng.choice(partners), rng.choice(lines), rng.choice(people)
-        question, answer = words.sms_pair(rng)
-        todo.append((at, True, partner, line.e164, question, person))
-        todo.append((at + 60 + rng.random() * 700, False, partner, line.e164, answer, person))
-    for at, inbound, partner, own, text, person in sorted(todo, key=lambda entry: entry[:3]):
+        unix_time = world.start - rng.random() * days * DAY
+        unix_time += (
+            rng.choices(range(24), weights=_HOUR_WEIGHTS)[0] - unix_time % DAY / 3600
+        ) * 3600 + rng.random() * 3599
+        if unix_time > world.start - 900:
+            unix_time -= DAY
+        partner, ddi, person = rng.choice(partners), rng.choice(ddis), rng.choice(people)
+        question, answer = words.choose_sms_pair(rng)
+        planned_messages.append((unix_time, True, partner, ddi.e164, question, person))
+        planned_messages.append(
+            (unix_time + 60 + rng.random() * 700, False, partner, ddi.e164, answer, person)
+        )
+    for unix_time, inbound, partner, own_number, text, person in sorted(
+        planned_messages, key=lambda entry: entry[:3]
+    ):
         if inbound:
-            player.receive_sms(partner, own, text, person if rng.random() < 0.8 else None, at)
+            player.receive_sms(partner, own_number, text, person if rng.random() < 0.8 else None, unix_time)
         else:
-            player.send_sms(person, own, partner, text, at)
+            player.send_sms(person, own_number, partner, text, unix_time)

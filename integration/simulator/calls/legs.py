@@ -1,18 +1,19 @@
-"""The parts of a planned call: legs, and what happens to them when (`calls.py` plans, `play.py` plays)."""
+"""The parts of a planned call: legs, and what happens to them when (`scripts.py` plans, `player.py`
+plays)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.simulator.records.people import Group, Line, Person
+from integration.simulator.records.people import Ddi, Group, Person
 
 
 @dataclass(slots=True, eq=False)
 class Leg:
     """One phone (or machine) in a call. Times are Unix seconds; None while they have not happened.
 
-    `recorded`: None leaves it to the user's setting.
+    `is_recorded`: None leaves it to the user's setting.
     """
 
     id: int
@@ -29,34 +30,35 @@ class Leg:
     dst_id: str
     dst_name: str
     src_hash: str
-    machine: bool = False
-    log_missed: bool = True
-    recorded: bool | None = None
+    is_machine: bool = False
+    logs_missed_calls: bool = True
+    is_recorded: bool | None = None
     state: str = "INITIAL"
-    started: float = 0.0
-    connected: float | None = None
-    talk_from: float | None = None
-    box_from: float | None = None
-    ended: float | None = None
-    held: bool = False
+    started_at: float = 0.0
+    connected_at: float | None = None
+    agent_connected_at: float | None = None
+    mailbox_connected_at: float | None = None
+    ended_at: float | None = None
+    ended_on_hold: bool = False
     t_cause: str | None = None
     terminated_by: str | None = None
-    monitored: str | None = None
+    monitor_state: str | None = None
     labels: list[Any] = field(default_factory=list)
     session: dict[str, Any] | None = None
 
     @property
-    def outbound(self) -> bool:
+    def is_outbound(self) -> bool:
         """Placed by us, or by the platform on our behalf (webcall, callmeback)."""
         return self.destination != "in"
 
 
 @dataclass(slots=True)
 class Step:
-    """At `at` seconds `event` happens to `leg`: initial, accepted, ringing, pickup (the agent of a one-legged
-    click-to-call answers), connected, hold, unhold, dtmf, box (a mailbox answers), hangup, missed."""
+    """At `offset` seconds `event` happens to `leg`: initial, accepted, ringing, pickup (the agent of a
+    one-legged click-to-call answers), connected, hold, unhold, dtmf, box (a mailbox answers), hangup,
+    missed."""
 
-    at: float
+    offset: float
     leg: Leg
     event: str
     cause: str | None = None
@@ -66,50 +68,50 @@ class Step:
 
 
 @dataclass(slots=True)
-class Message:
-    """A voice message of `seconds` left in `box` by way of `leg`."""
+class VoicemailMessage:
+    """A voice message of `seconds` left in `mailbox_owner` by way of `leg`."""
 
     leg: Leg
-    box: Person
+    mailbox_owner: Person
     seconds: int
 
 
 @dataclass(slots=True)
-class Plan:
+class CallPlan:
     script: str
     legs: list[Leg]
     steps: list[Step] = field(default_factory=list)
-    message: Message | None = None
-    party: str = ""
-    answered: bool = False
-    documented: bool = False
+    message: VoicemailMessage | None = None
+    outside_party: str = ""
+    is_answered: bool = False
+    uses_documented_events: bool = False
     webcall: dict[str, Any] | None = None
 
     @property
-    def length(self) -> float:
-        return max(step.at for step in self.steps)
+    def duration(self) -> float:
+        return max(step.offset for step in self.steps)
 
-    def add(self, at: float, leg: Leg, event: str, **more: Any) -> None:
-        self.steps.append(Step(at, leg, event, **more))
+    def add_step(self, offset: float, leg: Leg, event: str, **step_fields: Any) -> None:
+        self.steps.append(Step(offset, leg, event, **step_fields))
 
-    def finish(self) -> Plan:
-        self.steps.sort(key=lambda step: step.at)
+    def sort_steps(self) -> CallPlan:
+        self.steps.sort(key=lambda step: step.offset)
         return self
 
 
 @dataclass(slots=True)
-class Wish:
+class CallOptions:
     """What a script may be told; everything left out is drawn at random."""
 
     caller: str | None = None
-    to: str | None = None
-    line: Line | None = None
+    destination: str | None = None
+    ddi: Ddi | None = None
     user: Person | None = None
-    other: Person | None = None
+    second_user: Person | None = None
     group: Group | None = None
-    talk: float | None = None
-    ring: float | None = None
-    hold: bool | None = None
+    talk_seconds: float | None = None
+    ring_seconds: float | None = None
+    has_hold: bool | None = None
     voicemail: bool | None = None
-    form: str | None = None
-    answered: bool | None = None
+    variant: str | None = None
+    is_answered: bool | None = None

@@ -9,40 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import Leg
-from integration.simulator.calls.records import seconds_between
-from integration.simulator.records.store import owned_by
+from integration.simulator.calls.records import count_seconds_between
+from integration.simulator.records.store import make_owner_test
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
 
 Record = dict[str, Any]
 
-KEPT_DAYS = 30
+HISTORY_DAYS = 30
 """How far back the seeded history has them."""
 
-_APPLICATIONS = ("Desk", "Mobile")
+_APPLICATION_PREFIXES = ("Desk", "Mobile")
 
 
-def lay_out(world: World) -> None:
-    world.collect("mediasessions", mine=owned_by("user"))
-    world.collect("msdrs", mine=owned_by("user_id"))
+def add_collections(world: World) -> None:
+    world.add_collection("mediasessions", mine=make_owner_test("user"))
+    world.add_collection("msdrs", mine=make_owner_test("user_id"))
 
 
-def begin(world: World, leg: Leg) -> None:
+def begin_session(world: World, leg: Leg) -> None:
     """The session of `leg`, which has just been answered; nothing where its phone is no application."""
-    if leg.user is None or leg.connected is None or leg.session is not None:
+    if leg.user is None or leg.connected_at is None or leg.session is not None:
         return
-    if leg.user.user_agent is None or not leg.user.user_agent.startswith(_APPLICATIONS):
+    if leg.user.user_agent is None or not leg.user.user_agent.startswith(_APPLICATION_PREFIXES):
         return
-    stamp = clock.stamp(leg.connected)
+    stamp = clock.utc_text(leg.connected_at)
     leg.session = world.collections["mediasessions"].add(
         {
             "id": world.new_id("mediasessions"),
             "call_id": f"{leg.src_hash[:16]}@sip.example.net",
             "src_id": leg.src_id,
-            "src_ua": leg.user.user_agent if leg.outbound else None,
+            "src_ua": leg.user.user_agent if leg.is_outbound else None,
             "dst_id": leg.dst_id,
-            "dst_ua": None if leg.outbound else leg.user.user_agent,
+            "dst_ua": None if leg.is_outbound else leg.user.user_agent,
             "status": "ACTIVE",
             "type": "audio",
             "created_at": stamp,
@@ -53,14 +53,14 @@ def begin(world: World, leg: Leg) -> None:
     )
 
 
-def end(world: World, leg: Leg) -> None:
+def end_session(world: World, leg: Leg) -> None:
     """Close the session of `leg`, which has ended, and file its detail record."""
-    begin(world, leg)
+    begin_session(world, leg)
     session = leg.session
-    if session is None or leg.ended is None or leg.connected is None or leg.user is None:
+    if session is None or leg.ended_at is None or leg.connected_at is None or leg.user is None:
         return
-    duration = seconds_between(leg.connected, leg.ended)
-    session.update(status="ENDED", duration=duration, updated_at=clock.stamp(leg.ended))
+    duration = count_seconds_between(leg.connected_at, leg.ended_at)
+    session.update(status="ENDED", duration=duration, updated_at=clock.utc_text(leg.ended_at))
     world.collections["msdrs"].add(
         {
             "id": world.new_id("msdrs"),

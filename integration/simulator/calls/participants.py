@@ -6,18 +6,18 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from integration.simulator.calls.legs import Leg, Wish
+from integration.simulator.calls.legs import CallOptions, Leg
 from integration.simulator.records import numbers
-from integration.simulator.records.people import Account, Group, Line, Person
+from integration.simulator.records.people import Account, Ddi, Group, Person
 
 _T = TypeVar("_T")
 
 
-class NobodyThere(LookupError):
+class NoParticipant(LookupError):
     """The account has nobody (or nothing) left that a script needs."""
 
 
-class Casting:
+class Participants:
     """Draws parties of one account at random, unless a wish names them. `new_id` hands out live call ids."""
 
     def __init__(self, account: Account, rng: random.Random, new_id: Callable[[], int]) -> None:
@@ -30,47 +30,47 @@ class Casting:
             for number in (c["mobile"], c["tel"])
             if number
         }
-        self.known = list(self._names)
+        self.contact_numbers = list(self._names)
 
     # -- who and how long ------------------------------------------------------------------------
 
-    def caller(self) -> str:
+    def choose_caller(self) -> str:
         """Somebody outside: more often a contact than a stranger, now and then withheld."""
         draw = self.rng.random()
         if draw < 0.03:
             return ""
-        if draw < 0.65 and self.known:
-            return self.known[int(len(self.known) * self.rng.random() ** 1.8)]
-        return numbers.outsider(self.rng)
+        if draw < 0.65 and self.contact_numbers:
+            return self.contact_numbers[int(len(self.contact_numbers) * self.rng.random() ** 1.8)]
+        return numbers.choose_outside_number(self.rng)
 
-    def talk(self) -> float:
+    def choose_talk_seconds(self) -> float:
         return min(1800.0, 4.0 + self.rng.lognormvariate(4.3, 0.9))
 
-    def ringing(self) -> float:
+    def choose_ring_seconds(self) -> float:
         return 2.0 + self.rng.random() * 10.0
 
-    def someone(self) -> Person:
-        return self._one([person for person in self.account.people if person.online], "user on line")
+    def choose_online_user(self) -> Person:
+        return self._choose([person for person in self.account.people if person.is_online], "user on line")
 
-    def colleague(self, user: Person) -> Person:
+    def choose_colleague(self, user: Person) -> Person:
         """Somebody else on line."""
-        return self._one([p for p in self.account.people if p.online and p is not user], "other user")
+        return self._choose([p for p in self.account.people if p.is_online and p is not user], "other user")
 
-    def group(self, kind: str, strategy: str | None = None) -> Group:
+    def choose_group(self, kind: str, strategy: str | None = None) -> Group:
         groups = [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
-        return self._one([group for group in groups if group.members], f"{kind} with strategy {strategy}")
+        return self._choose([group for group in groups if group.members], f"{kind} with strategy {strategy}")
 
-    def _one(self, among: list[_T], what: str) -> _T:
-        if not among:
-            raise NobodyThere(f"the account has no {what}")
-        return self.rng.choice(among)
+    def _choose(self, candidates: list[_T], description: str) -> _T:
+        if not candidates:
+            raise NoParticipant(f"the account has no {description}")
+        return self.rng.choice(candidates)
 
     # -- legs ------------------------------------------------------------------------------------
 
-    def inbound(
+    def make_inbound_leg(
         self,
         caller: str,
-        line: Line,
+        ddi: Ddi,
         user: Person | None,
         *,
         context: str = "LOCAL_USER",
@@ -87,7 +87,7 @@ class Casting:
             src_name = "anonymous"
         else:
             # The name is the number once more, in another format, with quotes inside (observed.md §1.2).
-            src_name = self._names.get(caller) or f'"{caller}" <{numbers.national(caller)}>'
+            src_name = self._names.get(caller) or f'"{caller}" <{numbers.format_national(caller)}>'
         return Leg(
             id=leg_id,
             root_id=root.id if root else leg_id,
@@ -99,48 +99,52 @@ class Casting:
             src_id="0",
             src_name=src_name,
             clid=f'"{caller}" <{caller}>' if caller else "anonymous",
-            dst=line.e164,
+            dst=ddi.e164,
             dst_id=dst_id or (str(user.id) if user else "0"),
-            dst_name=dst_name or (user.name if user else line.name),
+            dst_name=dst_name or (user.name if user else ddi.name),
             src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
-            machine=user is None,
-            log_missed=user.log_missed_calls if user and group else True,
+            is_machine=user is None,
+            logs_missed_calls=user.log_missed_calls if user and group else True,
         )
 
-    def outgoing(self, user: Person, to: str, root: Leg | None = None) -> Leg:
+    def make_outbound_leg(self, user: Person, number: str, root: Leg | None = None) -> Leg:
         leg_id = self.new_id()
-        inside = next((p for p in self.account.people if p.ext == to), None)
+        called_user = next((p for p in self.account.people if p.ext == number), None)
         return Leg(
             id=leg_id,
             root_id=root.id if root else leg_id,
             parent_id=root.id if root else None,
             user=user,
-            context="USER_LOCAL" if inside else "PSTN_CALL",
+            context="USER_LOCAL" if called_user else "PSTN_CALL",
             destination="out",
             src=user.ext,
             src_id=str(user.id),
             src_name=user.name,
-            clid=f'"{user.cli}" <{user.cli}>' if not inside else f'"{user.name}" <{user.ext}>',
-            dst=to,
-            dst_id=str(inside.id) if inside else "0",
-            dst_name=inside.name if inside else self._names.get(to) or numbers.place(to),
+            clid=f'"{user.cli}" <{user.cli}>' if not called_user else f'"{user.name}" <{user.ext}>',
+            dst=number,
+            dst_id=str(called_user.id) if called_user else "0",
+            dst_name=called_user.name
+            if called_user
+            else self._names.get(number) or numbers.describe_destination(number),
             src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
         )
 
-    def direct(self, wish: Wish) -> tuple[Person, str, Line]:
-        caller = wish.caller if wish.caller is not None else self.caller()
-        if wish.user is not None:
-            return wish.user, caller, wish.line or self.account.line_of(wish.user)
-        direct = [line for line in self.account.lines if isinstance(line.target, Person)]
-        line = wish.line or self._one(direct, "number of a user")
-        return (line.target if isinstance(line.target, Person) else self.someone()), caller, line
+    def choose_direct_call(self, options: CallOptions) -> tuple[Person, str, Ddi]:
+        caller = options.caller if options.caller is not None else self.choose_caller()
+        if options.user is not None:
+            return options.user, caller, options.ddi or self.account.find_ddi(options.user)
+        user_ddis = [ddi for ddi in self.account.ddis if isinstance(ddi.target, Person)]
+        ddi = options.ddi or self._choose(user_ddis, "number of a user")
+        return (ddi.target if isinstance(ddi.target, Person) else self.choose_online_user()), caller, ddi
 
-    def to_group(self, wish: Wish, kind: str, strategy: str | None) -> tuple[Group, str, Line]:
-        group = wish.group or self.group(kind, strategy)
+    def choose_group_call(
+        self, options: CallOptions, kind: str, strategy: str | None
+    ) -> tuple[Group, str, Ddi]:
+        group = options.group or self.choose_group(kind, strategy)
         if not group.members:
-            raise NobodyThere(f"nobody is in {group.name}")
-        caller = wish.caller if wish.caller is not None else self.caller()
-        return group, caller, wish.line or self.account.line_of(group)
+            raise NoParticipant(f"nobody is in {group.name}")
+        caller = options.caller if options.caller is not None else self.choose_caller()
+        return group, caller, options.ddi or self.account.find_ddi(group)
 
-    def reachable(self) -> str:
-        return self.caller() or numbers.outsider(self.rng)
+    def choose_reachable_number(self) -> str:
+        return self.choose_caller() or numbers.choose_outside_number(self.rng)

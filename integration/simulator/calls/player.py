@@ -8,22 +8,23 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from integration.simulator.calls import media_sessions as sessions
-from integration.simulator.calls import records, webcalls
+from integration.simulator.calls import media_sessions, records, webcalls
 from integration.simulator.calls.events import call_event, recording_event, sms_event
-from integration.simulator.calls.legs import Leg, Plan, Step
+from integration.simulator.calls.legs import CallPlan, Leg, Step
 from integration.simulator.records import widgets, words
 from integration.simulator.records.people import Person
-from integration.simulator.world import World
+
+if TYPE_CHECKING:
+    from integration.simulator.world import World
 
 Record = dict[str, Any]
-Tell = Callable[[Record, float], None]
+SendEvent = Callable[[Record, float], None]
 
 
 @dataclass(slots=True)
-class Made:
+class CallResult:
     """What came of a call: ids and events, in order."""
 
     leg_ids: list[int] = field(default_factory=list)
@@ -34,52 +35,59 @@ class Made:
 
 
 class Player:
-    """Applies steps to the world. `tell` gets every webhook body and its time; None: nobody is told.
+    """Applies steps to the world. `send_event` gets every webhook body and its time; None: nobody is told.
 
-    `history`: what happens is past, and not all of it will have happened.
+    `is_history`: what happens is past, and not all of it will have happened.
     """
 
-    def __init__(self, world: World, tell: Tell | None = None, *, history: bool = False) -> None:
+    def __init__(
+        self, world: World, send_event: SendEvent | None = None, *, is_history: bool = False
+    ) -> None:
         self.world = world
-        self.tell = tell
-        self.history = history
+        self.send_event = send_event
+        self.is_history = is_history
         self._rng = random.Random(f"player {world.seed}")
 
-    def step(self, plan: Plan, step: Step, at: float) -> Record | None:
-        """Let `step` happen at Unix time `at`; returns the webhook body it was told with."""
+    def apply_step(self, plan: CallPlan, step: Step, unix_time: float) -> Record | None:
+        """Let `apply_step` happen at Unix time `unix_time`; returns the webhook body it was told with."""
         leg = step.leg
         with self.world.lock:
-            self._apply(leg, step, at)
-            if self.tell is None:
+            self._update_leg(leg, step, unix_time)
+            if self.send_event is None:
                 return None
-            event = call_event(self.world.event_ids.make(at), step, at, documented=plan.documented)
+            event = call_event(
+                self.world.event_ids.make(unix_time),
+                step,
+                unix_time,
+                uses_documented_form=plan.uses_documented_events,
+            )
             if event is not None:
-                self.tell(event, at)
+                self.send_event(event, unix_time)
             return event
 
-    def _apply(self, leg: Leg, step: Step, at: float) -> None:
-        if leg.ended is not None:
+    def _update_leg(self, leg: Leg, step: Step, unix_time: float) -> None:
+        if leg.ended_at is not None:
             return
         match step.event:
             case "initial":
-                leg.started = at
+                leg.started_at = unix_time
                 leg.state = "INITIAL"
-                self.world.live[leg.id] = leg
+                self.world.live_legs[leg.id] = leg
             case "accepted":
                 leg.state = "ACCEPTED"
             case "ringing":
                 leg.state = "RINGING"
             case "pickup":
-                leg.talk_from = at
+                leg.agent_connected_at = unix_time
                 leg.state = "CONNECTED"
             case "connected":
-                leg.connected = at
+                leg.connected_at = unix_time
                 leg.state = "CONNECTED"
-                leg.monitored = "A" if leg.user and recorded(leg) else None
-                if not self.history:
-                    sessions.begin(self.world, leg)
+                leg.monitor_state = "A" if leg.user and is_leg_recorded(leg) else None
+                if not self.is_history:
+                    media_sessions.begin_session(self.world, leg)
             case "box":
-                leg.box_from = at
+                leg.mailbox_connected_at = unix_time
                 if leg.user is None:
                     leg.state = "CONNECTED"
             case "hold":
@@ -87,53 +95,66 @@ class Player:
             case "unhold":
                 leg.state = "CONNECTED"
             case "hangup" | "missed":
-                leg.held = leg.state == "ON_HOLD"
-                leg.ended = at
+                leg.ended_on_hold = leg.state == "ON_HOLD"
+                leg.ended_at = unix_time
                 leg.state = "HANGUP"
                 leg.t_cause, leg.terminated_by = step.cause, step.by
-                self.world.live.pop(leg.id, None)
-                if not self.history:
-                    sessions.end(self.world, leg)
+                self.world.live_legs.pop(leg.id, None)
+                if not self.is_history:
+                    media_sessions.end_session(self.world, leg)
 
-    def file_cdr(self, plan: Plan, leg: Leg) -> Record | None:
+    def store_cdr(self, plan: CallPlan, leg: Leg) -> Record | None:
         """The CDR of an ended leg; None where the user's settings keep unanswered group calls out."""
-        missed = leg.connected is None and leg.box_from is None
-        if missed and not leg.outbound and not leg.log_missed and (plan.answered or leg.root_id != leg.id):
+        is_missed = leg.connected_at is None and leg.mailbox_connected_at is None
+        if (
+            is_missed
+            and not leg.is_outbound
+            and not leg.logs_missed_calls
+            and (plan.is_answered or leg.root_id != leg.id)
+        ):
             return None
         with self.world.lock:
-            if self.history and (leg.ended or 0) >= self.world.start - sessions.KEPT_DAYS * 86400:
-                sessions.end(self.world, leg)
+            if (
+                self.is_history
+                and (leg.ended_at or 0) >= self.world.start - media_sessions.HISTORY_DAYS * 86400
+            ):
+                media_sessions.end_session(self.world, leg)
             if plan.webcall is not None:
-                webcalls.bill(plan.webcall, plan, leg)
+                webcalls.bill_leg(plan.webcall, plan, leg)
             if leg.destination == "callmeback" and leg.root_id != leg.id:
-                widgets.visit(self.world, leg.dst, leg.started)
+                widgets.record_visit(self.world, leg.dst, leg.started_at)
             record = records.cdr_record(self.world.new_id("cdrs"), leg)
             return self.world.collections["cdrs"].add(record)
 
-    def file_recording(self, leg: Leg, at: float) -> tuple[Record, Record | None]:
-        """The recording of an ended leg, and the webhook body (monitor.audio_ready) that told it at `at`."""
+    def store_recording(self, leg: Leg, unix_time: float) -> tuple[Record, Record | None]:
+        """The recording of an ended leg, and the webhook body (monitor.audio_ready) that told it at
+        `unix_time`."""
         assert leg.user is not None
         with self.world.lock:
-            said = None
-            if leg.user.transcripts and self._rng.random() < 0.8:
-                said = words.conversation(self._rng, leg.user.first_name, records.billsec(leg))
-            record = records.monitor_record(self.world.new_id("monitors"), leg, said)
+            conversation = None
+            if leg.user.has_transcripts and self._rng.random() < 0.8:
+                conversation = words.make_conversation(
+                    self._rng, leg.user.first_name, records.compute_billed_seconds(leg)
+                )
+            record = records.monitor_record(self.world.new_id("monitors"), leg, conversation)
             self.world.collections["monitors"].add(record)
-            if self.tell is None:
+            if self.send_event is None:
                 return record, None
-            event = recording_event(self.world.event_ids.make(at), at, record, leg)
-            self.tell(event, at)
+            event = recording_event(self.world.event_ids.make(unix_time), unix_time, record, leg)
+            self.send_event(event, unix_time)
             return record, event
 
-    def file_message(self, plan: Plan) -> Record | None:
+    def store_voicemail(self, plan: CallPlan) -> Record | None:
         """The voice message of a call that ended at the mailbox."""
         message = plan.message
-        if message is None or message.leg.ended is None:
+        if message is None or message.leg.ended_at is None:
             return None
-        text = words.voice_message(self._rng) if self._rng.random() < 0.5 else None
+        text = words.choose_voice_message(self._rng) if self._rng.random() < 0.5 else None
         with self.world.lock:
-            origtime = message.leg.ended - message.seconds
-            record = records.voicemessage_record(self.world.new_id("voicemessages"), message, origtime, text)
+            recorded_at = message.leg.ended_at - message.seconds
+            record = records.voicemessage_record(
+                self.world.new_id("voicemessages"), message, recorded_at, text
+            )
             return self.world.collections["voicemessages"].add(record)
 
     def receive_sms(
@@ -142,7 +163,7 @@ class Player:
         receiver: str,
         text: str,
         user: Person | None,
-        at: float,
+        unix_time: float,
         *,
         translated: bool = False,
     ) -> tuple[Record, Record | None]:
@@ -150,41 +171,41 @@ class Player:
         with self.world.lock:
             record = records.sms_record(
                 self.world.new_id("sms"),
-                at,
+                unix_time,
                 sender=sender,
                 receiver=receiver,
                 text=text,
                 user=user,
                 inbound=True,
-                name=self.world.name_of(sender),
+                name=self.world.find_contact_name(sender),
             )
             self.world.collections["sms"].add(record)
-            if self.tell is None:
+            if self.send_event is None:
                 return record, None
-            event = sms_event(self.world.event_ids.make(at), at, record, translated=translated)
-            self.tell(event, at)
+            event = sms_event(self.world.event_ids.make(unix_time), unix_time, record, translated=translated)
+            self.send_event(event, unix_time)
             return record, event
 
-    def send_sms(self, user: Person, sender: str, receiver: str, text: str, at: float) -> Record:
+    def send_sms(self, user: Person, sender: str, receiver: str, text: str, unix_time: float) -> Record:
         with self.world.lock:
             record = records.sms_record(
                 self.world.new_id("sms"),
-                at,
+                unix_time,
                 sender=sender,
                 receiver=receiver,
                 text=text,
                 user=user,
                 inbound=False,
-                name=self.world.name_of(receiver),
+                name=self.world.find_contact_name(receiver),
                 result="OK",
             )
             return self.world.collections["sms"].add(record)
 
 
-def recorded(leg: Leg) -> bool:
+def is_leg_recorded(leg: Leg) -> bool:
     """Whether this leg is recorded, by the user's setting: A all, I inbound, O outbound, N none."""
-    if leg.user is None or leg.machine:
+    if leg.user is None or leg.is_machine:
         return False
-    if leg.recorded is not None:
-        return leg.recorded
-    return leg.user.monitor == "A" or leg.user.monitor == ("O" if leg.outbound else "I")
+    if leg.is_recorded is not None:
+        return leg.is_recorded
+    return leg.user.monitor == "A" or leg.user.monitor == ("O" if leg.is_outbound else "I")

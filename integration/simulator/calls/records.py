@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.calls.legs import Leg, Message
+from integration.simulator.calls.legs import Leg, VoicemailMessage
 from integration.simulator.media import audio
 from integration.simulator.records import numbers
 from integration.simulator.records.people import Person
@@ -15,31 +15,37 @@ from integration.simulator.records.words import Conversation
 Record = dict[str, Any]
 
 
-def seconds_between(start: float, end: float) -> int:
+def count_seconds_between(start: float, end: float) -> int:
     """Whole seconds between two moments as the platform's own time stamps (cut to seconds) show them."""
     return math.floor(end) - math.floor(start)
 
 
-def billsec(leg: Leg) -> int:
+def compute_billed_seconds(leg: Leg) -> int:
     """Connected seconds of an ended leg; a mailbox counts, as on the platform."""
-    start = leg.connected if leg.connected is not None else leg.box_from
-    return 0 if start is None or leg.ended is None else seconds_between(start, leg.ended)
+    start = leg.connected_at if leg.connected_at is not None else leg.mailbox_connected_at
+    return 0 if start is None or leg.ended_at is None else count_seconds_between(start, leg.ended_at)
 
 
 def cdr_record(cdr_id: int, leg: Leg) -> Record:
     """The CDR of an ended leg."""
-    assert leg.ended is not None
-    bill = billsec(leg)
-    price = numbers.rate(leg.dst) if leg.context == "PSTN_CALL" else 0.0
-    if leg.box_from is not None:
+    assert leg.ended_at is not None
+    billed_seconds = compute_billed_seconds(leg)
+    price = numbers.get_rate(leg.dst) if leg.context == "PSTN_CALL" else 0.0
+    if leg.mailbox_connected_at is not None:
         disposition = "VM"
-    elif leg.connected is not None:
-        disposition = "ON_HOLD" if leg.held else "CONNECTED"
+    elif leg.connected_at is not None:
+        disposition = "ON_HOLD" if leg.ended_on_hold else "CONNECTED"
     else:
         disposition = "INITIAL" if leg.t_cause == "User busy" else "RINGING"
-    outside = None if leg.context != "USER_LOCAL" else leg.dst_id
+    destination_id = None if leg.context != "USER_LOCAL" else leg.dst_id
     agent = leg.user.user_agent if leg.user else None
-    kind = "O" if leg.outbound else "M" if leg.connected is None and leg.box_from is None else "I"
+    kind = (
+        "O"
+        if leg.is_outbound
+        else "M"
+        if leg.connected_at is None and leg.mailbox_connected_at is None
+        else "I"
+    )
     return {
         "id": cdr_id,
         "call_id": None,
@@ -51,25 +57,25 @@ def cdr_record(cdr_id: int, leg: Leg) -> Record:
         "sip_endpoint_id": leg.user.sip_endpoint_id if leg.user else None,
         "server_id": 12,
         "type": kind,
-        "calldate": clock.stamp(leg.started),
+        "calldate": clock.utc_text(leg.started_at),
         "clid": leg.clid,
-        "src_id": leg.src_id if leg.outbound else None,
+        "src_id": leg.src_id if leg.is_outbound else None,
         "src_name": leg.src_name,
         "src": leg.src,
-        "src_ua": agent if leg.outbound else None,
-        "src_codec": "opus" if leg.outbound else "PCMA",
-        "dst_id": outside if leg.outbound else leg.dst_id,
+        "src_ua": agent if leg.is_outbound else None,
+        "src_codec": "opus" if leg.is_outbound else "PCMA",
+        "dst_id": destination_id if leg.is_outbound else leg.dst_id,
         "dst": leg.dst,
         "dst_name": leg.dst_name,
-        "dst_ua": None if leg.outbound else agent,
-        "dst_codec": "PCMA" if leg.outbound else "opus",
-        "duration": seconds_between(leg.started, leg.ended),
-        "billsec": bill,
+        "dst_ua": None if leg.is_outbound else agent,
+        "dst_codec": "PCMA" if leg.is_outbound else "opus",
+        "duration": count_seconds_between(leg.started_at, leg.ended_at),
+        "billsec": billed_seconds,
         "disposition": disposition,
         "destination": leg.destination,
         "context": leg.context,
         "rate": price,
-        "charge": round(price * bill / 60, 3),
+        "charge": round(price * billed_seconds / 60, 3),
         "t_cause": leg.t_cause,
         "info": None,
         "labels": list(leg.labels),
@@ -81,84 +87,86 @@ def cdr_record(cdr_id: int, leg: Leg) -> Record:
 def live_record(leg: Leg, now: float) -> Record:
     """A live call as /calls shows it: letters for codes, Unix seconds, a caller id with plus."""
     agent = leg.user.user_agent if leg.user else None
-    connected = leg.connected if leg.connected is not None else leg.talk_from
-    caller = leg.user.cli if leg.outbound and leg.user else leg.src
+    connected_at = leg.connected_at if leg.connected_at is not None else leg.agent_connected_at
+    caller = leg.user.cli if leg.is_outbound and leg.user else leg.src
     return {
         "id": leg.id,
         "parent_id": leg.parent_id,
         "state": leg.state,
         "destination": leg.destination,
         "context": leg.context,
-        "start_time": int(leg.started),
-        "connected_at": int(connected) if connected is not None else None,
-        "duration": seconds_between(connected, now) if connected is not None else 0,
+        "start_time": int(leg.started_at),
+        "connected_at": int(connected_at) if connected_at is not None else None,
+        "duration": count_seconds_between(connected_at, now) if connected_at is not None else 0,
         "clid": f'"+{caller}" <+{caller}>' if caller else "anonymous",
         "src": leg.src,
         "src_id": leg.src_id,
         "src_name": leg.src_name,
-        "src_ua": agent if leg.outbound else None,
-        "src_codec": "opus" if leg.outbound else "PCMA",
+        "src_ua": agent if leg.is_outbound else None,
+        "src_codec": "opus" if leg.is_outbound else "PCMA",
         "src_call_id": f"{leg.src_hash[:16]}@sip.example.net",
         "src_contact": None,
         "src_rate": 0,
         "dst": leg.dst,
         "dst_id": leg.dst_id,
         "dst_name": leg.dst_name,
-        "dst_ua": None if leg.outbound else agent,
-        "dst_codec": "PCMA" if leg.outbound else "opus",
+        "dst_ua": None if leg.is_outbound else agent,
+        "dst_codec": "PCMA" if leg.is_outbound else "opus",
         "dst_call_id": f"{leg.src_hash[16:32]}@sip.example.net",
         "dst_contact": None,
-        "dst_rate": numbers.rate(leg.dst) if leg.context == "PSTN_CALL" else 0,
+        "dst_rate": numbers.get_rate(leg.dst) if leg.context == "PSTN_CALL" else 0,
         # Named like a moment and typed like a fee; a moment once the far end of a one-legged call is there.
-        "dst_connection": int(leg.connected) if leg.outbound and leg.connected is not None else None,
+        "dst_connection": int(leg.connected_at) if leg.is_outbound and leg.connected_at is not None else None,
         "min_charge": 0,
-        "monitor_state": leg.monitored,
+        "monitor_state": leg.monitor_state,
         "queue_state": None,
         "referred_by": None,
     }
 
 
-def monitor_record(monitor_id: int, leg: Leg, said: Conversation | None) -> Record:
+def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None) -> Record:
     """The recording of an ended, connected leg; `size` is the bytes of its MP3."""
-    duration = max(1, billsec(leg))
+    duration = max(1, compute_billed_seconds(leg))
     return {
         "id": monitor_id,
-        "timestamp": clock.stamp(leg.connected if leg.connected is not None else leg.started),
+        "timestamp": clock.utc_text(leg.connected_at if leg.connected_at is not None else leg.started_at),
         "live_id": leg.id,
         "user_id": leg.user.id if leg.user else None,
         "sip_endpoint_id": leg.user.sip_endpoint_id if leg.user else None,
-        "type": "O" if leg.outbound else "I",
-        "caller": (leg.user.cli if leg.user else leg.src) if leg.outbound else leg.src,
+        "type": "O" if leg.is_outbound else "I",
+        "caller": (leg.user.cli if leg.user else leg.src) if leg.is_outbound else leg.src,
         "called": leg.dst,
         "context": leg.context,
         "src_id": leg.src_id,
         "dst_id": leg.dst_id,
         "dst_name": leg.dst_name,
         "duration": duration,
-        "size": audio.size_of(duration),
-        "transcript": said.transcript if said else None,
-        "transcript_speakers": said.speakers if said else None,
-        "summary": said.summary if said else None,
-        "sentiment": said.sentiment if said else None,
-        "cx_score": said.score if said else None,
-        "metadata": {"timeline": said.timeline} if said else None,
+        "size": audio.compute_size(duration),
+        "transcript": conversation.transcript if conversation else None,
+        "transcript_speakers": conversation.speakers if conversation else None,
+        "summary": conversation.summary if conversation else None,
+        "sentiment": conversation.sentiment if conversation else None,
+        "cx_score": conversation.score if conversation else None,
+        "metadata": {"timeline": conversation.timeline} if conversation else None,
     }
 
 
-def voicemessage_record(message_id: int, message: Message, origtime: float, text: str | None) -> Record:
+def voicemessage_record(
+    message_id: int, message: VoicemailMessage, recorded_at: float, text: str | None
+) -> Record:
     """A voice message; a caller from abroad carries `00`, the dialled number has none (observed.md §4)."""
     leg = message.leg
     caller = f"00{leg.src}" if leg.src and not leg.src.startswith("44") else leg.src
     return {
         "id": message_id,
-        "origtime": clock.stamp(origtime),
+        "origtime": clock.utc_text(recorded_at),
         "caller": caller,
         "callerid": f'"{caller}" <{caller}>' if caller else "anonymous",
         "dialled": leg.dst,
         "duration": message.seconds,
         "folder": 1,
         "is_new": True,
-        "extension_id": message.box.id,
+        "extension_id": message.mailbox_owner.id,
         "live_id": leg.id,
         "parent_live_id": leg.parent_id,
         "transcript": text,
@@ -167,7 +175,7 @@ def voicemessage_record(message_id: int, message: Message, origtime: float, text
 
 def sms_record(
     sms_id: int,
-    at: float,
+    created_at: float,
     *,
     sender: str,
     receiver: str,
@@ -181,7 +189,7 @@ def sms_record(
     own_id, own_name = (str(user.id), user.name) if user else (None, None)
     return {
         "id": sms_id,
-        "created_at": clock.stamp(at),
+        "created_at": clock.utc_text(created_at),
         "from": sender,
         "from_id": None if inbound else own_id,
         "from_name": name if inbound else own_name,

@@ -1,6 +1,6 @@
 """Scripts of calls: which legs a call has and what happens to them when.
 
-A script only plans; `play.py` makes it happen, live or as history. Offsets are seconds from the start of
+A script only plans; `player.py` makes it happen, live or as history. Offsets are seconds from the start of
 the call at normal speed. How legs behave follows observed.md §1.2 and §8 and the examples of calls.md.
 """
 
@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from integration.simulator.calls.legs import Leg, Message, Plan, Wish
-from integration.simulator.calls.participants import Casting
-from integration.simulator.records.people import Group, Line
+from integration.simulator.calls.legs import CallOptions, CallPlan, Leg, VoicemailMessage
+from integration.simulator.calls.participants import Participants
+from integration.simulator.records.people import Ddi, Group
 
 NOT_REGISTERED = "No user responding"
-ELSEWHERE = "Call completed elsewhere"
+ANSWERED_ELSEWHERE = "Call completed elsewhere"
 NO_ANSWER = "No Answer"
-NORMAL = "Normal Clearing"
+NORMAL_CLEARING = "Normal Clearing"
 BUSY = "User busy"
 
 
-class Scripts:
+class CallScripts:
     """Plans calls of one account, by name."""
 
-    def __init__(self, cast: Casting) -> None:
-        self.cast = cast
-        self.account = cast.account
-        self.rng = cast.rng
-        self.by_name: dict[str, Callable[[Wish], Plan]] = {
+    def __init__(self, participants: Participants) -> None:
+        self.participants = participants
+        self.account = participants.account
+        self.rng = participants.rng
+        self.by_name: dict[str, Callable[[CallOptions], CallPlan]] = {
             "plain_answered": self.plain_answered,
             "plain_missed": self.plain_missed,
             "ring_group_answered": self.ring_group_answered,
@@ -45,289 +45,305 @@ class Scripts:
 
     # -- scripts ---------------------------------------------------------------------------------
 
-    def plain_answered(self, wish: Wish) -> Plan:
-        user, caller, line = self.cast.direct(wish)
-        leg = self.cast.inbound(caller, line, user)
-        plan = Plan("plain_answered", [leg], party=caller, answered=True)
-        ring = wish.ring or self.cast.ringing()
-        plan.add(0.0, leg, "initial")
-        plan.add(0.3, leg, "ringing")
-        plan.add(ring, leg, "connected")
-        self._conversation(plan, leg, ring, wish)
-        return plan.finish()
+    def plain_answered(self, options: CallOptions) -> CallPlan:
+        user, caller, ddi = self.participants.choose_direct_call(options)
+        leg = self.participants.make_inbound_leg(caller, ddi, user)
+        plan = CallPlan("plain_answered", [leg], outside_party=caller, is_answered=True)
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        plan.add_step(0.0, leg, "initial")
+        plan.add_step(0.3, leg, "ringing")
+        plan.add_step(ring, leg, "connected")
+        self._add_conversation(plan, leg, ring, options)
+        return plan.sort_steps()
 
-    def plain_missed(self, wish: Wish) -> Plan:
-        user, caller, line = self.cast.direct(wish)
-        leg = self.cast.inbound(caller, line, user)
-        plan = Plan("plain_missed", [leg], party=caller)
-        ring = wish.ring or 3.0 + self.rng.random() * user.ring_time
-        plan.add(0.0, leg, "initial")
-        plan.add(0.3, leg, "ringing")
-        plan.add(ring, leg, "missed", cause=NO_ANSWER, by="caller", final=True)
-        return plan.finish()
+    def plain_missed(self, options: CallOptions) -> CallPlan:
+        user, caller, ddi = self.participants.choose_direct_call(options)
+        leg = self.participants.make_inbound_leg(caller, ddi, user)
+        plan = CallPlan("plain_missed", [leg], outside_party=caller)
+        ring = options.ring_seconds or 3.0 + self.rng.random() * user.ring_time
+        plan.add_step(0.0, leg, "initial")
+        plan.add_step(0.3, leg, "ringing")
+        plan.add_step(ring, leg, "missed", cause=NO_ANSWER, by="caller", final=True)
+        return plan.sort_steps()
 
-    def voicemail(self, wish: Wish) -> Plan:
+    def voicemail(self, options: CallOptions) -> CallPlan:
         """The phone rings out and the caller talks to the mailbox: on the same leg, or (form "leg", as
         ring groups with a mailbox at their end do) on a leg of the mailbox's own."""
-        if wish.form == "leg" or wish.group is not None:
-            boxed = [group for group in self.account.groups if group.final_dst_type == "V"]
-            group = wish.group or (boxed[0] if boxed else None)
-            return self.ring_group_missed(replace(wish, voicemail=True, group=group))
-        user, caller, line = self.cast.direct(wish)
-        leg = self.cast.inbound(caller, line, user)
-        plan = Plan("voicemail", [leg], party=caller)
-        ring = wish.ring or float(user.ring_time)
-        seconds = int(wish.talk or 5 + self.rng.random() * 40)
-        plan.add(0.0, leg, "initial")
-        plan.add(0.3, leg, "ringing")
-        plan.add(ring, leg, "box")
-        plan.add(ring + 6 + seconds, leg, "missed", cause=NORMAL, by="caller", final=True)
-        plan.message = Message(leg, user, seconds)
-        return plan.finish()
+        if options.variant == "leg" or options.group is not None:
+            groups_with_mailbox = [group for group in self.account.groups if group.final_dst_type == "V"]
+            group = options.group or (groups_with_mailbox[0] if groups_with_mailbox else None)
+            return self.ring_group_missed(replace(options, voicemail=True, group=group))
+        user, caller, ddi = self.participants.choose_direct_call(options)
+        leg = self.participants.make_inbound_leg(caller, ddi, user)
+        plan = CallPlan("voicemail", [leg], outside_party=caller)
+        ring = options.ring_seconds or float(user.ring_time)
+        seconds = int(options.talk_seconds or 5 + self.rng.random() * 40)
+        plan.add_step(0.0, leg, "initial")
+        plan.add_step(0.3, leg, "ringing")
+        plan.add_step(ring, leg, "box")
+        plan.add_step(ring + 6 + seconds, leg, "missed", cause=NORMAL_CLEARING, by="caller", final=True)
+        plan.message = VoicemailMessage(leg, user, seconds)
+        return plan.sort_steps()
 
-    def ring_group_answered(self, wish: Wish) -> Plan:
-        group, caller, line = self.cast.to_group(wish, "ringgroup", "A")
-        plan, legs = self._ring_all(group, caller, line, "ring_group_answered")
-        plan.answered = True
-        winner = next((leg for leg in legs if leg.user is wish.user), legs[1 % len(legs)])
-        ring = wish.ring or self.cast.ringing()
-        given_up = legs[-1] if legs[-1] is not winner else legs[0]
+    def ring_group_answered(self, options: CallOptions) -> CallPlan:
+        group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "A")
+        plan, legs = self._plan_ring_all(group, caller, ddi, "ring_group_answered")
+        plan.is_answered = True
+        winner = next((leg for leg in legs if leg.user is options.user), legs[1 % len(legs)])
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        unregistered_leg = legs[-1] if legs[-1] is not winner else legs[0]
         if len(legs) > 1:
-            plan.add(0.1, given_up, "missed", cause=NOT_REGISTERED, by="caller", final=False)
-        plan.add(ring, winner, "connected")
+            plan.add_step(0.1, unregistered_leg, "missed", cause=NOT_REGISTERED, by="caller", final=False)
+        plan.add_step(ring, winner, "connected")
         for leg in legs:
-            if leg not in (winner, given_up):
-                plan.add(ring + 0.1, leg, "missed", cause=ELSEWHERE, by="caller", final=False)
-        self._conversation(plan, winner, ring, wish)
-        return plan.finish()
+            if leg not in (winner, unregistered_leg):
+                plan.add_step(ring + 0.1, leg, "missed", cause=ANSWERED_ELSEWHERE, by="caller", final=False)
+        self._add_conversation(plan, winner, ring, options)
+        return plan.sort_steps()
 
-    def ring_group_missed(self, wish: Wish) -> Plan:
-        group, caller, line = self.cast.to_group(wish, "ringgroup", "A")
-        plan, legs = self._ring_all(group, caller, line, "ring_group_missed")
-        mailbox = wish.voicemail
-        ring = wish.ring or (float(group.ring_time) if mailbox else 4.0 + self.rng.random() * group.ring_time)
+    def ring_group_missed(self, options: CallOptions) -> CallPlan:
+        group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "A")
+        plan, legs = self._plan_ring_all(group, caller, ddi, "ring_group_missed")
+        has_mailbox = options.voicemail
+        ring = options.ring_seconds or (
+            float(group.ring_time) if has_mailbox else 4.0 + self.rng.random() * group.ring_time
+        )
         for n, leg in enumerate(legs):
-            last = n == len(legs) - 1 and not mailbox
-            by = "caller" if not mailbox else "system"
-            plan.add(ring + n * 0.05, leg, "missed", cause=NO_ANSWER, by=by, final=last)
-        if mailbox:
+            is_final = n == len(legs) - 1 and not has_mailbox
+            ended_by = "caller" if not has_mailbox else "system"
+            plan.add_step(ring + n * 0.05, leg, "missed", cause=NO_ANSWER, by=ended_by, final=is_final)
+        if has_mailbox:
             plan.script = "voicemail"
-            box = group.members[0]
-            leg = self.cast.inbound(
+            mailbox_owner = group.members[0]
+            leg = self.participants.make_inbound_leg(
                 caller,
-                line,
+                ddi,
                 None,
                 context="VOICEMAIL",
                 root=legs[0],
                 parent=legs[0],
-                dst_id=str(box.id),
-                dst_name=f"Voicemail {box.ext}",
+                dst_id=str(mailbox_owner.id),
+                dst_name=f"Voicemail {mailbox_owner.ext}",
             )
-            seconds = int(wish.talk or 5 + self.rng.random() * 40)
+            seconds = int(options.talk_seconds or 5 + self.rng.random() * 40)
             plan.legs.append(leg)
-            plan.add(ring + 0.5, leg, "initial")
-            plan.add(ring + 0.7, leg, "box")
-            plan.add(ring + 6 + seconds, leg, "hangup", cause=NORMAL, by="caller")
-            plan.message = Message(leg, box, seconds)
-        return plan.finish()
+            plan.add_step(ring + 0.5, leg, "initial")
+            plan.add_step(ring + 0.7, leg, "box")
+            plan.add_step(ring + 6 + seconds, leg, "hangup", cause=NORMAL_CLEARING, by="caller")
+            plan.message = VoicemailMessage(leg, mailbox_owner, seconds)
+        return plan.sort_steps()
 
-    def hunt_answered(self, wish: Wish) -> Plan:
+    def hunt_answered(self, options: CallOptions) -> CallPlan:
         """One phone after another, each for the group's ring time; the last one (or `user`) answers."""
-        group, caller, line = self.cast.to_group(wish, "ringgroup", "H")
-        answering = wish.user if wish.user in group.members else group.members[-1]
-        plan = Plan("hunt_answered", [], party=caller, answered=True)
-        at = 0.0
+        group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "H")
+        answering_member = options.user if options.user in group.members else group.members[-1]
+        plan = CallPlan("hunt_answered", [], outside_party=caller, is_answered=True)
+        offset = 0.0
         for member in group.members:
             root = plan.legs[0] if plan.legs else None
-            leg = self.cast.inbound(caller, line, member, context=group.context, group=group, root=root)
+            leg = self.participants.make_inbound_leg(
+                caller, ddi, member, context=group.context, group=group, root=root
+            )
             plan.legs.append(leg)
-            plan.add(at, leg, "initial")
-            plan.add(at + 0.2, leg, "ringing")
-            if member is answering:
-                ring = at + (wish.ring or self.cast.ringing())
-                plan.add(ring, leg, "connected")
-                self._conversation(plan, leg, ring, wish)
+            plan.add_step(offset, leg, "initial")
+            plan.add_step(offset + 0.2, leg, "ringing")
+            if member is answering_member:
+                ring = offset + (options.ring_seconds or self.participants.choose_ring_seconds())
+                plan.add_step(ring, leg, "connected")
+                self._add_conversation(plan, leg, ring, options)
                 break
-            at += group.ring_time
-            plan.add(at, leg, "missed", cause=NO_ANSWER, by="system", final=False)
-            at += 0.5
-        return plan.finish()
+            offset += group.ring_time
+            plan.add_step(offset, leg, "missed", cause=NO_ANSWER, by="system", final=False)
+            offset += 0.5
+        return plan.sort_steps()
 
-    def queue_answered(self, wish: Wish) -> Plan:
-        plan, music, legs, retry_at = self._queue(wish, "queue_answered")
-        plan.answered = True
-        winner = next((leg for leg in legs if leg.user is wish.user), legs[0])
-        at = retry_at + (wish.ring or self.cast.ringing())
-        plan.add(at, winner, "connected")
-        plan.add(at + 0.1, music, "hangup", cause=NORMAL, by="system")
+    def queue_answered(self, options: CallOptions) -> CallPlan:
+        plan, music_leg, legs, retry_at = self._plan_queue(options, "queue_answered")
+        plan.is_answered = True
+        winner = next((leg for leg in legs if leg.user is options.user), legs[0])
+        offset = retry_at + (options.ring_seconds or self.participants.choose_ring_seconds())
+        plan.add_step(offset, winner, "connected")
+        plan.add_step(offset + 0.1, music_leg, "hangup", cause=NORMAL_CLEARING, by="system")
         for leg in legs:
             if leg is not winner:
-                plan.add(at + 0.2, leg, "missed", cause=ELSEWHERE, by="caller", final=False)
-        self._conversation(plan, winner, at, wish)
-        return plan.finish()
+                plan.add_step(offset + 0.2, leg, "missed", cause=ANSWERED_ELSEWHERE, by="caller", final=False)
+        self._add_conversation(plan, winner, offset, options)
+        return plan.sort_steps()
 
-    def queue_abandoned(self, wish: Wish) -> Plan:
+    def queue_abandoned(self, options: CallOptions) -> CallPlan:
         """The caller hears music, the agents ring, nobody answers, the caller leaves."""
-        plan, music, legs, retry_at = self._queue(wish, "queue_abandoned")
-        at = retry_at + (wish.ring or 5.0 + self.rng.random() * 8)
+        plan, music_leg, legs, retry_at = self._plan_queue(options, "queue_abandoned")
+        offset = retry_at + (options.ring_seconds or 5.0 + self.rng.random() * 8)
         for n, leg in enumerate(legs):
-            plan.add(at + n * 0.05, leg, "missed", cause=NO_ANSWER, by="caller", final=False)
-        plan.add(at + 0.5, music, "hangup", cause=NORMAL, by="caller")
-        return plan.finish()
+            plan.add_step(offset + n * 0.05, leg, "missed", cause=NO_ANSWER, by="caller", final=False)
+        plan.add_step(offset + 0.5, music_leg, "hangup", cause=NORMAL_CLEARING, by="caller")
+        return plan.sort_steps()
 
-    def transfer(self, wish: Wish) -> Plan:
+    def transfer(self, options: CallOptions) -> CallPlan:
         """A answers, holds, transfers to B; B talks on."""
-        user, caller, line = self.cast.direct(wish)
-        first = self.cast.inbound(caller, line, user)
-        other = wish.other or self.cast.colleague(user)
-        plan = Plan("transfer", [first], party=caller, answered=True)
-        ring = wish.ring or self.cast.ringing()
-        talk = wish.talk or self.cast.talk()
-        plan.add(0.0, first, "initial")
-        plan.add(0.3, first, "ringing")
-        plan.add(ring, first, "connected")
-        at = ring + talk * 0.3
-        plan.add(at, first, "hold")
-        second = self.cast.inbound(caller, line, other, root=first, parent=first)
-        second.dst = other.ext
+        user, caller, ddi = self.participants.choose_direct_call(options)
+        first = self.participants.make_inbound_leg(caller, ddi, user)
+        second_user = options.second_user or self.participants.choose_colleague(user)
+        plan = CallPlan("transfer", [first], outside_party=caller, is_answered=True)
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        talk_seconds = options.talk_seconds or self.participants.choose_talk_seconds()
+        plan.add_step(0.0, first, "initial")
+        plan.add_step(0.3, first, "ringing")
+        plan.add_step(ring, first, "connected")
+        offset = ring + talk_seconds * 0.3
+        plan.add_step(offset, first, "hold")
+        second = self.participants.make_inbound_leg(caller, ddi, second_user, root=first, parent=first)
+        second.dst = second_user.ext
         plan.legs.append(second)
-        plan.add(at + 1.0, second, "initial")
-        plan.add(at + 1.3, second, "ringing")
-        plan.add(at + 5.0, second, "connected")
-        plan.add(at + 5.2, first, "hangup", cause=NORMAL, by="callee")
-        plan.add(at + 5.2 + talk * 0.7, second, "hangup", cause=NORMAL, by="caller")
-        return plan.finish()
+        plan.add_step(offset + 1.0, second, "initial")
+        plan.add_step(offset + 1.3, second, "ringing")
+        plan.add_step(offset + 5.0, second, "connected")
+        plan.add_step(offset + 5.2, first, "hangup", cause=NORMAL_CLEARING, by="callee")
+        plan.add_step(offset + 5.2 + talk_seconds * 0.7, second, "hangup", cause=NORMAL_CLEARING, by="caller")
+        return plan.sort_steps()
 
-    def outbound(self, wish: Wish) -> Plan:
-        user = wish.user or self.cast.someone()
-        to = wish.caller or self.cast.reachable()
-        leg = self.cast.outgoing(user, to)
-        plan = Plan("outbound", [leg], party=to, answered=True)
-        ring = wish.ring or self.cast.ringing()
-        plan.add(0.0, leg, "initial")
-        plan.add(0.8, leg, "ringing")
-        plan.add(ring, leg, "connected")
-        self._conversation(plan, leg, ring, wish)
-        return plan.finish()
+    def outbound(self, options: CallOptions) -> CallPlan:
+        user = options.user or self.participants.choose_online_user()
+        number = options.caller or self.participants.choose_reachable_number()
+        leg = self.participants.make_outbound_leg(user, number)
+        plan = CallPlan("outbound", [leg], outside_party=number, is_answered=True)
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        plan.add_step(0.0, leg, "initial")
+        plan.add_step(0.8, leg, "ringing")
+        plan.add_step(ring, leg, "connected")
+        self._add_conversation(plan, leg, ring, options)
+        return plan.sort_steps()
 
-    def outbound_missed(self, wish: Wish) -> Plan:
-        user = wish.user or self.cast.someone()
-        to = wish.caller or self.cast.reachable()
-        leg = self.cast.outgoing(user, to)
-        plan = Plan("outbound_missed", [leg], party=to)
-        plan.add(0.0, leg, "initial")
+    def outbound_missed(self, options: CallOptions) -> CallPlan:
+        user = options.user or self.participants.choose_online_user()
+        number = options.caller or self.participants.choose_reachable_number()
+        leg = self.participants.make_outbound_leg(user, number)
+        plan = CallPlan("outbound_missed", [leg], outside_party=number)
+        plan.add_step(0.0, leg, "initial")
         if self.rng.random() < 0.3:
-            plan.add(2.0, leg, "hangup", cause=BUSY, by="callee")
+            plan.add_step(2.0, leg, "hangup", cause=BUSY, by="callee")
         else:
-            plan.add(0.8, leg, "ringing")
-            plan.add(wish.ring or 15 + self.rng.random() * 15, leg, "hangup", cause=NO_ANSWER, by="caller")
-        return plan.finish()
+            plan.add_step(0.8, leg, "ringing")
+            plan.add_step(
+                options.ring_seconds or 15 + self.rng.random() * 15,
+                leg,
+                "hangup",
+                cause=NO_ANSWER,
+                by="caller",
+            )
+        return plan.sort_steps()
 
-    def click_to_call(self, wish: Wish) -> Plan:
+    def click_to_call(self, options: CallOptions) -> CallPlan:
         """Agent first. Form "one": a single id goes INITIAL → ACCEPTED → RINGING → CONNECTED for the agent,
         then RINGING → CONNECTED for the destination; form "two": a leg for each (calls.md, example 8)."""
-        user = wish.user or self.cast.someone()
-        to = wish.caller or self.cast.reachable()
-        answered = wish.answered is not False
-        leg = self.cast.outgoing(user, to)
-        plan = Plan("click_to_call", [leg], party=to, answered=answered)
-        pickup = 2.0 + self.rng.random() * 2
-        ring = pickup + 0.5 + (wish.ring or self.cast.ringing())
-        plan.add(0.0, leg, "initial")
-        if wish.form == "two":
-            far = self.cast.outgoing(user, to, root=leg)
-            plan.legs.append(far)
+        user = options.user or self.participants.choose_online_user()
+        number = options.caller or self.participants.choose_reachable_number()
+        is_answered = options.is_answered is not False
+        leg = self.participants.make_outbound_leg(user, number)
+        plan = CallPlan("click_to_call", [leg], outside_party=number, is_answered=is_answered)
+        pickup_offset = 2.0 + self.rng.random() * 2
+        ring = pickup_offset + 0.5 + (options.ring_seconds or self.participants.choose_ring_seconds())
+        plan.add_step(0.0, leg, "initial")
+        if options.variant == "two":
+            destination_leg = self.participants.make_outbound_leg(user, number, root=leg)
+            plan.legs.append(destination_leg)
             leg.context, leg.dst, leg.dst_id, leg.dst_name = (
                 "CLICK_TO_CALL",
                 user.ext,
                 str(user.id),
                 user.name,
             )
-            leg.machine = True
-            plan.add(0.2, leg, "accepted")
-            plan.add(0.4, leg, "ringing")
-            plan.add(pickup, leg, "connected")
-            plan.add(pickup + 0.2, far, "initial")
-            plan.add(pickup + 0.5, far, "ringing")
+            leg.is_machine = True
+            plan.add_step(0.2, leg, "accepted")
+            plan.add_step(0.4, leg, "ringing")
+            plan.add_step(pickup_offset, leg, "connected")
+            plan.add_step(pickup_offset + 0.2, destination_leg, "initial")
+            plan.add_step(pickup_offset + 0.5, destination_leg, "ringing")
         else:
-            far = leg
-            plan.add(0.2, leg, "accepted")
-            plan.add(0.4, leg, "ringing")
-            plan.add(pickup, leg, "pickup")
-            plan.add(pickup + 0.5, leg, "ringing")
-        if answered:
-            plan.add(ring, far, "connected")
-            self._conversation(plan, far, ring, wish)
+            destination_leg = leg
+            plan.add_step(0.2, leg, "accepted")
+            plan.add_step(0.4, leg, "ringing")
+            plan.add_step(pickup_offset, leg, "pickup")
+            plan.add_step(pickup_offset + 0.5, leg, "ringing")
+        if is_answered:
+            plan.add_step(ring, destination_leg, "connected")
+            self._add_conversation(plan, destination_leg, ring, options)
         else:
-            plan.add(ring, far, "hangup", cause=NO_ANSWER, by="caller")
-        if far is not leg:
-            plan.add(plan.length + 0.1, leg, "hangup", cause=NORMAL, by="caller")
-        return plan.finish()
+            plan.add_step(ring, destination_leg, "hangup", cause=NO_ANSWER, by="caller")
+        if destination_leg is not leg:
+            plan.add_step(plan.duration + 0.1, leg, "hangup", cause=NORMAL_CLEARING, by="caller")
+        return plan.sort_steps()
 
-    def internal(self, wish: Wish) -> Plan:
-        user = wish.user or self.cast.someone()
-        other = wish.other or self.cast.colleague(user)
-        leg = self.cast.outgoing(user, other.ext)
-        answered = wish.answered if wish.answered is not None else self.rng.random() < 0.8
-        plan = Plan("internal", [leg], answered=answered)
-        ring = wish.ring or self.cast.ringing()
-        plan.add(0.0, leg, "initial")
-        plan.add(0.3, leg, "ringing")
-        if answered:
-            plan.add(ring, leg, "connected")
-            self._conversation(plan, leg, ring, wish)
+    def internal(self, options: CallOptions) -> CallPlan:
+        user = options.user or self.participants.choose_online_user()
+        second_user = options.second_user or self.participants.choose_colleague(user)
+        leg = self.participants.make_outbound_leg(user, second_user.ext)
+        is_answered = options.is_answered if options.is_answered is not None else self.rng.random() < 0.8
+        plan = CallPlan("internal", [leg], is_answered=is_answered)
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        plan.add_step(0.0, leg, "initial")
+        plan.add_step(0.3, leg, "ringing")
+        if is_answered:
+            plan.add_step(ring, leg, "connected")
+            self._add_conversation(plan, leg, ring, options)
         else:
-            plan.add(ring, leg, "hangup", cause=NO_ANSWER, by="caller")
-        return plan.finish()
+            plan.add_step(ring, leg, "hangup", cause=NO_ANSWER, by="caller")
+        return plan.sort_steps()
 
     # -- parts -----------------------------------------------------------------------------------
 
-    def _ring_all(self, group: Group, caller: str, line: Line, script: str) -> tuple[Plan, list[Leg]]:
-        plan = Plan(script, [], party=caller)
+    def _plan_ring_all(self, group: Group, caller: str, ddi: Ddi, script: str) -> tuple[CallPlan, list[Leg]]:
+        plan = CallPlan(script, [], outside_party=caller)
         for n, member in enumerate(group.members):
             root = plan.legs[0] if plan.legs else None
-            leg = self.cast.inbound(caller, line, member, context=group.context, group=group, root=root)
+            leg = self.participants.make_inbound_leg(
+                caller, ddi, member, context=group.context, group=group, root=root
+            )
             plan.legs.append(leg)
-            plan.add(n * 0.02, leg, "initial")
+            plan.add_step(n * 0.02, leg, "initial")
             # All phones ring, the one that gives up at once too: its ringing comes after its end.
-            plan.add(0.3 + n * 0.02, leg, "ringing")
+            plan.add_step(0.3 + n * 0.02, leg, "ringing")
         return plan, list(plan.legs)
 
-    def _queue(self, wish: Wish, script: str) -> tuple[Plan, Leg, list[Leg], float]:
-        group, caller, line = self.cast.to_group(wish, "queue", None)
-        music = self.cast.inbound(
-            caller, line, None, context=group.context, dst_id=str(group.id), dst_name=group.name
+    def _plan_queue(self, options: CallOptions, script: str) -> tuple[CallPlan, Leg, list[Leg], float]:
+        group, caller, ddi = self.participants.choose_group_call(options, "queue", None)
+        music_leg = self.participants.make_inbound_leg(
+            caller, ddi, None, context=group.context, dst_id=str(group.id), dst_name=group.name
         )
-        plan = Plan(script, [music], party=caller)
-        plan.add(0.0, music, "initial")
-        plan.add(0.2, music, "connected")
-        at = 1.0
+        plan = CallPlan(script, [music_leg], outside_party=caller)
+        plan.add_step(0.0, music_leg, "initial")
+        plan.add_step(0.2, music_leg, "connected")
+        offset = 1.0
         legs: list[Leg] = []
-        rounds = [group.members] if group.strategy == "A" else [[member] for member in group.members[:2]]
-        for n, members in enumerate(rounds):
+        ring_waves = [group.members] if group.strategy == "A" else [[member] for member in group.members[:2]]
+        for n, members in enumerate(ring_waves):
             legs = []
             for member in members:
-                leg = self.cast.inbound(
-                    caller, line, member, context=group.context, group=group, root=music, parent=music
+                leg = self.participants.make_inbound_leg(
+                    caller, ddi, member, context=group.context, group=group, root=music_leg, parent=music_leg
                 )
                 legs.append(leg)
-                plan.add(at, leg, "initial")
-                plan.add(at + 0.2, leg, "ringing")
+                plan.add_step(offset, leg, "initial")
+                plan.add_step(offset + 0.2, leg, "ringing")
             plan.legs += legs
-            if n < len(rounds) - 1:
-                at += group.ring_time
+            if n < len(ring_waves) - 1:
+                offset += group.ring_time
                 for leg in legs:
-                    plan.add(at, leg, "missed", cause=NO_ANSWER, by="system", final=False)
-                at += 1.0
-        return plan, music, legs, at
+                    plan.add_step(offset, leg, "missed", cause=NO_ANSWER, by="system", final=False)
+                offset += 1.0
+        return plan, music_leg, legs, offset
 
-    def _conversation(self, plan: Plan, leg: Leg, at: float, wish: Wish) -> None:
-        talk = wish.talk or self.cast.talk()
-        hold = wish.hold if wish.hold is not None else self.rng.random() < 0.12 and talk > 20
-        if hold:
-            plan.add(at + talk * 0.4, leg, "hold")
-            plan.add(at + talk * 0.6, leg, "unhold")
-        if wish.hold is None and talk > 15 and self.rng.random() < 0.04:
-            plan.add(at + talk * 0.2, leg, "dtmf", dtmf=self.rng.choice("0123456789*#"))
-        by = "caller" if self.rng.random() < 0.6 else "callee"
-        plan.add(at + talk, leg, "hangup", cause=NORMAL, by=by)
+    def _add_conversation(self, plan: CallPlan, leg: Leg, offset: float, options: CallOptions) -> None:
+        talk_seconds = options.talk_seconds or self.participants.choose_talk_seconds()
+        has_hold = (
+            options.has_hold
+            if options.has_hold is not None
+            else self.rng.random() < 0.12 and talk_seconds > 20
+        )
+        if has_hold:
+            plan.add_step(offset + talk_seconds * 0.4, leg, "hold")
+            plan.add_step(offset + talk_seconds * 0.6, leg, "unhold")
+        if options.has_hold is None and talk_seconds > 15 and self.rng.random() < 0.04:
+            plan.add_step(offset + talk_seconds * 0.2, leg, "dtmf", dtmf=self.rng.choice("0123456789*#"))
+        ended_by = "caller" if self.rng.random() < 0.6 else "callee"
+        plan.add_step(offset + talk_seconds, leg, "hangup", cause=NORMAL_CLEARING, by=ended_by)

@@ -13,26 +13,29 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from integration.core import clock
-from integration.simulator.calls.legs import Leg, Plan, Step
-from integration.simulator.calls.player import Made, Player, recorded
-from integration.simulator.world import World
+from integration.simulator.calls.legs import CallPlan, Leg, Step
+from integration.simulator.calls.player import CallResult, Player, is_leg_recorded
 
-_CDR_LAG = (2.0, 8.0)
-_RECORDING_LAG = (6.0, 20.0)
+if TYPE_CHECKING:
+    from integration.simulator.world import World
+
+_CDR_DELAY_RANGE = (2.0, 8.0)
+_RECORDING_DELAY_RANGE = (6.0, 20.0)
 
 
 @dataclass(slots=True, eq=False)
-class Running:
-    """A call under way: `made` grows as it goes; `turn` changes when somebody takes it over."""
+class RunningCall:
+    """A call under way: `result` grows as it goes; `plan_version` changes when somebody takes it over."""
 
-    plan: Plan
-    made: Made
-    turn: int = 0
-    lag: tuple[float, float] | None = None
-    silent: bool = False
-    left: list[Leg] = field(default_factory=list)
+    plan: CallPlan
+    result: CallResult
+    plan_version: int = 0
+    record_delays: tuple[float, float] | None = None
+    is_silent: bool = False
+    remaining_legs: list[Leg] = field(default_factory=list)
 
 
 class Traffic:
@@ -49,7 +52,7 @@ class Traffic:
         self._count = 0
         self._stopping = False
         self._changed = threading.Condition()
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, RunningCall] = {}
         self._thread = threading.Thread(target=self._run, name="simulator-traffic", daemon=True)
 
     def start(self) -> None:
@@ -63,138 +66,158 @@ class Traffic:
             self._thread.join(2)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def at(self, moment: float, what: Callable[[float], None]) -> None:
-        """Call `what(moment)` at Unix time `moment`."""
+    def schedule(self, unix_time: float, action: Callable[[float], None]) -> None:
+        """Call `action(moment)` at Unix time `unix_time`."""
         with self._changed:
             self._count += 1
-            heapq.heappush(self._queue, (moment, self._count, what))
+            heapq.heappush(self._queue, (unix_time, self._count, action))
             self._changed.notify_all()
 
     # -- calls on demand ---------------------------------------------------------------------------
 
-    def play(self, plan: Plan, *, silent: bool = False, lag: tuple[float, float] | None = None) -> Running:
-        """Let `plan` happen from now on, in real time. `lag`: seconds until CDR and recording."""
-        running = Running(plan, Made([leg.id for leg in plan.legs]), lag=lag, silent=silent)
+    def play(
+        self, plan: CallPlan, *, is_silent: bool = False, record_delays: tuple[float, float] | None = None
+    ) -> RunningCall:
+        """Let `plan` happen from now on, in real time. `record_delays`: seconds until CDR and recording."""
+        running = RunningCall(
+            plan, CallResult([leg.id for leg in plan.legs]), record_delays=record_delays, is_silent=is_silent
+        )
         now = clock.unix()
         with self.world.lock:
             # What begins at once has begun when this returns: the call can be asked for.
             for leg in plan.legs:
                 self._running[leg.id] = running
-            for step in [step for step in plan.steps if step.at <= 0]:
-                self._step(running, step, now)
-        self._schedule(running, [step for step in plan.steps if step.at > 0], now)
+            for step in [step for step in plan.steps if step.offset <= 0]:
+                self._run_step(running, step, now)
+        self._schedule_steps(running, [step for step in plan.steps if step.offset > 0], now)
         return running
 
-    def play_at_once(
+    def play_instantly(
         self,
-        plan: Plan,
+        plan: CallPlan,
         *,
-        silent: bool = False,
-        until: str | None = None,
-        lag: tuple[float, float] | None = None,
-    ) -> Running:
+        is_silent: bool = False,
+        until_event: str | None = None,
+        record_delays: tuple[float, float] | None = None,
+    ) -> RunningCall:
         """Let `plan` have happened until now: its events are told at once, with times of the past.
 
-        `until` stops after the first event of that name and leaves the call as it is then. Without `lag`
-        CDRs and recordings are there when this returns.
+        `until_event` stops after the first event of that name and leaves the call as it is then. Without
+        `record_delays` CDRs and recordings are there when this returns.
         """
-        running = Running(plan, Made([leg.id for leg in plan.legs]), lag=lag or (0.0, 0.0), silent=silent)
+        running = RunningCall(
+            plan,
+            CallResult([leg.id for leg in plan.legs]),
+            record_delays=record_delays or (0.0, 0.0),
+            is_silent=is_silent,
+        )
         steps = plan.steps
-        if until is not None:
-            stop = next((n for n, step in enumerate(steps) if step.event == until), len(steps) - 1)
-            steps = steps[: stop + 1]
-        start = clock.unix() - steps[-1].at
+        if until_event is not None:
+            last_index = next(
+                (n for n, step in enumerate(steps) if step.event == until_event), len(steps) - 1
+            )
+            steps = steps[: last_index + 1]
+        start = clock.unix() - steps[-1].offset
         with self.world.lock:
             for leg in plan.legs:
                 self._running[leg.id] = running
             for step in steps:
-                self._step(running, step, start + step.at)
+                self._run_step(running, step, start + step.offset)
         return running
 
-    def running(self, leg_id: int) -> Running | None:
+    def find_running_call(self, leg_id: int) -> RunningCall | None:
         return self._running.get(leg_id)
 
-    def take_over(self, running: Running, steps: list[Step]) -> None:
+    def replace_steps(self, running: RunningCall, steps: list[Step]) -> None:
         """Drop what was planned for a call and let `steps` happen instead, their times from now."""
-        running.turn += 1
+        running.plan_version += 1
         running.plan.steps = steps
         for step in steps:
             if step.leg not in running.plan.legs:
                 running.plan.legs.append(step.leg)
-                running.made.leg_ids.append(step.leg.id)
+                running.result.leg_ids.append(step.leg.id)
         now = clock.unix()
         with self.world.lock:
-            for step in [step for step in steps if step.at <= 0]:
-                self._step(running, step, now)
-        self._schedule(running, [step for step in steps if step.at > 0], now)
+            for step in [step for step in steps if step.offset <= 0]:
+                self._run_step(running, step, now)
+        self._schedule_steps(running, [step for step in steps if step.offset > 0], now)
 
-    def _schedule(self, running: Running, steps: list[Step], start: float) -> None:
+    def _schedule_steps(self, running: RunningCall, steps: list[Step], start: float) -> None:
         for leg in running.plan.legs:
             self._running[leg.id] = running
-        turn = running.turn
+        plan_version = running.plan_version
         for step in steps:
-            self.at(start + step.at / self.speed, lambda at, step=step: self._due(running, turn, step, at))  # type: ignore[misc]
+            self.schedule(
+                start + step.offset / self.speed,
+                lambda at, step=step: self._run_current_step(  # type: ignore[misc]
+                    running, plan_version, step, at
+                ),
+            )
 
-    def _due(self, running: Running, turn: int, step: Step, at: float) -> None:
-        if running.turn == turn:
-            self._step(running, step, at)
+    def _run_current_step(
+        self, running: RunningCall, plan_version: int, step: Step, unix_time: float
+    ) -> None:
+        if running.plan_version == plan_version:
+            self._run_step(running, step, unix_time)
 
-    def _step(self, running: Running, step: Step, at: float) -> None:
+    def _run_step(self, running: RunningCall, step: Step, unix_time: float) -> None:
         leg, plan = step.leg, running.plan
-        was_over = leg.ended is not None
-        player = self.quiet_player if running.silent else self.player
-        event = player.step(plan, step, at)
+        had_ended = leg.ended_at is not None
+        player = self.quiet_player if running.is_silent else self.player
+        event = player.apply_step(plan, step, unix_time)
         if event is not None:
-            running.made.events.append(event)
-        if leg.ended is None or was_over:
+            running.result.events.append(event)
+        if leg.ended_at is None or had_ended:
             return
         self._running.pop(leg.id, None)
-        cdr_lag, recording_lag = running.lag or (
-            self._rng.uniform(*_CDR_LAG) / self.speed,
-            self._rng.uniform(*_RECORDING_LAG) / self.speed,
+        cdr_delay, recording_delay = running.record_delays or (
+            self._rng.uniform(*_CDR_DELAY_RANGE) / self.speed,
+            self._rng.uniform(*_RECORDING_DELAY_RANGE) / self.speed,
         )
-        self._later(cdr_lag, at, lambda _: self._file(running, leg))
-        if leg.connected is not None and recorded(leg):
-            self._later(recording_lag, at, lambda moment: self._record(running, leg, moment))
+        self._run_after(cdr_delay, unix_time, lambda _: self._store_cdr(running, leg))
+        if leg.connected_at is not None and is_leg_recorded(leg):
+            self._run_after(
+                recording_delay, unix_time, lambda moment: self._store_recording(running, leg, moment)
+            )
 
-    def _later(self, lag: float, at: float, what: Callable[[float], None]) -> None:
-        if lag <= 0:
-            what(at)
+    def _run_after(self, delay: float, unix_time: float, action: Callable[[float], None]) -> None:
+        if delay <= 0:
+            action(unix_time)
         else:
-            self.at(max(at, clock.unix()) + lag, what)
+            self.schedule(max(unix_time, clock.unix()) + delay, action)
 
-    def _file(self, running: Running, leg: Leg) -> None:
-        cdr = self.player.file_cdr(running.plan, leg)
+    def _store_cdr(self, running: RunningCall, leg: Leg) -> None:
+        cdr = self.player.store_cdr(running.plan, leg)
         if cdr is not None:
-            running.made.cdr_ids.append(cdr["id"])
+            running.result.cdr_ids.append(cdr["id"])
         message = running.plan.message
         if message is not None and message.leg is leg:
-            record = self.player.file_message(running.plan)
+            record = self.player.store_voicemail(running.plan)
             if record is not None:
-                running.made.voicemessage_ids.append(record["id"])
+                running.result.voicemessage_ids.append(record["id"])
 
-    def _record(self, running: Running, leg: Leg, at: float) -> None:
-        player = self.quiet_player if running.silent else self.player
-        monitor, event = player.file_recording(leg, at)
-        running.made.monitor_ids.append(monitor["id"])
+    def _store_recording(self, running: RunningCall, leg: Leg, unix_time: float) -> None:
+        player = self.quiet_player if running.is_silent else self.player
+        monitor, event = player.store_recording(leg, unix_time)
+        running.result.monitor_ids.append(monitor["id"])
         if event is not None:
-            running.made.events.append(event)
+            running.result.events.append(event)
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 if self._stopping:
                     return
-                wait = self._queue[0][0] - clock.unix() if self._queue else None
-                if wait is None or wait > 0:
-                    self._changed.wait(None if wait is None else min(wait, 1.0))
+                wait_seconds = self._queue[0][0] - clock.unix() if self._queue else None
+                if wait_seconds is None or wait_seconds > 0:
+                    self._changed.wait(None if wait_seconds is None else min(wait_seconds, 1.0))
                     continue
-                moment, _, what = heapq.heappop(self._queue)
+                unix_time, _, action = heapq.heappop(self._queue)
             try:
-                what(moment)
+                action(unix_time)
             except Exception as error:  # noqa: BLE001  one broken call must not end all traffic; it is shown
                 self.error = f"{type(error).__name__}: {error}"
                 traceback.print_exc(file=sys.stderr)

@@ -8,15 +8,14 @@ from collections.abc import Callable
 
 from integration.core import clock
 from integration.simulator.calls.history import MISSED_SCRIPTS
-from integration.simulator.calls.legs import Plan, Wish
-from integration.simulator.calls.participants import NobodyThere
+from integration.simulator.calls.legs import CallOptions, CallPlan
+from integration.simulator.calls.participants import NoParticipant
 from integration.simulator.calls.traffic import Traffic
-from integration.simulator.calls.webcalls import note
-from integration.simulator.records import chats, words
-from integration.simulator.records import faxes as papers
+from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.records import chats, faxes, words
 from integration.simulator.records.people import Person
 
-_SHARES = {
+_SCRIPT_WEIGHTS = {
     "plain_answered": 22,
     "plain_missed": 6,
     "ring_group_answered": 14,
@@ -33,107 +32,113 @@ _SHARES = {
 }
 _SECONDS_BETWEEN_CALLS = 10.0
 _SECONDS_BETWEEN_SMS = 45.0
-_SECONDS_BETWEEN_OTHERS = 150.0
+_SECONDS_BETWEEN_OTHER_EVENTS = 150.0
 
 
-class Bustle:
+class TrafficGenerator:
     """Starts things on the clockwork `traffic`; `speed` there makes them more frequent here."""
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic = traffic
         self.world = traffic.world
         self._rng = random.Random(f"bustle {traffic.world.seed}")
-        self._on = False
+        self._is_active = False
 
     def start(self) -> None:
-        self._on = True
+        self._is_active = True
         now, speed = clock.unix(), self.traffic.speed
-        self.greet()
-        self.traffic.at(now + 5.0 / speed, self._next_call)
-        self.traffic.at(now + 8.0 / speed, self._next_sms)
-        self.traffic.at(now + 30.0 / speed, self._next_other)
+        self.schedule_first_calls()
+        self.traffic.schedule(now + 5.0 / speed, self._start_next_call)
+        self.traffic.schedule(now + 8.0 / speed, self._receive_next_sms)
+        self.traffic.schedule(now + 30.0 / speed, self._start_next_other)
 
     def stop(self) -> None:
         """Nothing new begins; calls under way go on."""
-        self._on = False
+        self._is_active = False
 
-    def greet(self) -> None:
+    def schedule_first_calls(self) -> None:
         """Where things happen, some calls soon: whoever has begun to listen has something to see."""
-        if self._on:
+        if self._is_active:
             for delay in (0.3, 1.5, 3.0):
-                self.traffic.at(clock.unix() + delay, self._one_call)
+                self.traffic.schedule(clock.unix() + delay, self._start_random_call)
 
-    def _again(self, what: Callable[[float], None], at: float, seconds: float) -> None:
-        self.traffic.at(at + self._rng.expovariate(self.traffic.speed / seconds), what)
+    def _schedule_next(self, action: Callable[[float], None], unix_time: float, mean_seconds: float) -> None:
+        self.traffic.schedule(unix_time + self._rng.expovariate(self.traffic.speed / mean_seconds), action)
 
-    def _plan(self, script: str, wish: Wish) -> Plan | None:
+    def _plan(self, script: str, options: CallOptions) -> CallPlan | None:
         """None where the account has nobody left for it."""
         try:
             with self.world.lock:
-                return self.world.scripts.by_name[script](wish)
-        except NobodyThere as error:
+                return self.world.scripts.by_name[script](options)
+        except NoParticipant as error:
             print(f"Simulator: no {script}: {error}", file=sys.stderr, flush=True)
             return None
 
-    def _one_call(self, _: float) -> None:
-        if not self._on:
+    def _start_random_call(self, _: float) -> None:
+        if not self._is_active:
             return
-        script = self._rng.choices(list(_SHARES), weights=list(_SHARES.values()))[0]
-        wish = Wish(form="leg") if script == "voicemail" and self._rng.random() < 0.25 else Wish()
-        plan = self._plan(script, wish)
+        script = self._rng.choices(list(_SCRIPT_WEIGHTS), weights=list(_SCRIPT_WEIGHTS.values()))[0]
+        options = (
+            CallOptions(variant="leg")
+            if script == "voicemail" and self._rng.random() < 0.25
+            else CallOptions()
+        )
+        plan = self._plan(script, options)
         if plan is None:
             return
         self.traffic.play(plan)
-        if plan.script in MISSED_SCRIPTS and plan.party and self._rng.random() < 0.6:
-            back = clock.unix() + (plan.length + 30 + self._rng.random() * 120) / self.traffic.speed
-            self.traffic.at(back, lambda _: self._call_back(plan.party))
+        if plan.script in MISSED_SCRIPTS and plan.outside_party and self._rng.random() < 0.6:
+            call_back_time = (
+                clock.unix() + (plan.duration + 30 + self._rng.random() * 120) / self.traffic.speed
+            )
+            self.traffic.schedule(call_back_time, lambda _: self._call_back(plan.outside_party))
 
-    def _call_back(self, party: str) -> None:
-        plan = self._plan("outbound", Wish(caller=party, talk=20 + self._rng.random() * 90))
+    def _call_back(self, number: str) -> None:
+        plan = self._plan("outbound", CallOptions(caller=number, talk_seconds=20 + self._rng.random() * 90))
         if plan is not None:
             self.traffic.play(plan)
 
-    def _next_call(self, at: float) -> None:
-        if self._on:
-            self._one_call(at)
-            self._again(self._next_call, at, _SECONDS_BETWEEN_CALLS)
+    def _start_next_call(self, unix_time: float) -> None:
+        if self._is_active:
+            self._start_random_call(unix_time)
+            self._schedule_next(self._start_next_call, unix_time, _SECONDS_BETWEEN_CALLS)
 
-    def _next_sms(self, at: float) -> None:
-        if not self._on:
+    def _receive_next_sms(self, unix_time: float) -> None:
+        if not self._is_active:
             return
         rng, player = self._rng, self.traffic.player
-        line = rng.choice([line for line in self.world.account.lines if line.sms])
-        person = self._somebody()
+        ddi = rng.choice([ddi for ddi in self.world.account.ddis if ddi.sms])
+        person = self._choose_online_person()
         with self.world.lock:
-            sender = self.world.cast.caller()
+            sender = self.world.participants.choose_caller()
         if sender.startswith("447"):
-            question, answer = words.sms_pair(rng)
-            player.receive_sms(sender, line.e164, question, person, at)
-            reply_at = at + (10 + rng.random() * 40) / self.traffic.speed
-            self.traffic.at(
-                reply_at, lambda moment: self._answer_sms(person, line.e164, sender, answer, moment)
+            question, answer = words.choose_sms_pair(rng)
+            player.receive_sms(sender, ddi.e164, question, person, unix_time)
+            reply_at = unix_time + (10 + rng.random() * 40) / self.traffic.speed
+            self.traffic.schedule(
+                reply_at, lambda moment: self._answer_sms(person, ddi.e164, sender, answer, moment)
             )
-        self._again(self._next_sms, at, _SECONDS_BETWEEN_SMS)
+        self._schedule_next(self._receive_next_sms, unix_time, _SECONDS_BETWEEN_SMS)
 
-    def _answer_sms(self, person: Person, own: str, partner: str, text: str, at: float) -> None:
-        self.traffic.player.send_sms(person, own, partner, text, at)
+    def _answer_sms(self, person: Person, sender: str, receiver: str, text: str, unix_time: float) -> None:
+        self.traffic.player.send_sms(person, sender, receiver, text, unix_time)
 
-    def _next_other(self, at: float) -> None:
+    def _start_next_other(self, unix_time: float) -> None:
         """A fax, a chat that has just ended, a web call, or a visitor who is called back."""
-        if not self._on:
+        if not self._is_active:
             return
-        what = self._rng.choice(("fax", "chat", "web_call", "call_me_back"))
+        event_kind = self._rng.choice(("fax", "chat", "web_call", "call_me_back"))
         with self.world.lock:
-            if what == "fax":
-                papers.fax(self.world, self._rng, at)
-            elif what == "chat":
-                chats.chat(self.world, self._rng, self._somebody(), at - 180)
-        plan = self._plan(what, Wish()) if what in self.world.scripts.by_name else None
+            if event_kind == "fax":
+                faxes.add_fax(self.world, self._rng, unix_time)
+            elif event_kind == "chat":
+                chats.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
+        plan = self._plan(event_kind, CallOptions()) if event_kind in self.world.scripts.by_name else None
         if plan is not None:
-            if what == "web_call":
-                note(self.world, plan, at)
+            if event_kind == "web_call":
+                add_webcall(self.world, plan, unix_time)
             self.traffic.play(plan)
-        self._again(self._next_other, at, _SECONDS_BETWEEN_OTHERS)
+        self._schedule_next(self._start_next_other, unix_time, _SECONDS_BETWEEN_OTHER_EVENTS)
 
-    def _somebody(self) -> Person:
-        return self._rng.choice([person for person in self.world.account.people if person.online])
+    def _choose_online_person(self) -> Person:
+        return self._rng.choice([person for person in self.world.account.people if person.is_online])

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from integration.core import clock
-from integration.simulator.calls.legs import Leg, Plan, Wish
-from integration.simulator.calls.participants import Casting
-from integration.simulator.calls.records import billsec
+from integration.simulator.calls.legs import CallOptions, CallPlan, Leg
+from integration.simulator.calls.participants import Participants
+from integration.simulator.calls.records import compute_billed_seconds
 from integration.simulator.records import numbers
-from integration.simulator.records.widgets import visitor_phone
+from integration.simulator.records.widgets import choose_visitor_phone
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
@@ -27,108 +27,130 @@ _NORMAL = "Normal Clearing"
 class WebScripts:
     """Plans calls of the web, by name; `wish.caller` is the outside party, `wish.to` the other end."""
 
-    def __init__(self, cast: Casting) -> None:
-        self.cast = cast
+    def __init__(self, participants: Participants) -> None:
+        self.participants = participants
         self.by_name = {
             "web_call": self.web_call,
             "lead_call": self.lead_call,
             "call_me_back": self.call_me_back,
         }
 
-    def web_call(self, wish: Wish) -> Plan:
+    def web_call(self, options: CallOptions) -> CallPlan:
         """`caller` is rung first; when they answer, `to` (default: the user's extension)."""
-        user = wish.user or self.cast.someone()
-        first = self._leg(user_leg=self.cast.outgoing(user, wish.caller or self._outsider()), how="webcall")
-        plan = Plan("web_call", [first], party=first.dst)
-        second = self._leg(self.cast.outgoing(user, wish.to or user.ext, root=first), how="webcall")
-        second.src = first.dst
-        self._one_after_the_other(plan, first, second, wish)
-        return plan.finish()
+        user = options.user or self.participants.choose_online_user()
+        first_leg = self._mark_leg(
+            leg=self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number()),
+            destination="webcall",
+        )
+        plan = CallPlan("web_call", [first_leg], outside_party=first_leg.dst)
+        second_leg = self._mark_leg(
+            self.participants.make_outbound_leg(user, options.destination or user.ext, root=first_leg),
+            destination="webcall",
+        )
+        second_leg.src = first_leg.dst
+        self._add_sequential_steps(plan, first_leg, second_leg, options)
+        return plan.sort_steps()
 
-    def call_me_back(self, wish: Wish) -> Plan:
+    def call_me_back(self, options: CallOptions) -> CallPlan:
         """A visitor leaves a number: one of ours is rung, then the visitor."""
-        user = wish.user or self.cast.someone()
-        phone = wish.caller or visitor_phone(self.cast.rng)
-        first = self._leg(self.cast.outgoing(user, user.ext), how="callmeback")
-        first.context, first.machine = "CLICK_TO_CALL", True
-        plan = Plan("call_me_back", [first], party=phone)
-        second = self._leg(self.cast.outgoing(user, phone, root=first), how="callmeback")
-        self._one_after_the_other(plan, first, second, wish)
-        return plan.finish()
+        user = options.user or self.participants.choose_online_user()
+        phone = options.caller or choose_visitor_phone(self.participants.rng)
+        first_leg = self._mark_leg(
+            self.participants.make_outbound_leg(user, user.ext), destination="callmeback"
+        )
+        first_leg.context, first_leg.is_machine = "CLICK_TO_CALL", True
+        plan = CallPlan("call_me_back", [first_leg], outside_party=phone)
+        second_leg = self._mark_leg(
+            self.participants.make_outbound_leg(user, phone, root=first_leg), destination="callmeback"
+        )
+        self._add_sequential_steps(plan, first_leg, second_leg, options)
+        return plan.sort_steps()
 
-    def lead_call(self, wish: Wish) -> Plan:
+    def lead_call(self, options: CallOptions) -> CallPlan:
         """One end only: `caller` is rung from the number `line`, and hears what is to be said."""
-        user = wish.user or self.cast.someone()
-        leg = self.cast.outgoing(user, wish.caller or self._outsider())
-        line = wish.line or self.cast.account.lines[0]
-        leg.clid = f'"{line.e164}" <{line.e164}>'
-        plan = Plan("lead_call", [leg], party=leg.dst, answered=wish.answered is not False)
-        ring = wish.ring or self.cast.ringing()
-        plan.add(0.0, leg, "initial")
-        plan.add(0.6, leg, "ringing")
-        if plan.answered:
-            plan.add(ring, leg, "connected")
-            plan.add(ring + (wish.talk or self.cast.talk()), leg, "hangup", cause=_NORMAL, by="callee")
+        user = options.user or self.participants.choose_online_user()
+        leg = self.participants.make_outbound_leg(user, options.caller or self._choose_outside_number())
+        ddi = options.ddi or self.participants.account.ddis[0]
+        leg.clid = f'"{ddi.e164}" <{ddi.e164}>'
+        plan = CallPlan(
+            "lead_call", [leg], outside_party=leg.dst, is_answered=options.is_answered is not False
+        )
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        plan.add_step(0.0, leg, "initial")
+        plan.add_step(0.6, leg, "ringing")
+        if plan.is_answered:
+            plan.add_step(ring, leg, "connected")
+            plan.add_step(
+                ring + (options.talk_seconds or self.participants.choose_talk_seconds()),
+                leg,
+                "hangup",
+                cause=_NORMAL,
+                by="callee",
+            )
         else:
-            plan.add(ring, leg, "hangup", cause=_NO_ANSWER, by="system")
-        return plan.finish()
+            plan.add_step(ring, leg, "hangup", cause=_NO_ANSWER, by="system")
+        return plan.sort_steps()
 
-    def _outsider(self) -> str:
-        return numbers.outsider(self.cast.rng)
+    def _choose_outside_number(self) -> str:
+        return numbers.choose_outside_number(self.participants.rng)
 
-    def _leg(self, user_leg: Leg, how: str) -> Leg:
-        user_leg.destination, user_leg.recorded = how, False
-        return user_leg
+    def _mark_leg(self, leg: Leg, destination: str) -> Leg:
+        leg.destination, leg.is_recorded = destination, False
+        return leg
 
-    def _one_after_the_other(self, plan: Plan, first: Leg, second: Leg, wish: Wish) -> None:
-        answered = wish.answered if wish.answered is not None else self.cast.rng.random() < 0.8
-        plan.answered = answered
-        ring = wish.ring or self.cast.ringing()
-        plan.add(0.0, first, "initial")
-        plan.add(0.6, first, "ringing")
-        plan.add(ring, first, "connected")
-        plan.legs.append(second)
-        plan.add(ring + 0.2, second, "initial")
-        plan.add(ring + 0.8, second, "ringing")
-        far = ring + 0.8 + self.cast.ringing()
-        if answered:
-            end = far + (wish.talk or self.cast.talk())
-            plan.add(far, second, "connected")
-            plan.add(end, second, "hangup", cause=_NORMAL, by="callee")
+    def _add_sequential_steps(
+        self, plan: CallPlan, first_leg: Leg, second_leg: Leg, options: CallOptions
+    ) -> None:
+        is_answered = (
+            options.is_answered if options.is_answered is not None else self.participants.rng.random() < 0.8
+        )
+        plan.is_answered = is_answered
+        ring = options.ring_seconds or self.participants.choose_ring_seconds()
+        plan.add_step(0.0, first_leg, "initial")
+        plan.add_step(0.6, first_leg, "ringing")
+        plan.add_step(ring, first_leg, "connected")
+        plan.legs.append(second_leg)
+        plan.add_step(ring + 0.2, second_leg, "initial")
+        plan.add_step(ring + 0.8, second_leg, "ringing")
+        answered_offset = ring + 0.8 + self.participants.choose_ring_seconds()
+        if is_answered:
+            end_offset = answered_offset + (options.talk_seconds or self.participants.choose_talk_seconds())
+            plan.add_step(answered_offset, second_leg, "connected")
+            plan.add_step(end_offset, second_leg, "hangup", cause=_NORMAL, by="callee")
         else:
-            end = far + 15
-            plan.add(end, second, "hangup", cause=_NO_ANSWER, by="caller")
-        plan.add(end + 0.2, first, "hangup", cause=_NORMAL, by="system")
+            end_offset = answered_offset + 15
+            plan.add_step(end_offset, second_leg, "hangup", cause=_NO_ANSWER, by="caller")
+        plan.add_step(end_offset + 0.2, first_leg, "hangup", cause=_NORMAL, by="system")
 
 
-def note(world: World, plan: Plan, at: float) -> Record:
-    """The record of a web call that begins at `at`; `bill` fills in what its legs took."""
-    first, second = plan.legs[0].dst, plan.legs[1].dst
+def add_webcall(world: World, plan: CallPlan, started_at: float) -> Record:
+    """The record of a web call that begins at `started_at`; `bill_leg` fills in what its legs took."""
+    first_number, second_number = plan.legs[0].dst, plan.legs[1].dst
     plan.webcall = {
         "id": world.new_id("webcalls"),
-        "calldate": clock.stamp(at),
-        "from": first,
+        "calldate": clock.utc_text(started_at),
+        "from": first_number,
         "from_duration": 0,
-        "from_rate": _rate(first),
+        "from_rate": _get_rate(first_number),
         "from_charge": 0.0,
-        "to": second,
+        "to": second_number,
         "to_duration": 0,
-        "to_rate": _rate(second),
+        "to_rate": _get_rate(second_number),
         "to_charge": 0.0,
         "charge": 0.0,
     }
     return world.collections["webcalls"].add(plan.webcall)
 
 
-def bill(record: Record, plan: Plan, leg: Leg) -> None:
+def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:
     """Note an ended leg of a web call in its record."""
-    end = "from" if leg is plan.legs[0] else "to"
-    seconds = billsec(leg)
-    record[f"{end}_duration"] = seconds
-    record[f"{end}_charge"] = round(record[f"{end}_rate"] * seconds / 60, 3)
+    side = "from" if leg is plan.legs[0] else "to"
+    seconds = compute_billed_seconds(leg)
+    record[f"{side}_duration"] = seconds
+    record[f"{side}_charge"] = round(record[f"{side}_rate"] * seconds / 60, 3)
     record["charge"] = round(record["from_charge"] + record["to_charge"], 3)
 
 
-def _rate(number: str) -> float:
+def _get_rate(number: str) -> float:
     """Extensions cost nothing."""
-    return numbers.rate(number) if len(number) > 6 else 0.0
+    return numbers.get_rate(number) if len(number) > 6 else 0.0

@@ -17,12 +17,12 @@ import orjson
 import requests
 
 from integration.core import clock
-from integration.simulator.http.faults import Faults
+from integration.simulator.http.faults import ActiveFaults
 
 Record = dict[str, Any]
 
-GAPS = (1.0, 5.0, 30.0, 120.0)
-_KEPT = 20_000
+RETRY_GAPS = (1.0, 5.0, 30.0, 120.0)
+_LOG_SIZE = 20_000
 
 
 @dataclass(slots=True)
@@ -33,46 +33,46 @@ class Delivery:
     event: Record
     body: bytes
     state: str = "waiting"
-    tries: list[Record] = field(default_factory=list)
+    attempts: list[Record] = field(default_factory=list)
 
-    def record(self) -> Record:
+    def as_record(self) -> Record:
         return {
             "number": self.number,
             "id": self.event["id"],
             "name": self.event.get("event_name") or self.event.get("nome_do_evento"),
             "call_id": self.event.get("call_id"),
             "state": self.state,
-            "tries": list(self.tries),
+            "tries": list(self.attempts),
             "event": self.event,
         }
 
 
-class Sender:
-    """Sends to `url` (None: webhooks are only kept in the log). `ca`: file of certificates to trust."""
+class WebhookSender:
+    """Sends to `url` (None: webhooks are only kept in the log). `ca_file`: file of certificates to trust."""
 
     def __init__(
         self,
-        faults: Faults,
+        faults: ActiveFaults,
         *,
         url: str | None = None,
-        ca: str | None = None,
+        ca_file: str | None = None,
         seed: int = 0,
-        gaps: tuple[float, ...] = GAPS,
+        retry_gaps: tuple[float, ...] = RETRY_GAPS,
         timeout: float = 10.0,
     ) -> None:
         self.faults = faults
         self.url = url
-        self.ca = ca
-        self.gaps = gaps
+        self.ca_file = ca_file
+        self.retry_gaps = retry_gaps
         self.timeout = timeout
         self.error: str | None = None
         self._rng = random.Random(f"webhooks {seed}")
         self._queue: list[tuple[float, int, Delivery]] = []
         self._count = 0
-        self._busy = False
-        self._stopping = False
+        self._is_busy = False
+        self._is_stopping = False
         self._changed = threading.Condition()
-        self.log: deque[Delivery] = deque(maxlen=_KEPT)
+        self.log: deque[Delivery] = deque(maxlen=_LOG_SIZE)
         self._thread = threading.Thread(target=self._run, name="simulator-webhooks", daemon=True)
 
     def start(self) -> None:
@@ -80,83 +80,85 @@ class Sender:
 
     def stop(self) -> None:
         with self._changed:
-            self._stopping = True
+            self._is_stopping = True
             self._changed.notify_all()
         if self._thread.is_alive():
             # Not longer: a receiver that hangs is left to the daemon thread.
             self._thread.join(1)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._thread.is_alive()
 
     def send(self, event: Record) -> None:
         """Queue one webhook; returns at once."""
         name = str(event.get("event_name") or event.get("nome_do_evento"))
-        drawn = {fault.kind: fault for fault in self.faults.draw_webhook(name)}
+        faults = {fault.kind: fault for fault in self.faults.draw_for_webhook(name)}
         body = orjson.dumps(event).replace(b"/", b"\\/")
         with self._changed:
-            due = clock.monotonic()
-            if "webhook-delay" in drawn:
-                due += drawn["webhook-delay"].number()
-            if "webhook-reorder" in drawn:
-                due += 0.05 + self._rng.random() * 1.5
-            copies = [due, due + self._rng.random()] if "webhook-duplicate" in drawn else [due]
-            for moment in copies:
+            due_at = clock.monotonic()
+            if "webhook-delay" in faults:
+                due_at += faults["webhook-delay"].get_number()
+            if "webhook-reorder" in faults:
+                due_at += 0.05 + self._rng.random() * 1.5
+            due_times = [due_at, due_at + self._rng.random()] if "webhook-duplicate" in faults else [due_at]
+            for copy_due_at in due_times:
                 delivery = Delivery(self._count, event, body)
                 self.log.append(delivery)
-                if "webhook-drop" in drawn:
+                if "webhook-drop" in faults:
                     delivery.state = "dropped"
                 elif self.url is None:
                     delivery.state = "no url"
                 else:
-                    heapq.heappush(self._queue, (moment, self._count, delivery))
+                    heapq.heappush(self._queue, (copy_due_at, self._count, delivery))
                 self._count += 1
             self._changed.notify_all()
 
-    def wait(self, seconds: float) -> bool:
+    def wait_until_idle(self, seconds: float) -> bool:
         """Wait until nothing is due any more (later tries don't count); False if that took too long."""
         with self._changed:
-            return self._changed.wait_for(self._idle, seconds)
+            return self._changed.wait_for(self._is_idle, seconds)
 
-    def _idle(self) -> bool:
-        return not self._busy and not any(not delivery.tries for _, _, delivery in self._queue)
+    def _is_idle(self) -> bool:
+        return not self._is_busy and not any(not delivery.attempts for _, _, delivery in self._queue)
 
-    def deliveries(self, after: int = -1) -> list[Record]:
+    def list_deliveries(self, after: int = -1) -> list[Record]:
         with self._changed:
-            return [delivery.record() for delivery in self.log if delivery.number > after]
+            return [delivery.as_record() for delivery in self.log if delivery.number > after]
 
-    def probe(self, url: str) -> str | None:
+    def check_url(self, url: str) -> str | None:
         """What is wrong with `url`, asked as the platform asks when a webhook is saved; None: it answers."""
         try:
-            answer = requests.get(url, timeout=self.timeout, verify=self.ca or True, allow_redirects=False)
+            response = requests.get(
+                url, timeout=self.timeout, verify=self.ca_file or True, allow_redirects=False
+            )
         except requests.RequestException as error:
             return f"The URL does not answer: {error}"
-        return None if answer.status_code < 300 else f"The URL answers {answer.status_code}"
+        return None if response.status_code < 300 else f"The URL answers {response.status_code}"
 
     def _run(self) -> None:
         with requests.Session() as session:
             session.trust_env = False
             while True:
-                delivery = self._next()
+                delivery = self._take_next()
                 if delivery is None:
                     return
                 try:
                     self._post(session, delivery)
                 finally:
                     with self._changed:
-                        self._busy = False
+                        self._is_busy = False
                         self._changed.notify_all()
 
-    def _next(self) -> Delivery | None:
+    def _take_next(self) -> Delivery | None:
         with self._changed:
-            while not self._stopping:
+            while not self._is_stopping:
                 if self._queue:
-                    wait = self._queue[0][0] - clock.monotonic()
-                    if wait <= 0:
-                        self._busy = True
+                    wait_seconds = self._queue[0][0] - clock.monotonic()
+                    if wait_seconds <= 0:
+                        self._is_busy = True
                         return heapq.heappop(self._queue)[2]
-                    self._changed.wait(wait)
+                    self._changed.wait(wait_seconds)
                 else:
                     self._changed.wait()
             return None
@@ -167,29 +169,29 @@ class Sender:
         if url is None:
             return
         try:
-            answer = session.post(
+            response = session.post(
                 url,
                 data=delivery.body,
                 headers={"Content-Type": "application/json", "User-Agent": "Platform-Webhook/1.2"},
                 timeout=self.timeout,
-                verify=self.ca or True,
+                verify=self.ca_file or True,
                 allow_redirects=False,
             )
-            status = answer.status_code
+            status = response.status_code
         except requests.RequestException as error:
             failure = str(error)
-        took = clock.monotonic() - started
-        delivery.tries.append(
-            {"at": clock.stamp(), "status": status, "error": failure, "seconds": round(took, 4)}
+        duration = clock.monotonic() - started
+        delivery.attempts.append(
+            {"at": clock.utc_text(), "status": status, "error": failure, "seconds": round(duration, 4)}
         )
         if status is not None and 200 <= status < 300:
             delivery.state = "delivered"
             self.error = None
             return
         self.error = failure or f"answered {status}"
-        if len(delivery.tries) > len(self.gaps):
+        if len(delivery.attempts) > len(self.retry_gaps):
             delivery.state = "failed"
             return
         with self._changed:
-            gap = self.gaps[len(delivery.tries) - 1]
+            gap = self.retry_gaps[len(delivery.attempts) - 1]
             heapq.heappush(self._queue, (clock.monotonic() + gap, delivery.number, delivery))

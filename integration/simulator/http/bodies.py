@@ -17,7 +17,7 @@ import orjson
 from flask import request
 
 from integration.core import clock
-from integration.simulator.http.responses import Answered, invalid
+from integration.simulator.http.responses import ErrorResponse, make_validation_error
 
 Record = dict[str, Any]
 Check = Callable[[Any], Any]
@@ -25,58 +25,59 @@ Check = Callable[[Any], Any]
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
-def sent() -> Record:
-    """The request's JSON object. Raises Answered."""
-    found = _parsed() if request.get_data() else {}
-    if not isinstance(found, dict):
-        raise Answered(400, "Validation error")
-    return found
+def read_object() -> Record:
+    """The request's JSON object. Raises ErrorResponse."""
+    body = _parse_body() if request.get_data() else {}
+    if not isinstance(body, dict):
+        raise ErrorResponse(400, "Validation error")
+    return body
 
 
-def sent_list() -> list[Record]:
-    """The request's JSON array of objects, as bulk changes send it. Raises Answered."""
-    found = _parsed()
-    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
-        raise Answered(400, "Validation error")
-    return found
+def read_list() -> list[Record]:
+    """The request's JSON array of objects, as bulk changes send it. Raises ErrorResponse."""
+    entries = _parse_body()
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ErrorResponse(400, "Validation error")
+    return entries
 
 
-def _parsed() -> Any:
+def _parse_body() -> Any:
     """What nobody could send back – lone surrogates, unfinished text – is refused here."""
     try:
         return orjson.loads(request.get_data())
     except orjson.JSONDecodeError as error:
-        raise Answered(400, "Validation error") from error
+        raise ErrorResponse(400, "Validation error") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of a body and the check of each; `needed` must be there when a record is made."""
+    """The fields of a body and the check of each; `required` must be there when a record is made."""
 
     checks: Mapping[str, Check]
-    needed: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
-    def read(self, body: Record, *, change: bool = False) -> Record:
-        """The known fields of `body`, each as its check gives it. Raises Answered naming all wrong ones."""
-        kept: Record = {}
-        wrong: list[str] = []
+    def read(self, body: Record, *, is_change: bool = False) -> Record:
+        """The known fields of `body`, each as its check gives it. Raises ErrorResponse naming all wrong
+        ones."""
+        fields: Record = {}
+        invalid_fields: list[str] = []
         for name, check in self.checks.items():
             if name not in body:
-                if name in self.needed and not change:
-                    wrong.append(name)
-            elif body[name] is None and name not in self.needed:
-                kept[name] = None
+                if name in self.required and not is_change:
+                    invalid_fields.append(name)
+            elif body[name] is None and name not in self.required:
+                fields[name] = None
             else:
                 try:
-                    kept[name] = check(body[name])
+                    fields[name] = check(body[name])
                 except ValueError:
-                    wrong.append(name)
-        if wrong:
-            raise invalid(*wrong)
-        return kept
+                    invalid_fields.append(name)
+        if invalid_fields:
+            raise make_validation_error(*invalid_fields)
+        return fields
 
 
-def named(names: str) -> list[str]:
+def split_names(names: str) -> list[str]:
     """Names in a text with blanks, for tables that would be long otherwise."""
     return names.split()
 
@@ -87,19 +88,19 @@ def text(value: Any) -> str:
     return value
 
 
-def filled(value: Any) -> str:
+def non_empty_text(value: Any) -> str:
     if not text(value).strip():
         raise ValueError
     return str(value)
 
 
-def whole(value: Any) -> int:
+def integer(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError
-    found = int(value)
-    if abs(found) >= 2**63:
+    parsed = int(value)
+    if abs(parsed) >= 2**63:
         raise ValueError
-    return found
+    return parsed
 
 
 def number(value: Any) -> float:
@@ -108,26 +109,26 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def flag(value: Any) -> bool:
+def boolean(value: Any) -> bool:
     if value not in (True, False, 0, 1):
         raise ValueError
     return bool(value)
 
 
-def digits(value: Any) -> str:
+def phone_digits(value: Any) -> str:
     """A telephone number or extension, without its plus."""
-    found = str(value).removeprefix("+") if isinstance(value, (str, int)) else ""
-    if not (found.isascii() and found.isdigit()):
+    candidate = str(value).removeprefix("+") if isinstance(value, (str, int)) else ""
+    if not (candidate.isascii() and candidate.isdigit()):
         raise ValueError
-    return found
+    return candidate
 
 
-def moment(value: Any) -> str:
+def timestamp(value: Any) -> str:
     """'YYYY-MM-DD HH:MM:SS' or a bare date, kept as its midnight."""
-    found = clock.parse_stamp(value)
-    if found is None:
+    parsed = clock.parse_utc(value)
+    if parsed is None:
         raise ValueError
-    return clock.stamp(found)
+    return clock.utc_text(parsed)
 
 
 def email(value: Any) -> str:
@@ -142,48 +143,48 @@ def url(value: Any) -> str:
     return str(value)
 
 
-def anything(value: Any) -> Any:
+def any_value(value: Any) -> Any:
     return value
 
 
-def mapping(value: Any) -> Record:
+def json_object(value: Any) -> Record:
     if not isinstance(value, dict):
         raise ValueError
     return value
 
 
-def one_of(*words: str) -> Check:
+def one_of(*choices: str) -> Check:
     def check(value: Any) -> str:
-        if value not in words:
+        if value not in choices:
             raise ValueError
         return str(value)
 
     return check
 
 
-def listed(each: Check = anything) -> Check:
+def list_of(check_entry: Check = any_value) -> Check:
     def check(value: Any) -> list[Any]:
         if not isinstance(value, list):
             raise ValueError
-        return [each(entry) for entry in value]
+        return [check_entry(entry) for entry in value]
 
     return check
 
 
-def joined(value: Any) -> str:
+def comma_joined(value: Any) -> str:
     """An array of words or ids, kept as the text with commas that its record shows."""
     if not isinstance(value, list) or not all(isinstance(entry, (str, int)) for entry in value):
         raise ValueError
     return ",".join(str(entry) for entry in value)
 
 
-def sound(value: Any) -> bytes:
+def audio_file(value: Any) -> bytes:
     """An MP3, MP4, WAV or AAC file in base64."""
     try:
         data = base64.b64decode(text(value), validate=True)
     except binascii.Error as error:
         raise ValueError from error
-    mpeg = len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0
-    if not (mpeg or data.startswith((b"ID3", b"RIFF", b"ADIF")) or data[4:8] == b"ftyp"):
+    is_mpeg = len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0
+    if not (is_mpeg or data.startswith((b"ID3", b"RIFF", b"ADIF")) or data[4:8] == b"ftyp"):
         raise ValueError
     return data

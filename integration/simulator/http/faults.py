@@ -37,7 +37,7 @@ import re
 import threading
 from dataclasses import dataclass, field
 
-_SEEN_WITH_VALUE = {
+_VALUE_REQUIRED = {
     "status": True,
     "hang": True,
     "slow": True,
@@ -58,38 +58,39 @@ _SEEN_WITH_VALUE = {
     "webhook-reorder": False,
     "webhook-delay": True,
 }
-_WORDS = {"malformed": ("json", "headers"), "wrong-file": ("short", "html", "zero")}
-_ENTRY = re.compile(
+_ALLOWED_VALUES = {"malformed": ("json", "headers"), "wrong-file": ("short", "html", "zero")}
+_FAULT_PATTERN = re.compile(
     r"^(?P<kind>[a-z0-9-]+)(=(?P<value>[a-z0-9./]+))?(:(?P<probability>[0-9.]+))?(\*(?P<times>\d+))?(@(?P<where>.+))?$"
 )
 
 
-class BadSpec(ValueError):
+class InvalidFaultSpec(ValueError):
     """A fault specification that can't be read; the message names the entry."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """One entry of a specification. `left` counts down the times it may still happen (None: unlimited)."""
+    """One entry of a specification. `remaining` counts down the times it may still happen (None:
+    unlimited)."""
 
     text: str
     kind: str
     value: str | None
     probability: float
-    left: int | None
+    remaining: int | None
     method: str | None
     path: str | None
     rng: random.Random = field(repr=False)
-    happened: int = 0
+    happened_count: int = 0
 
     @property
-    def webhook(self) -> bool:
+    def is_webhook(self) -> bool:
         return self.kind.startswith("webhook-")
 
-    def number(self, default: float = 0.0) -> float:
+    def get_number(self, default: float = 0.0) -> float:
         return float(self.value) if self.value is not None else default
 
-    def fits(self, method: str, path: str) -> bool:
+    def matches(self, method: str, path: str) -> bool:
         if self.method is not None and self.method != method:
             return False
         if self.path is None:
@@ -101,7 +102,7 @@ class Fault:
         )
 
 
-class Faults:
+class ActiveFaults:
     """The faults in force. Safe to use from all threads."""
 
     def __init__(self, seed: int = 0, spec: str = "") -> None:
@@ -112,7 +113,7 @@ class Faults:
         self.add(spec)
 
     def add(self, spec: str) -> None:
-        """Put more faults in force. Raises BadSpec, and then changes nothing."""
+        """Put more faults in force. Raises InvalidFaultSpec, and then changes nothing."""
         entries = [entry.strip() for entry in spec.split(",") if entry.strip()]
         parsed = [parse(entry, self._seed, self._count + n) for n, entry in enumerate(entries)]
         with self._lock:
@@ -123,56 +124,58 @@ class Faults:
         with self._lock:
             self._faults = []
 
-    def listed(self) -> list[dict[str, object]]:
+    def list_all(self) -> list[dict[str, object]]:
         with self._lock:
-            return [{"fault": f.text, "happened": f.happened, "left": f.left} for f in self._faults]
+            return [
+                {"fault": f.text, "happened": f.happened_count, "left": f.remaining} for f in self._faults
+            ]
 
-    def draw(self, method: str, path: str) -> list[Fault]:
+    def draw_for_request(self, method: str, path: str) -> list[Fault]:
         """The faults that happen to this request."""
-        return self._draw(method, path, webhook=False)
+        return self._draw(method, path, for_webhook=False)
 
-    def draw_webhook(self, event_name: str) -> list[Fault]:
+    def draw_for_webhook(self, event_name: str) -> list[Fault]:
         """The faults that happen to this webhook."""
-        return self._draw("POST", event_name, webhook=True)
+        return self._draw("POST", event_name, for_webhook=True)
 
-    def _draw(self, method: str, path: str, *, webhook: bool) -> list[Fault]:
-        found = []
+    def _draw(self, method: str, path: str, *, for_webhook: bool) -> list[Fault]:
+        drawn = []
         with self._lock:
             for fault in self._faults:
-                if fault.webhook != webhook or fault.left == 0 or not fault.fits(method, path):
+                if fault.is_webhook != for_webhook or fault.remaining == 0 or not fault.matches(method, path):
                     continue
                 if fault.probability < 1 and fault.rng.random() >= fault.probability:
                     continue
-                fault.happened += 1
-                if fault.left is not None:
-                    fault.left -= 1
-                found.append(fault)
-        return found
+                fault.happened_count += 1
+                if fault.remaining is not None:
+                    fault.remaining -= 1
+                drawn.append(fault)
+        return drawn
 
 
 def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
-    """One entry of a specification. Raises BadSpec."""
-    match = _ENTRY.match(entry)
-    if match is None or match["kind"] not in _SEEN_WITH_VALUE:
-        raise BadSpec(f"fault {entry!r}: unknown; see `simulator --help`")
+    """One entry of a specification. Raises InvalidFaultSpec."""
+    match = _FAULT_PATTERN.match(entry)
+    if match is None or match["kind"] not in _VALUE_REQUIRED:
+        raise InvalidFaultSpec(f"fault {entry!r}: unknown; see `simulator --help`")
     kind, value = match["kind"], match["value"]
-    if _SEEN_WITH_VALUE[kind] and value is None:
-        raise BadSpec(f"fault {entry!r}: needs a value, {kind}=…")
-    allowed = _WORDS.get(kind)
+    if _VALUE_REQUIRED[kind] and value is None:
+        raise InvalidFaultSpec(f"fault {entry!r}: needs a value, {kind}=…")
+    allowed = _ALLOWED_VALUES.get(kind)
     if value is not None:
         if allowed is not None and value not in allowed:
-            raise BadSpec(f"fault {entry!r}: {kind} takes {', '.join(allowed)}")
+            raise InvalidFaultSpec(f"fault {entry!r}: {kind} takes {', '.join(allowed)}")
         if allowed is None:
             try:
                 [float(part) for part in value.split("/")]
             except ValueError:
-                raise BadSpec(f"fault {entry!r}: {value!r} is not a number") from None
+                raise InvalidFaultSpec(f"fault {entry!r}: {value!r} is not a number") from None
     try:
         probability = float(match["probability"]) if match["probability"] else 1.0
     except ValueError:
         probability = -1.0
     if not 0 <= probability <= 1:
-        raise BadSpec(f"fault {entry!r}: the probability lies between 0 and 1")
+        raise InvalidFaultSpec(f"fault {entry!r}: the probability lies between 0 and 1")
     method, path = None, match["where"]
     if path and " " in path:
         method, path = path.split(" ", 1)
@@ -182,7 +185,7 @@ def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
         kind=kind,
         value=value,
         probability=probability,
-        left=int(match["times"]) if match["times"] else None,
+        remaining=int(match["times"]) if match["times"] else None,
         method=method,
         path=path,
         rng=random.Random(f"fault {seed} {number} {entry}"),

@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 
 Record = dict[str, Any]
-Test = Callable[[Record], bool]
+RecordTest = Callable[[Record], bool]
 
 MAX_LIMIT = 5000
 # Not documented and not observed; the vendor's own command line uses 25 (observed.md §3).
 DEFAULT_LIMIT = 25
 
-_SPELLINGS = {
+_OPERATOR_ALIASES = {
     "eq": "eq",
     "=": "eq",
     "ne": "ne",
@@ -41,7 +41,7 @@ _SPELLINGS = {
 }
 
 
-class Refused(Exception):
+class QueryRefused(Exception):
     """The query can't be answered; the message is the platform's."""
 
 
@@ -60,117 +60,128 @@ def select(
     *,
     unfilterable: frozenset[str] = frozenset(),
 ) -> Page:
-    """The page of `records` that the query parameters `args` ask for. Raises Refused.
+    """The page of `records` that the query parameters `args` ask for. Raises QueryRefused.
 
     `records` come in the collection's own order (by id); `fields` are the names a query may use.
     """
     tests = [*compile_filter(args.get("filter"), fields, unfilterable)]
-    found = [record for record in records if all(test(record) for test in tests)] if tests else list(records)
+    matches = (
+        [record for record in records if all(test(record) for test in tests)] if tests else list(records)
+    )
     group = args.get("group_by")
     if group:
-        found = _grouped(found, group, fields)
+        matches = _group_records(matches, group, fields)
     sort = args.get("sort")
     # `-calldate` is sent by one real client; the platform's answer to it is not known, ours is its own order.
     if sort and not sort.startswith("-"):
         if sort not in fields:
-            raise Refused("Sorting error")
-        found.sort(key=lambda record: _order(record.get(sort)), reverse=args.get("dir", "").upper() == "DESC")
-    page, limit = _whole(args, "page", 1), min(_whole(args, "limit", DEFAULT_LIMIT), MAX_LIMIT)
+            raise QueryRefused("Sorting error")
+        matches.sort(
+            key=lambda record: _make_sort_key(record.get(sort)), reverse=args.get("dir", "").upper() == "DESC"
+        )
+    page, limit = (
+        _parse_positive_integer(args, "page", 1),
+        min(_parse_positive_integer(args, "limit", DEFAULT_LIMIT), MAX_LIMIT),
+    )
     start = (page - 1) * limit
-    return Page(found[start : start + limit], len(found))
+    return Page(matches[start : start + limit], len(matches))
 
 
 def compile_filter(
     text: str | None, fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
-) -> list[Test]:
-    """The tests a `filter` parameter stands for; all have to hold. Raises Refused."""
+) -> list[RecordTest]:
+    """The tests a `filter` parameter stands for; all have to hold. Raises QueryRefused."""
     if not text:
         return []
     try:
         entries = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise Refused("Filtration error") from error
+        raise QueryRefused("Filtration error") from error
     if not isinstance(entries, list):
-        raise Refused("Filtration error")
-    return [_compile(entry, fields, unfilterable) for entry in entries]
+        raise QueryRefused("Filtration error")
+    return [_compile_condition(entry, fields, unfilterable) for entry in entries]
 
 
-def _compile(entry: Any, fields: Sequence[str], unfilterable: frozenset[str]) -> Test:
+def _compile_condition(entry: Any, fields: Sequence[str], unfilterable: frozenset[str]) -> RecordTest:
     if not isinstance(entry, dict) or "property" not in entry or "value" not in entry:
-        raise Refused("Filtration error")
+        raise QueryRefused("Filtration error")
     name, value = entry["property"], entry["value"]
-    operator = _SPELLINGS.get(str(entry.get("operator", "eq")).lower())
+    operator = _OPERATOR_ALIASES.get(str(entry.get("operator", "eq")).lower())
     if operator is None or name not in fields or name in unfilterable:
-        raise Refused("Filtration error")
+        raise QueryRefused("Filtration error")
     if operator == "in":
         if not isinstance(value, list):
-            raise Refused("Filtration error")
-        wanted = {key for item in value for key in _alike(item)}
-        return lambda record: _plain(record.get(name)) in wanted
+            raise QueryRefused("Filtration error")
+        allowed_values = {key for item in value for key in _list_equal_values(item)}
+        return lambda record: _normalize_value(record.get(name)) in allowed_values
     if isinstance(value, (list, dict)):
-        raise Refused("Filtration error")
+        raise QueryRefused("Filtration error")
     if operator in ("like", "notlike"):
-        matches = _pattern(str(value))
+        matches = _compile_pattern(str(value))
         if operator == "like":
-            return lambda record: record.get(name) is not None and matches(_text(record[name]))
-        return lambda record: record.get(name) is not None and not matches(_text(record[name]))
+            return lambda record: record.get(name) is not None and matches(_format_text(record[name]))
+        return lambda record: record.get(name) is not None and not matches(_format_text(record[name]))
     if operator in ("eq", "ne"):
         if value is None:
             return (
                 (lambda r: r.get(name) is None) if operator == "eq" else (lambda r: r.get(name) is not None)
             )
-        same = _alike(value)
+        equal_values = _list_equal_values(value)
         if operator == "eq":
-            return lambda record: record.get(name) is not None and _plain(record[name]) in same
-        return lambda record: record.get(name) is not None and _plain(record[name]) not in same
-    return _ordering(operator, name, value)
+            return lambda record: (
+                record.get(name) is not None and _normalize_value(record[name]) in equal_values
+            )
+        return lambda record: (
+            record.get(name) is not None and _normalize_value(record[name]) not in equal_values
+        )
+    return _compile_comparison(operator, name, value)
 
 
-def _ordering(operator: str, name: str, value: Any) -> Test:
+def _compile_comparison(operator: str, name: str, value: Any) -> RecordTest:
     if value is None:
         return lambda _: False
-    number = _number(value)
+    number = _parse_number(value)
 
     def compare(record: Record) -> int | None:
-        have = record.get(name)
-        if have is None:
+        field_value = record.get(name)
+        if field_value is None:
             return None
-        if isinstance(have, (int, float)):
+        if isinstance(field_value, (int, float)):
             if number is None:
                 return None
-            return (have > number) - (have < number)
+            return (field_value > number) - (field_value < number)
         text = str(value)
-        return (str(have) > text) - (str(have) < text)
+        return (str(field_value) > text) - (str(field_value) < text)
 
-    accepted = {"lt": (-1,), "lte": (-1, 0), "gt": (1,), "gte": (1, 0)}[operator]
-    return lambda record: compare(record) in accepted
+    accepted_results = {"lt": (-1,), "lte": (-1, 0), "gt": (1,), "gte": (1, 0)}[operator]
+    return lambda record: compare(record) in accepted_results
 
 
-def _pattern(pattern: str) -> Callable[[str], bool]:
+def _compile_pattern(pattern: str) -> Callable[[str], bool]:
     needle = pattern.lower()
     if "%" not in needle:
         return lambda text: needle in text.lower()
-    parts = [re.escape(part) for part in needle.split("%")]
-    expression = re.compile(".*".join(parts).replace("_", "."), re.DOTALL)
+    segments = [re.escape(part) for part in needle.split("%")]
+    expression = re.compile(".*".join(segments).replace("_", "."), re.DOTALL)
     return lambda text: expression.fullmatch(text.lower()) is not None
 
 
-def _plain(value: Any) -> Any:
+def _normalize_value(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value if not isinstance(value, (list, dict)) else None
 
 
-def _alike(value: Any) -> tuple[Any, ...]:
+def _list_equal_values(value: Any) -> tuple[Any, ...]:
     """The values that count as equal to `value`: the number for its numeric text, the text for the number."""
-    value = _plain(value)
+    value = _normalize_value(value)
     if isinstance(value, str):
-        number = _number(value)
+        number = _parse_number(value)
         return (value,) if number is None else (value, number)
     if isinstance(value, (int, float)):
         return (value, str(value))
     return (value,)
 
 
-def _number(value: Any) -> float | int | None:
+def _parse_number(value: Any) -> float | int | None:
     if isinstance(value, (int, float)):
         return value
     try:
@@ -182,32 +193,32 @@ def _number(value: Any) -> float | int | None:
             return None
 
 
-def _text(value: Any) -> str:
+def _format_text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _order(value: Any) -> tuple[int, Any]:
+def _make_sort_key(value: Any) -> tuple[int, Any]:
     if value is None:
         return (0, 0)
     if isinstance(value, (int, float)):
         return (1, value)
-    return (2, _text(value))
+    return (2, _format_text(value))
 
 
-def _grouped(records: list[Record], name: str, fields: Sequence[str]) -> list[Record]:
+def _group_records(records: list[Record], name: str, fields: Sequence[str]) -> list[Record]:
     if name not in fields:
-        raise Refused("Grouping error")
+        raise QueryRefused("Grouping error")
     newest: dict[Any, Record] = {}
     for record in records:
-        newest[_plain(record.get(name))] = record
-    return sorted(newest.values(), key=lambda record: _order(record.get("id")))
+        newest[_normalize_value(record.get(name))] = record
+    return sorted(newest.values(), key=lambda record: _make_sort_key(record.get("id")))
 
 
-def _whole(args: Mapping[str, str], name: str, default: int) -> int:
+def _parse_positive_integer(args: Mapping[str, str], name: str, default: int) -> int:
     text = args.get(name)
     if text is None or text == "":
         return default
     try:
         return max(1, int(text))
     except ValueError as error:
-        raise Refused("Validation error") from error
+        raise QueryRefused("Validation error") from error

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from flask import request
 
-from integration.simulator.http.responses import machine
+from integration.simulator.http.responses import get_simulator_context
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
 
 Record = dict[str, Any]
 # Makes what stands under the word: a record, a list of them, or None.
-Related = Callable[["World", Record], Any]
+FindRelated = Callable[["World", Record], Any]
 
 
-def _one(field: str, name: str) -> Related:
+def _make_single_relation(field: str, name: str) -> FindRelated:
     def related(world: World, record: Record) -> Any:
         key = record.get(field)
         return None if key is None else world.collections[name].find(str(key))
@@ -29,15 +29,17 @@ def _one(field: str, name: str) -> Related:
     return related
 
 
-def _by_call(name: str, field: str = "live_id", own: str = "live_id") -> Related:
+def _make_call_relation(name: str, field: str = "live_id", own_field: str = "live_id") -> FindRelated:
     def related(world: World, record: Record) -> Any:
-        return [row for row in world.collections[name].rows() if row[field] == record.get(own)]
+        return [
+            row for row in world.collections[name].iterate_records() if row[field] == record.get(own_field)
+        ]
 
     return related
 
 
-def _agents(world: World, record: Record) -> Any:
-    group = world.group(record["id"])
+def _list_agents(world: World, record: Record) -> Any:
+    group = world.get_group(record["id"])
     return [
         {
             "id": person.id,
@@ -51,66 +53,84 @@ def _agents(world: World, record: Record) -> Any:
     ]
 
 
-def _lines(world: World, record: Record) -> Any:
-    group, records = world.group(record["id"]), world.collections["ddis"].records
-    return [records[line.e164] for line in world.account.lines if line.target is group]
+def _list_ddis(world: World, record: Record) -> Any:
+    group, records = world.get_group(record["id"]), world.collections["ddis"].records
+    return [records[ddi.e164] for ddi in world.account.ddis if ddi.target is group]
 
 
-def _people(belongs: str) -> Related:
+def _make_people_relation(membership_field: str) -> FindRelated:
     def related(world: World, record: Record) -> Any:
         users = world.collections["users"].records
         return [
             users[person.id]
             for person in world.account.people
-            if record["id"] in (getattr(person, belongs) or ())
+            if record["id"] in (getattr(person, membership_field) or ())
         ]
 
     return related
 
 
-_USER = {"user": _one("user_id", "users")}
-RELATIONS: dict[str, dict[str, Related]] = {
-    "ringgroups": {"users": _agents, "ddis": _lines},
-    "queues": {"users": _agents, "ddis": _lines, "post_call_ivr": _one("post_call_ivr_id", "ivrs")},
-    "pickupgroups": {"users": _people("pickup_groups")},
-    "usergroups": {"users": _people("group_ids")},
-    "cdrs": {**_USER, "monitors": _by_call("monitors"), "voicemessages": _by_call("voicemessages")},
-    "monitors": {**_USER, "cdrs": _by_call("cdrs")},
-    "voicemessages": {"user": _one("extension_id", "users"), "cdrs": _by_call("cdrs")},
+_USER = {"user": _make_single_relation("user_id", "users")}
+RELATIONS: dict[str, dict[str, FindRelated]] = {
+    "ringgroups": {"users": _list_agents, "ddis": _list_ddis},
+    "queues": {
+        "users": _list_agents,
+        "ddis": _list_ddis,
+        "post_call_ivr": _make_single_relation("post_call_ivr_id", "ivrs"),
+    },
+    "pickupgroups": {"users": _make_people_relation("pickup_groups")},
+    "usergroups": {"users": _make_people_relation("group_ids")},
+    "cdrs": {
+        **_USER,
+        "monitors": _make_call_relation("monitors"),
+        "voicemessages": _make_call_relation("voicemessages"),
+    },
+    "monitors": {**_USER, "cdrs": _make_call_relation("cdrs")},
+    "voicemessages": {
+        "user": _make_single_relation("extension_id", "users"),
+        "cdrs": _make_call_relation("cdrs"),
+    },
     "sms": _USER,
     "contacts": _USER,
-    "vmannouncements": {"user": _one("extension", "users")},
-    "calls": {"monitors": _by_call("monitors", own="id")},
-    "mediasessions": {"user": _one("user", "users")},
-    "msdrs": {**_USER, "media_session": _one("media_session_id", "mediasessions")},
-    "chats": {"operator": _one("operator_id", "users"), "website": _one("website_id", "callmeback/websites")},
-    "users": {
-        "pickup_group": _one("pickup_group_id", "pickupgroups"),
-        "vm_announcement": _one("vm_announcement_id", "vmannouncements"),
+    "vmannouncements": {"user": _make_single_relation("extension", "users")},
+    "calls": {"monitors": _make_call_relation("monitors", own_field="id")},
+    "mediasessions": {"user": _make_single_relation("user", "users")},
+    "msdrs": {**_USER, "media_session": _make_single_relation("media_session_id", "mediasessions")},
+    "chats": {
+        "operator": _make_single_relation("operator_id", "users"),
+        "website": _make_single_relation("website_id", "callmeback/websites"),
     },
-    "callmeback/settings": {"button": _one("button_id", "callmeback/buttons")},
-    "calltracking/ddis": {"campaign": _one("campaign_id", "calltracking/campaigns")},
+    "users": {
+        "pickup_group": _make_single_relation("pickup_group_id", "pickupgroups"),
+        "vm_announcement": _make_single_relation("vm_announcement_id", "vmannouncements"),
+    },
+    "callmeback/settings": {"button": _make_single_relation("button_id", "callmeback/buttons")},
+    "calltracking/ddis": {"campaign": _make_single_relation("campaign_id", "calltracking/campaigns")},
 }
 
 
-def shown(name: str, record: Record) -> Record:
+def expand_record(name: str, record: Record) -> Record:
     """`record` of `name` with the relations that `include=` names, narrowed as `fields[…]` says."""
     relations = RELATIONS.get(name, {})
-    wanted = [word for word in request.args.get("include", "").split(",") if word in relations]
-    narrow = request.args.get(f"fields[{name}]")
-    if not wanted and narrow is None:
+    relation_names = [
+        relation_name
+        for relation_name in request.args.get("include", "").split(",")
+        if relation_name in relations
+    ]
+    field_names = request.args.get(f"fields[{name}]")
+    if not relation_names and field_names is None:
         return record
-    answer = dict(record) if narrow is None else _narrowed(record, narrow)
-    for word in wanted:
-        found = relations[word](machine().world, record)
-        names = request.args.get(f"fields[{word}]")
-        if names and isinstance(found, list):
-            found = [_narrowed(entry, names) for entry in found]
-        elif names and found is not None:
-            found = _narrowed(found, names)
-        answer[word] = found
-    return answer
+    result = dict(record) if field_names is None else _pick_fields(record, field_names)
+    for relation_name in relation_names:
+        related = relations[relation_name](get_simulator_context().world, record)
+        related_field_names = request.args.get(f"fields[{relation_name}]")
+        if related_field_names and isinstance(related, list):
+            related = [_pick_fields(entry, related_field_names) for entry in related]
+        elif related_field_names and related is not None:
+            related = _pick_fields(related, related_field_names)
+        result[relation_name] = related
+    return result
 
 
-def _narrowed(record: Record, names: str) -> Record:
+def _pick_fields(record: Record, names: str) -> Record:
     return {name: record[name] for name in names.split(",") if name in record}

@@ -2,7 +2,7 @@
 
 Werkzeug's own server closes after each answer, and neither it nor Granian lets an application truncate a
 body, stay silent or send broken headers. The application asks for such misbehaviour by putting a
-`Mischief` into `environ["simulator.mischief"]`.
+`WireFault` into `environ["simulator.mischief"]`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 
 @dataclass(slots=True)
-class Mischief:
+class WireFault:
     """What to do to the answer on the wire.
 
     `hang`: silence for so many seconds, then close without an answer. `delay`: seconds before the answer.
@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: Server
+    server: SimulatorServer
 
     def setup(self) -> None:
         context = self.server.tls
@@ -80,18 +80,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("do_"):
-            return self.answer
+            return self.respond
         raise AttributeError(name)
 
-    def answer(self) -> None:
-        body = self._body()
+    def respond(self) -> None:
+        body = self._read_body()
         if body is None:
             return
-        environ = self._environ(body)
-        started: list[Any] = []
+        environ = self._make_environ(body)
+        response_start: list[Any] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], _: Any = None) -> None:
-            started[:] = [status, headers]
+            response_start[:] = [status, headers]
 
         chunks = self.server.application(environ, start_response)
         try:
@@ -100,12 +100,12 @@ class Handler(BaseHTTPRequestHandler):
             close = getattr(chunks, "close", None)
             if close is not None:
                 close()
-        status, headers = cast("tuple[str, list[tuple[str, str]]]", tuple(started))
-        self._send(status, headers, payload, environ.get("simulator.mischief") or Mischief())
+        status, headers = cast("tuple[str, list[tuple[str, str]]]", tuple(response_start))
+        self._send_response(status, headers, payload, environ.get("simulator.mischief") or WireFault())
 
-    def _body(self) -> bytes | None:
+    def _read_body(self) -> bytes | None:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return self._chunked()
+            return self._read_chunked_body()
         try:
             length = int(self.headers.get("Content-Length") or 0)
         except ValueError:
@@ -116,18 +116,18 @@ class Handler(BaseHTTPRequestHandler):
             return None
         return self.rfile.read(length) if length else b""
 
-    def _chunked(self) -> bytes | None:
-        parts: list[bytes] = []
+    def _read_chunked_body(self) -> bytes | None:
+        chunks: list[bytes] = []
         while True:
             size = int(self.rfile.readline(64).split(b";")[0] or b"0", 16)
             if size == 0:
                 while self.rfile.readline(1024) not in (b"\r\n", b"\n", b""):
                     pass
-                return b"".join(parts)
-            parts.append(self.rfile.read(size))
+                return b"".join(chunks)
+            chunks.append(self.rfile.read(size))
             self.rfile.readline(8)
 
-    def _environ(self, body: bytes) -> Environ:
+    def _make_environ(self, body: bytes) -> Environ:
         path, _, query = self.path.partition("?")
         environ: Environ = {
             "wsgi.version": (1, 0),
@@ -157,46 +157,48 @@ class Handler(BaseHTTPRequestHandler):
                 environ[f"HTTP_{name}"] = value
         return environ
 
-    def _send(self, status: str, headers: list[tuple[str, str]], body: bytes, mischief: Mischief) -> None:
+    def _send_response(
+        self, status: str, headers: list[tuple[str, str]], body: bytes, wire_fault: WireFault
+    ) -> None:
         stop = self.server.stopping
-        if mischief.hang:
-            stop.wait(mischief.hang)
+        if wire_fault.hang:
+            stop.wait(wire_fault.hang)
             self.close_connection = True
             return
-        if mischief.delay:
-            stop.wait(mischief.delay)
-        head = [f"HTTP/1.1 {status}"]
-        if mischief.broken_headers:
+        if wire_fault.delay:
+            stop.wait(wire_fault.delay)
+        header_lines = [f"HTTP/1.1 {status}"]
+        if wire_fault.broken_headers:
             # The very thing the vendor's command line met: a header name no client accepts (observed.md §5).
-            head += ["Too Many Requests\x01: slow down", "no colon here at all"]
+            header_lines += ["Too Many Requests\x01: slow down", "no colon here at all"]
             self.close_connection = True
-        bodiless = self.command == "HEAD" or status[:3] in ("204", "304")
-        head += [f"{k}: {v}" for k, v in headers if k.lower() not in ("content-length", "connection")]
+        has_no_body = self.command == "HEAD" or status[:3] in ("204", "304")
+        header_lines += [f"{k}: {v}" for k, v in headers if k.lower() not in ("content-length", "connection")]
         if self.command == "HEAD":
-            head += [f"{k}: {v}" for k, v in headers if k.lower() == "content-length"]
-        elif status[:3] != "204" and mischief.no_length is None:
-            head.append(f"Content-Length: {len(body)}")
-        sent = mischief.truncate if mischief.truncate is not None else mischief.no_length
-        if self.close_connection or sent is not None:
-            head.append("Connection: close")
+            header_lines += [f"{k}: {v}" for k, v in headers if k.lower() == "content-length"]
+        elif status[:3] != "204" and wire_fault.no_length is None:
+            header_lines.append(f"Content-Length: {len(body)}")
+        sent_share = wire_fault.truncate if wire_fault.truncate is not None else wire_fault.no_length
+        if self.close_connection or sent_share is not None:
+            header_lines.append("Connection: close")
         # Head and body leave in one write: real clients read once (observed.md §10.4).
-        start = "\r\n".join(head).encode("latin-1") + b"\r\n\r\n"
-        payload = b"" if bodiless else body
-        if sent is not None:
-            self.wfile.write(start + payload[: int(len(payload) * sent)])
+        header_block = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n"
+        payload = b"" if has_no_body else body
+        if sent_share is not None:
+            self.wfile.write(header_block + payload[: int(len(payload) * sent_share)])
             self.close_connection = True
-        elif mischief.drip and payload:
-            self.wfile.write(start)
-            step = max(1, len(payload) // 20)
-            for position in range(0, len(payload), step):
-                if stop.wait(mischief.drip / 20):
+        elif wire_fault.drip and payload:
+            self.wfile.write(header_block)
+            chunk_size = max(1, len(payload) // 20)
+            for position in range(0, len(payload), chunk_size):
+                if stop.wait(wire_fault.drip / 20):
                     break
-                self.wfile.write(payload[position : position + step])
+                self.wfile.write(payload[position : position + chunk_size])
         else:
-            self.wfile.write(start + payload)
+            self.wfile.write(header_block + payload)
 
 
-class Server(socketserver.ThreadingTCPServer):
+class SimulatorServer(socketserver.ThreadingTCPServer):
     """Listens at once on construction; `serve_in_thread()` answers, `stop()` cuts all connections."""
 
     daemon_threads = True

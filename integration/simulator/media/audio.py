@@ -26,30 +26,30 @@ _lock = threading.Lock()
 _blocks: list[bytes] = []
 
 
-def frames_of(seconds: int) -> int:
+def count_frames(seconds: int) -> int:
     return max(1, math.ceil(seconds / FRAME_SECONDS))
 
 
-def size_of(seconds: int) -> int:
+def compute_size(seconds: int) -> int:
     """Bytes of the MP3 of `seconds`."""
-    return frames_of(seconds) * FRAME_BYTES
+    return count_frames(seconds) * FRAME_BYTES
 
 
-def mp3(seconds: int, seed: int) -> bytes:
+def make_mp3(seconds: int, seed: int) -> bytes:
     """`seconds` of two people talking; the same for the same `seed`."""
     with _lock:
         if not _blocks:
             _blocks.extend(_encode_block(n) for n in range(_BLOCKS))
-    needed = frames_of(seconds)
+    frame_count = count_frames(seconds)
     rng = random.Random(seed)
-    parts: list[bytes] = []
+    blocks: list[bytes] = []
     speaker = 0
-    for position in range(0, needed, _FRAMES_PER_BLOCK):
+    for position in range(0, frame_count, _FRAMES_PER_BLOCK):
         if rng.random() < 0.35:
             speaker = 1 - speaker
         block = _blocks[speaker * (_BLOCKS // 2) + rng.randrange(_BLOCKS // 2)]
-        parts.append(block[: min(_FRAMES_PER_BLOCK, needed - position) * FRAME_BYTES])
-    return b"".join(parts)
+        blocks.append(block[: min(_FRAMES_PER_BLOCK, frame_count - position) * FRAME_BYTES])
+    return b"".join(blocks)
 
 
 def _encode_block(number: int) -> bytes:
@@ -60,27 +60,29 @@ def _encode_block(number: int) -> bytes:
     encoder.set_channels(1)
     encoder.set_quality(5)
     encoder.silence()
-    encoded = bytes(encoder.encode(_voice(number).tobytes()) + encoder.flush())
+    encoded = bytes(encoder.encode(_synthesize_voice(number).tobytes()) + encoder.flush())
     return encoded[: _FRAMES_PER_BLOCK * FRAME_BYTES]
 
 
-def _voice(number: int) -> array.array[int]:
+def _synthesize_voice(number: int) -> array.array[int]:
     """A second and a bit of vowels: a pitch with two formants, swelling in four syllables."""
     rng = random.Random(number)
-    base = 118.0 if number < _BLOCKS // 2 else 205.0
-    total = int(_RATE * FRAME_SECONDS * (_FRAMES_PER_BLOCK + 2))
-    syllable = total // 4
+    base_pitch = 118.0 if number < _BLOCKS // 2 else 205.0
+    sample_count = int(_RATE * FRAME_SECONDS * (_FRAMES_PER_BLOCK + 2))
+    syllable = sample_count // 4
     samples = array.array("h")
     wave: list[float] = []
-    for n in range(total):
+    for n in range(sample_count):
         if n % syllable == 0:
-            wave = _period(base * rng.choice((0.89, 1.0, 1.0, 1.12, 1.26)), rng.choice(_VOWELS))
+            wave = _synthesize_period(
+                base_pitch * rng.choice((0.89, 1.0, 1.0, 1.12, 1.26)), rng.choice(_VOWELS)
+            )
         swell = math.sin(math.pi * (n % syllable) / syllable) ** 0.7
         samples.append(int(max(-1.0, min(1.0, wave[n % len(wave)] * swell * 0.28)) * 30000))
     return samples
 
 
-def _period(pitch: float, formants: tuple[float, float]) -> list[float]:
+def _synthesize_period(pitch: float, formants: tuple[float, float]) -> list[float]:
     """One vibration of a voice at `pitch` whose overtones are strong near `formants` (Hz)."""
     length = round(_RATE / pitch)
     weights = [

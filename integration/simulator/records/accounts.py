@@ -5,65 +5,78 @@ from __future__ import annotations
 from flask import Flask, Response
 
 from integration.simulator.http import bodies
-from integration.simulator.http.responses import Answered, caller, item, listing, machine, no_content, reply
+from integration.simulator.http.responses import (
+    ErrorResponse,
+    get_current_user,
+    get_simulator_context,
+    make_item_response,
+    make_json_response,
+    make_list_response,
+    make_no_content_response,
+)
 from integration.simulator.records import registrations
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.routes.reads import open_record
+from integration.simulator.records.store import get_permitted_record
 
 
 def add_routes(app: Flask) -> None:
-    _add_registrations(app)
+    _add_registration_routes(app)
 
     @app.delete("/users/<key>")
-    def drop_user(key: str) -> Response:
-        parts = machine()
-        world = parts.world
+    def delete_user(key: str) -> Response:
+        context = get_simulator_context()
+        world = context.world
         with world.lock:
-            record = open_record("users", key, write=True)
-            person = world.account.person(record["id"])
+            record = get_permitted_record("users", key, for_write=True)
+            person = world.account.find_person(record["id"])
             assert person is not None
             if person is world.account.admin:
                 # Who made the account stays as long as it.
-                raise Answered(403, "Access denied")
-            world.account.remove(person)
+                raise ErrorResponse(403, "Access denied")
+            world.account.remove_person(person)
             world.collections["users"].remove(record)
-            world.refresh_lines()
-            parts.doorman.forget(person)
-        return no_content()
+            world.refresh_ddi_records()
+            context.login_service.revoke_all(person)
+        return make_no_content_response()
 
     @app.delete("/customers/<key>")
-    def drop_account(key: str) -> Response:
+    def delete_account(key: str) -> Response:
         """From now on nobody can log in, and no token does."""
-        if not caller().is_root or key != str(CUSTOMER_ID):
-            raise Answered(403, "Access denied")
-        machine().doorman.close()
-        machine().bustle.stop()
-        return no_content()
+        if not get_current_user().is_root or key != str(CUSTOMER_ID):
+            raise ErrorResponse(403, "Access denied")
+        get_simulator_context().login_service.close_account()
+        get_simulator_context().traffic_generator.stop()
+        return make_no_content_response()
 
 
-def _add_registrations(app: Flask) -> None:
+def _add_registration_routes(app: Flask) -> None:
     @app.post("/registrations")
     def register() -> Response:
-        record = machine().registrations.begin(bodies.sent())
-        return item(record, path=f"/registrations/{record['hash']}")
+        record = get_simulator_context().registrations.create(bodies.read_object())
+        return make_item_response(record, path=f"/registrations/{record['hash']}")
 
     @app.get("/registrations/<hash_>")
-    def registration(hash_: str) -> Response:
-        return item(machine().registrations.open(hash_).record, path=f"/registrations/{hash_}")
+    def read_registration(hash_: str) -> Response:
+        return make_item_response(
+            get_simulator_context().registrations.get_open(hash_).record, path=f"/registrations/{hash_}"
+        )
 
     @app.patch("/registrations/<hash_>")
     def change_registration(hash_: str) -> Response:
-        return item(machine().registrations.change(hash_, bodies.sent()), path=f"/registrations/{hash_}")
+        return make_item_response(
+            get_simulator_context().registrations.change(hash_, bodies.read_object()),
+            path=f"/registrations/{hash_}",
+        )
 
     @app.post("/registrations/<hash_>/resend")
     def resend(hash_: str) -> Response:
-        machine().registrations.resend(hash_)
-        return reply({"message": "The code has been sent."})
+        get_simulator_context().registrations.resend(hash_)
+        return make_json_response({"message": "The code has been sent."})
 
     @app.get("/registrations/<hash_>/numbers/<area>")
-    def numbers(hash_: str, area: str) -> Response:
-        machine().registrations.open(hash_)
-        found = registrations.free_numbers(area) if area.isdigit() else []
-        if not found:
-            raise Answered(404, "Resource not found")
-        return listing({"e164": number, "areacode": area} for number in found)
+    def list_numbers(hash_: str, area: str) -> Response:
+        get_simulator_context().registrations.get_open(hash_)
+        free_numbers = registrations.list_free_numbers(area) if area.isdigit() else []
+        if not free_numbers:
+            raise ErrorResponse(404, "Resource not found")
+        return make_list_response({"e164": number, "areacode": area} for number in free_numbers)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from integration.core import clock
 from integration.simulator.records import words
 from integration.simulator.records.people import CUSTOMER_ID, Person
-from integration.simulator.records.store import owned_by
+from integration.simulator.records.store import make_owner_test
 from integration.simulator.records.widgets import BROWSERS
 
 if TYPE_CHECKING:
@@ -24,33 +24,33 @@ _PLACES = (("London", "51.51,-0.13"), ("Leeds", "53.80,-1.55"), ("Cardiff", "51.
 _NAMES = ("Sam", "Alex", "Robin", "Jo", "Charlie", "Morgan", "Kim", "Lee")
 
 
-def lay_out(world: World) -> None:
-    world.collect("chats", mine=owned_by("operator_id"))
-    world.collect("chatmsgs", fields=MESSAGE_FIELDS, mine=owned_by("user_id"))
+def add_collections(world: World) -> None:
+    world.add_collection("chats", mine=make_owner_test("operator_id"))
+    world.add_collection("chatmsgs", fields=MESSAGE_FIELDS, mine=make_owner_test("user_id"))
 
 
-def chat(world: World, rng: random.Random, operator: Person, at: float) -> Record:
-    """A whole chat that began at `at`: its record, and its messages beside it."""
+def add_chat(world: World, rng: random.Random, operator: Person, started_at: float) -> Record:
+    """A whole chat that began at `started_at`: its record, and its messages beside it."""
     chat_id = world.new_id("chats")
-    question, answer = words.sms_pair(rng)
+    question, answer = words.choose_sms_pair(rng)
     name, (city, place) = rng.choice(_NAMES), rng.choice(_PLACES)
     lines = [
         ("visitor", question, rng.randrange(2, 10)),
         ("operator", f"Hello, {operator.first_name} here. {answer}", rng.randrange(15, 60)),
         ("visitor", "Thank you!", rng.randrange(10, 90)),
     ]
-    messages, moment = world.collections["chatmsgs"], at
-    for who, message, wait in lines:
-        moment += wait
+    messages, sent_at = world.collections["chatmsgs"], started_at
+    for sender_kind, message, wait_seconds in lines:
+        sent_at += wait_seconds
         messages.add(
             {
                 "id": world.new_id("chatmsgs"),
                 "chat_id": chat_id,
                 "user_id": operator.id,
-                "from": who,
-                "name": name if who == "visitor" else operator.name,
+                "from": sender_kind,
+                "name": name if sender_kind == "visitor" else operator.name,
                 "message": message,
-                "created_at": clock.stamp(moment),
+                "created_at": clock.utc_text(sent_at),
             }
         )
     return world.collections["chats"].add(
@@ -60,8 +60,8 @@ def chat(world: World, rng: random.Random, operator: Person, at: float) -> Recor
             "website_id": 1601,
             "operator_id": operator.id,
             "state": 2,
-            "created_at": clock.stamp(at),
-            "duration": int(moment) - int(at),
+            "created_at": clock.utc_text(started_at),
+            "duration": int(sent_at) - int(started_at),
             "operator_ua": BROWSERS[0],
             "visitor_id": f"v{rng.getrandbits(48):012x}",
             "visitor_name": name,

@@ -9,23 +9,23 @@ from integration.simulator.records import numbers
 
 Record = dict[str, Any]
 
-OPENED = "2025-01-13 09:00:00"
+ACCOUNT_CREATED_AT = "2025-01-13 09:00:00"
 """When the account, and all that is as old, was created."""
 
 
-def _listed(text: str, separator: str | None = None) -> list[str]:
+def _split(text: str, separator: str | None = None) -> list[str]:
     return text.split(separator)
 
 
-_FIRST = _listed(
+_FIRST_NAMES = _split(
     "Amelia Noah Olivia Theo Freya Arthur Isla Oscar Maya Leo Zara Felix Nadia Ivan Rosa Samir Tess Viktor "
     "Yara Quentin Petra Omar Nina Milo Lena Karim Jade Ingrid Hassan Greta"
 )
-_LAST = _listed(
+_LAST_NAMES = _split(
     "Hart Bennett Cole Dawson Ellis Farrow Grant Hale Ingram Jarvis Keane Lowe Mercer Nolan Oakley Pryce "
     "Quill Rowe Sutton Thorne Underhill Vance Walsh Yates Zeller Ashby Blake Crane Drummond Esposito"
 )
-_COMPANIES = _listed(
+_COMPANIES = _split(
     "Larkfield Bakery|Northgate Cycles|Harbour Dental|Pinecrest Joinery|Bluebell Florists|Ashdown Legal|"
     "Quarry Lane Surgery|Tidewater Chandlers|Fernhill Nursery|Copperfield Books|Redwood Lettings|"
     "Millstone Coffee|Summit Outdoor|Lantern Theatre|Greyfriars Hotel",
@@ -57,7 +57,7 @@ CONTACT_DEFAULTS: Record = {
     "internal": False,
     "last_call_at": None,
     "next_call_at": None,
-    "created_at": OPENED,
+    "created_at": ACCOUNT_CREATED_AT,
 }
 
 
@@ -67,19 +67,19 @@ def contact_record(**values: Any) -> Record:
 
 def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[Record]:
     """`count` contacts with mobile or landline or both; one in five belongs to one of `user_ids` alone."""
-    names = [(first, last) for first in _FIRST for last in _LAST]
+    names = [(first, last) for first in _FIRST_NAMES for last in _LAST_NAMES]
     rng.shuffle(names)
-    pool = [numbers.mobile(n) for n in range(0, 700, 3)]
-    rng.shuffle(pool)
-    landlines = [numbers.london(n) for n in range(300, 900, 3)]
+    mobiles = [numbers.make_mobile_number(n) for n in range(0, 700, 3)]
+    rng.shuffle(mobiles)
+    landlines = [numbers.make_london_number(n) for n in range(300, 900, 3)]
     rng.shuffle(landlines)
-    found = []
+    contacts = []
     for n in range(count):
         first, last = names[n]
-        shared = rng.random() < 0.8
+        is_shared = rng.random() < 0.8
         company = rng.choice(_COMPANIES) if rng.random() < 0.7 else None
-        both = rng.random()
-        found.append(
+        number_draw = rng.random()
+        contacts.append(
             contact_record(
                 id=610001 + n,
                 type="C",
@@ -87,15 +87,15 @@ def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[R
                 last_name=last,
                 company=company,
                 email=f"{first}.{last}@example.org".lower(),
-                mobile=pool[n] if both < 0.8 else None,
-                tel=landlines[n] if both > 0.6 else None,
+                mobile=mobiles[n] if number_draw < 0.8 else None,
+                tel=landlines[n] if number_draw > 0.6 else None,
                 group_name=rng.choice(("Customers", "Suppliers", "Partners", None)),
-                user_id=None if shared else rng.choice(user_ids),
+                user_id=None if is_shared else rng.choice(user_ids),
                 notes=rng.choice(
                     (None, None, "Prefers a call in the morning", "Ask for order number / account")
                 ),
-                created_at=OPENED,
+                created_at=ACCOUNT_CREATED_AT,
             )
         )
-        found[-1]["global"] = shared
-    return found
+        contacts[-1]["global"] = is_shared
+    return contacts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from integration.simulator.records.store import owned_by
+from integration.simulator.records.store import make_owner_test
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
@@ -15,22 +15,24 @@ Record = dict[str, Any]
 FIELDS = ("id", "created_at", "channel", "src", "dst", "duration", "type", "user_id")
 
 
-def lay_out(world: World) -> None:
-    world.collect("conversations", fields=FIELDS, mine=owned_by("user_id"), derive=lambda: _all(world))
+def add_collections(world: World) -> None:
+    world.add_collection(
+        "conversations", fields=FIELDS, mine=make_owner_test("user_id"), derive=lambda: _iterate_rows(world)
+    )
 
 
-def _all(world: World) -> Iterator[Record]:
+def _iterate_rows(world: World) -> Iterator[Record]:
     for sms in world.collections["sms"].records.values():
-        yield _row("sms", sms, sms["created_at"], sms["from"], sms["to"], 0)
+        yield _make_row("sms", sms, sms["created_at"], sms["from"], sms["to"], 0)
     for cdr in world.collections["cdrs"].records.values():
         if cdr["is_root"]:
-            yield _row("call", cdr, cdr["calldate"], cdr["src"], cdr["dst"], cdr["duration"])
+            yield _make_row("call", cdr, cdr["calldate"], cdr["src"], cdr["dst"], cdr["duration"])
 
 
-def _row(channel: str, record: Record, at: str, src: str, dst: str, duration: int) -> Record:
+def _make_row(channel: str, record: Record, created_at: str, src: str, dst: str, duration: int) -> Record:
     return {
         "id": record["id"],
-        "created_at": at,
+        "created_at": created_at,
         "channel": channel,
         "src": src,
         "dst": dst,

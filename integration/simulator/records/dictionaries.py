@@ -67,7 +67,7 @@ FIELDS = ("property", "id", "name")
 COLLECTIONS = tuple(_CODES)
 
 
-def codes(collection: str) -> list[Record]:
+def list_codes(collection: str) -> list[Record]:
     """The dictionary of one collection, as records."""
     return [
         {"property": name, "id": code, "name": label}

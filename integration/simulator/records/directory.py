@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.simulator.records.contacts import OPENED
-from integration.simulator.records.people import CUSTOMER_ID, Group, Line, Person
+from integration.simulator.records.contacts import ACCOUNT_CREATED_AT
+from integration.simulator.records.people import CUSTOMER_ID, Ddi, Group, Person
 
 Record = dict[str, Any]
 
@@ -25,22 +25,22 @@ def user_record(person: Person) -> Record:
         "is_initial": person.is_root,
         "is_root": person.is_root,
         "roles": ["ROLE_ADMIN"] if person.is_root else ["ROLE_USER"],
-        "two_factor_auth": "E" if person.two_factor else "D",
+        "two_factor_auth": "E" if person.has_two_factor else "D",
         "visited_apps": ["dashboard"] if person.is_root else [],
         "customer": CUSTOMER_ID,
         "dnd": False,
-        "nb_sip_locations": 1 if person.online else 0,
+        "nb_sip_locations": 1 if person.is_online else 0,
         "cli": person.cli,
-        "created_at": OPENED,
+        "created_at": ACCOUNT_CREATED_AT,
     }
 
 
 def user_item(person: Person, vm_new: int = 0, vm_old: int = 0) -> Record:
     """A user as /users/{id} answers: the full model of the specification."""
-    listed = user_record(person)
-    del listed["customer"]
+    list_record = user_record(person)
+    del list_record["customer"]
     return {
-        **listed,
+        **list_record,
         "customer_id_id": CUSTOMER_ID,
         "mobile_activated": False,
         "mobile": None,
@@ -75,7 +75,7 @@ def user_item(person: Person, vm_new: int = 0, vm_old: int = 0) -> Record:
         "nun_only_direct": False,
         "nun_ring_time": 20,
         "monitor": person.monitor,
-        "monitor_transcript": "Y" if person.transcripts else "D",
+        "monitor_transcript": "Y" if person.has_transcripts else "D",
         "auto_answer_header": "N",
         "log_missed_calls": person.log_missed_calls,
         "language": "en",
@@ -109,33 +109,33 @@ def me_record(person: Person) -> Record:
     }
 
 
-def line_record(line: Line) -> Record:
-    if isinstance(line.target, Group):
-        target_type = "R" if line.target.kind == "ringgroup" else "Q"
+def ddi_record(ddi: Ddi) -> Record:
+    if isinstance(ddi.target, Group):
+        target_type = "R" if ddi.target.kind == "ringgroup" else "Q"
     else:
-        target_type = "U" if isinstance(line.target, Person) else line.target.kind
+        target_type = "U" if isinstance(ddi.target, Person) else ddi.target.kind
     return {
-        "id": line.id,
-        "e164": line.e164,
-        "name": line.name,
+        "id": ddi.id,
+        "e164": ddi.e164,
+        "name": ddi.name,
         "info": "London, United Kingdom",
         "uri": None,
         "target_type": target_type,
-        "target_id": line.target.id,
+        "target_id": ddi.target.id,
         "status": "A",
         "flag": "N",
         "channels": 10,
         "cli_prefix": 1,
         "cli_hide": False,
         "rate": 0.0,
-        "sms_enabled": line.sms,
+        "sms_enabled": ddi.sms,
         "sms_email": None,
-        "fax_enabled": line.fax,
-        "fax_email": "fax@example.com" if line.fax else None,
+        "fax_enabled": ddi.fax,
+        "fax_email": "fax@example.com" if ddi.fax else None,
         "has_fax_password": False,
         "esc_enabled": False,
         "tel_verified": True,
-        "created_at": OPENED,
+        "created_at": ACCOUNT_CREATED_AT,
     }
 
 

@@ -22,26 +22,26 @@ Record = dict[str, Any]
 TRANSACTION_FIELDS = ("id", "created_at", "amount", "currency_iso", "type", "result")
 
 
-def lay_out(world: World) -> None:
-    world.collect("faxes", unfilterable=frozenset({"from", "to"}))
-    world.collect("transactions", fields=TRANSACTION_FIELDS, records=_transactions(world))
+def add_collections(world: World) -> None:
+    world.add_collection("faxes", unfilterable=frozenset({"from", "to"}))
+    world.add_collection("transactions", fields=TRANSACTION_FIELDS, records=_make_transactions(world))
 
 
-def fax(world: World, rng: random.Random, at: float) -> Record:
-    """A fax at `at`, mostly one that came in."""
-    ours = next(line.e164 for line in world.account.lines if line.fax)
-    other = numbers.london(rng.randrange(900, 1000))
+def add_fax(world: World, rng: random.Random, created_at: float) -> Record:
+    """A fax at `created_at`, mostly one that came in."""
+    own_number = next(line.e164 for line in world.account.ddis if line.fax)
+    outside_number = numbers.make_london_number(rng.randrange(900, 1000))
     inbound = rng.random() < 0.75
-    sender, receiver = (other, ours) if inbound else (ours, other)
+    sender, receiver = (outside_number, own_number) if inbound else (own_number, outside_number)
     pages = rng.choices((1, 2, 3, 6), weights=(6, 3, 2, 1))[0]
-    name = clock.stamp(at).translate(str.maketrans("", "", "-: "))
+    time_text = clock.utc_text(created_at).translate(str.maketrans("", "", "-: "))
     return world.collections["faxes"].add(
         {
             "id": world.new_id("faxes"),
-            "created_at": clock.stamp(at),
+            "created_at": clock.utc_text(created_at),
             "from": sender,
             "to": receiver,
-            "filename": f"fax-to-{receiver}-from-{sender}-at-{name}.pdf",
+            "filename": f"fax-to-{receiver}-from-{sender}-at-{time_text}.pdf",
             "pages": pages,
             "status": 2 if rng.random() < 0.05 else 1,
             "type": 1 if inbound else 2,
@@ -50,8 +50,8 @@ def fax(world: World, rng: random.Random, at: float) -> Record:
     )
 
 
-def fax_pdf(record: Record) -> bytes:
-    return pdf.document(
+def make_fax_pdf(record: Record) -> bytes:
+    return pdf.make_pdf(
         [
             (
                 f"Fax {record['id']}, page {n} of {record['pages']}",
@@ -63,8 +63,8 @@ def fax_pdf(record: Record) -> bytes:
     )
 
 
-def invoice_pdf(record: Record) -> bytes:
-    return pdf.document(
+def make_invoice_pdf(record: Record) -> bytes:
+    return pdf.make_pdf(
         [
             (
                 f"Invoice {record['id']}",
@@ -75,25 +75,28 @@ def invoice_pdf(record: Record) -> bytes:
     )
 
 
-def _transactions(world: World) -> list[Record]:
+def _make_transactions(world: World) -> list[Record]:
     """One on the first of each of the last twelve months, and one that is not completed yet."""
-    day = clock.parse_stamp(clock.stamp(world.start))
+    day = clock.parse_utc(clock.utc_text(world.start))
     assert day is not None
-    firsts: list[datetime] = []
-    while len(firsts) < 12:
+    month_starts: list[datetime] = []
+    while len(month_starts) < 12:
         day = day.replace(day=1, hour=4, minute=0, second=0)
-        firsts.append(day)
+        month_starts.append(day)
         day -= timedelta(days=1)
     rng = random.Random(f"transactions {world.seed}")
-    moments = [*(clock.stamp(first) for first in reversed(firsts)), clock.stamp(world.start - 7200)]
+    created_times = [
+        *(clock.utc_text(first) for first in reversed(month_starts)),
+        clock.utc_text(world.start - 7200),
+    ]
     return [
         {
             "id": world.new_id("transactions"),
-            "created_at": moment,
+            "created_at": created_at,
             "amount": round(40 + rng.random() * 60, 2),
             "currency_iso": "GBP",
             "type": "P",
             "result": "OK" if n < 12 else "PENDING",
         }
-        for n, moment in enumerate(sorted(moments))
+        for n, created_at in enumerate(sorted(created_times))
     ]

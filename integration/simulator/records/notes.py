@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from integration.core import clock
-from integration.simulator.http.bodies import Form, filled, listed, text, whole
+from integration.simulator.http.bodies import Form, integer, list_of, non_empty_text, text
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
@@ -15,7 +15,16 @@ Record = dict[str, Any]
 
 FIELDS = ("id", "cdr_id", "user_id", "text", "created_at")
 # What PATCH /cdrs takes is not shown; these are the fields of a CDR that people might set.
-FORM = Form({"id": whole, "labels": listed(filled), "metadata": text, "info": text, "note": filled}, ("id",))
+FORM = Form(
+    {
+        "id": integer,
+        "labels": list_of(non_empty_text),
+        "metadata": text,
+        "info": text,
+        "note": non_empty_text,
+    },
+    ("id",),
+)
 
 _TEXTS = (
     "Promised to call back on Thursday.",
@@ -24,11 +33,11 @@ _TEXTS = (
 )
 
 
-def lay_out(world: World) -> None:
-    world.collect("cdrs/notes", fields=FIELDS)
+def add_collections(world: World) -> None:
+    world.add_collection("cdrs/notes", fields=FIELDS)
 
 
-def add(world: World, cdr: Record, user_id: int | None, words: str, at: float) -> Record:
+def add_note(world: World, cdr: Record, user_id: int | None, note_text: str, created_at: float) -> Record:
     """A note on `cdr`, whose `nb_notes` counts it."""
     cdr["nb_notes"] += 1
     return world.collections["cdrs/notes"].add(
@@ -36,32 +45,32 @@ def add(world: World, cdr: Record, user_id: int | None, words: str, at: float) -
             "id": world.new_id("cdrs/notes"),
             "cdr_id": cdr["id"],
             "user_id": user_id,
-            "text": words,
-            "created_at": clock.stamp(at),
+            "text": note_text,
+            "created_at": clock.utc_text(created_at),
         }
     )
 
 
-def seed(world: World) -> None:
+def seed_notes(world: World) -> None:
     """Some notes and labels on the last thousand CDRs."""
     rng = random.Random(f"notes {world.seed}")
     labels = [label["name"] for label in world.collections["calllabels"].records.values()][:3]
-    talked = [
+    connected_cdrs = [
         cdr
         for cdr in list(world.collections["cdrs"].records.values())[-1000:]
         if cdr["billsec"] and cdr["user_id"]
     ]
-    for cdr in talked:
+    for cdr in connected_cdrs:
         draw = rng.random()
         if draw < 0.05:
             cdr["labels"] = rng.sample(labels, rng.choice((1, 1, 2)))
         if 0.03 < draw < 0.06:
-            ended = clock.parse_stamp(cdr["calldate"])
-            assert ended is not None
-            add(
+            call_started = clock.parse_utc(cdr["calldate"])
+            assert call_started is not None
+            add_note(
                 world,
                 cdr,
                 cdr["user_id"],
                 rng.choice(_TEXTS),
-                ended.timestamp() + cdr["duration"] + 40,
+                call_started.timestamp() + cdr["duration"] + 40,
             )

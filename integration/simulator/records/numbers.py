@@ -11,37 +11,37 @@ import random
 _AMERICAN_AREAS = ("202", "212", "312", "415", "617")
 
 
-def london(n: int) -> str:
+def make_london_number(n: int) -> str:
     """0 ≤ n ≤ 999 → '442079460nnn'."""
     return f"442079460{n:03d}"
 
 
-def mobile(n: int) -> str:
+def make_mobile_number(n: int) -> str:
     """0 ≤ n ≤ 999 → '447700900nnn'."""
     return f"447700900{n:03d}"
 
 
-def american(n: int) -> str:
+def make_american_number(n: int) -> str:
     """0 ≤ n ≤ 499 → '1<area>55501nn'."""
     return f"1{_AMERICAN_AREAS[n // 100]}55501{n % 100:02d}"
 
 
-def outsider(rng: random.Random) -> str:
+def choose_outside_number(rng: random.Random) -> str:
     """Some number of somebody outside; never one of the account's own (london 100–199)."""
     kind = rng.random()
     if kind < 0.6:
-        return mobile(rng.randrange(1000))
+        return make_mobile_number(rng.randrange(1000))
     if kind < 0.9:
-        return london(rng.randrange(200, 1000))
-    return american(rng.randrange(500))
+        return make_london_number(rng.randrange(200, 1000))
+    return make_american_number(rng.randrange(500))
 
 
-def national(number: str) -> str:
+def format_national(number: str) -> str:
     """The other format that stands in brackets in names: without the country code."""
     return number[2:] if number.startswith("44") else number[1:]
 
 
-def place(number: str) -> str:
+def describe_destination(number: str) -> str:
     """What the platform calls the destination of an outbound call."""
     if number.startswith("447"):
         return "United Kingdom Mobile"
@@ -50,7 +50,7 @@ def place(number: str) -> str:
     return "United States"
 
 
-def rate(number: str) -> float:
+def get_rate(number: str) -> float:
     """Price of a minute to `number`."""
     if number.startswith("447"):
         return 0.035

@@ -29,8 +29,25 @@ _NAMES = (
     ("Kezia", "Adeyemi"),
     ("Liam", "O'Shea"),
 )
-_WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "harbour", "indigo", "juniper")
-_AGENTS = ("Desk 3.4.0 / win32", "Desk 3.4.0 / darwin", "Mobile 5.1.2 / android", "Yealink T46S 66.86", None)
+_PASSWORD_WORDS = (
+    "amber",
+    "birch",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "harbour",
+    "indigo",
+    "juniper",
+)
+_USER_AGENTS = (
+    "Desk 3.4.0 / win32",
+    "Desk 3.4.0 / darwin",
+    "Mobile 5.1.2 / android",
+    "Yealink T46S 66.86",
+    None,
+)
 
 
 @dataclass(slots=True)
@@ -47,12 +64,12 @@ class Person:
     cli: str
     user_agent: str | None
     is_root: bool = False
-    two_factor: bool = False
+    has_two_factor: bool = False
     monitor: str = "N"
-    transcripts: bool = False
+    has_transcripts: bool = False
     log_missed_calls: bool = True
     ring_time: int = 20
-    online: bool = True
+    is_online: bool = True
     sip_endpoint_id: int = 0
     pickup_groups: tuple[int, ...] = ()
     group_ids: list[int] = field(default_factory=list)
@@ -86,7 +103,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class UnplayedDestination:
     """Where a number may point to that no script plays: `kind` C (conference room) or I (IVR)."""
 
     kind: str
@@ -94,13 +111,13 @@ class Place:
 
 
 @dataclass(slots=True)
-class Line:
+class Ddi:
     """One of the account's numbers and where its calls go."""
 
     id: str
     e164: str
     name: str
-    target: Person | Group | Place
+    target: Person | Group | UnplayedDestination
     sms: bool = True
     fax: bool = False
 
@@ -109,7 +126,7 @@ class Line:
 class Account:
     people: list[Person]
     groups: list[Group]
-    lines: list[Line]
+    ddis: list[Ddi]
     contacts: list[Record]
 
     @property
@@ -117,44 +134,44 @@ class Account:
         return self.people[0]
 
     @property
-    def ordinary(self) -> Person:
+    def ordinary_user(self) -> Person:
         """A user without any right over others."""
         return self.people[1]
 
-    def person(self, user_id: object) -> Person | None:
+    def find_person(self, user_id: object) -> Person | None:
         return next((p for p in self.people if str(p.id) == str(user_id)), None)
 
-    def line_of(self, target: Person | Group) -> Line:
-        return next((line for line in self.lines if line.target is target), self.lines[0])
+    def find_ddi(self, target: Person | Group) -> Ddi:
+        return next((ddi for ddi in self.ddis if ddi.target is target), self.ddis[0])
 
-    def remove(self, person: Person) -> None:
+    def remove_person(self, person: Person) -> None:
         """Take a user out of the account and all groups; their numbers go to the administrator."""
         self.people.remove(person)
         for group in self.groups:
             group.members = [member for member in group.members if member is not person]
             group.logged_in.pop(person.id, None)
-        for line in self.lines:
-            if line.target is person:
-                line.target = self.admin
+        for ddi in self.ddis:
+            if ddi.target is person:
+                ddi.target = self.admin
 
 
-def secret(rng: random.Random) -> str:
+def make_secret(rng: random.Random) -> str:
     """40 lower-case hex digits, the form of every token and key of the platform (observed.md §2)."""
     return f"{rng.getrandbits(160):040x}"
 
 
 def make_account(rng: random.Random, contacts: int = 60) -> Account:
-    people = [_person(rng, n, first, last) for n, (first, last) in enumerate(_NAMES)]
+    people = [_make_person(rng, n, first, last) for n, (first, last) in enumerate(_NAMES)]
     people[0].is_root = True
-    people[2].two_factor = True
-    people[11].online = False
+    people[2].has_two_factor = True
+    people[11].is_online = False
     for n in (4, 7, 10):
         people[n].log_missed_calls = False
     for n in (1, 3, 4, 5, 6, 8):
         people[n].monitor = "A"
     people[9].monitor = "I"
     for n in (1, 3, 5):
-        people[n].transcripts = True
+        people[n].has_transcripts = True
     people[0].vm_announcement_id, people[1].vm_announcement_id = 77001, 77002
     groups = [
         Group(80001, "ringgroup", "Sales", 611, "A", 20, people[1:5], cli_prefix=True, final_dst_type="V"),
@@ -175,26 +192,26 @@ def make_account(rng: random.Random, contacts: int = 60) -> Account:
         ("Ben direct", people[1]),
         ("Dev direct", people[3]),
     ]
-    lines = [
-        Line(str(4001 + n), numbers.london(100 + n), name, target, sms=n not in (3, 4), fax=n == 0)
+    ddis = [
+        Ddi(str(4001 + n), numbers.make_london_number(100 + n), name, target, sms=n not in (3, 4), fax=n == 0)
         for n, (name, target) in enumerate(targets)
     ]
     for person in people:
-        person.cli = next((line.e164 for line in lines if line.target is person), lines[0].e164)
-    return Account(people, groups, lines, make_contacts(rng, contacts, [person.id for person in people]))
+        person.cli = next((ddi.e164 for ddi in ddis if ddi.target is person), ddis[0].e164)
+    return Account(people, groups, ddis, make_contacts(rng, contacts, [person.id for person in people]))
 
 
-def _person(rng: random.Random, n: int, first: str, last: str) -> Person:
+def _make_person(rng: random.Random, n: int, first: str, last: str) -> Person:
     return Person(
         id=FIRST_USER_ID + n,
         ext=str(FIRST_EXTENSION + n),
         first_name=first,
         last_name=last,
         email=f"{first.lower()}@example.com",
-        password=f"{rng.choice(_WORDS)}-{rng.choice(_WORDS)}-{rng.randrange(1000, 10000)}",
-        api_key=secret(rng),
+        password=f"{rng.choice(_PASSWORD_WORDS)}-{rng.choice(_PASSWORD_WORDS)}-{rng.randrange(1000, 10000)}",
+        api_key=make_secret(rng),
         cli="",
-        user_agent=_AGENTS[n % len(_AGENTS)],
+        user_agent=_USER_AGENTS[n % len(_USER_AGENTS)],
         ring_time=rng.choice((15, 20, 25)),
         sip_endpoint_id=500001 + n,
     )

@@ -16,13 +16,13 @@ from integration.core import clock
 from integration.simulator.http.bodies import (
     Form,
     email,
-    filled,
-    listed,
-    mapping,
-    moment,
+    integer,
+    json_object,
+    list_of,
+    non_empty_text,
     one_of,
     text,
-    whole,
+    timestamp,
 )
 
 if TYPE_CHECKING:
@@ -34,33 +34,33 @@ REPORTS = {1: "Calls by user", 2: "Calls by number", 3: "Queue service levels"}
 FORMATS = ("csv", "pdf", "xlsx")
 
 
-def _report(value: Any) -> int:
-    found = whole(value)
-    if found not in REPORTS:
+def _report_id(value: Any) -> int:
+    report_id = integer(value)
+    if report_id not in REPORTS:
         raise ValueError
-    return found
+    return report_id
 
 
 def _frequency(value: Any) -> Record:
-    found = mapping(value)
-    one_of("D", "W", "M")(found.get("type"))
-    for name, least, most in (("time_of_day", 0, 23), ("day_of_week", 0, 7), ("day_of_month", 1, 31)):
-        for entry in listed(whole)(found.get(name, [])):
-            if not least <= entry <= most:
+    frequency = json_object(value)
+    one_of("D", "W", "M")(frequency.get("type"))
+    for name, minimum, maximum in (("time_of_day", 0, 23), ("day_of_week", 0, 7), ("day_of_month", 1, 31)):
+        for entry in list_of(integer)(frequency.get(name, [])):
+            if not minimum <= entry <= maximum:
                 raise ValueError
-    return found
+    return frequency
 
 
 FORM = Form(
     {
-        "report_id": _report,
-        "name": filled,
+        "report_id": _report_id,
+        "name": non_empty_text,
         "description": text,
-        "emails": listed(email),
+        "emails": list_of(email),
         "format": one_of(*FORMATS),
         "culture": text,
-        "start_at": moment,
-        "end_at": moment,
+        "start_at": timestamp,
+        "end_at": timestamp,
         "status": one_of("A", "P"),
         "frequency": _frequency,
         "timezone": text,
@@ -70,16 +70,16 @@ FORM = Form(
 )
 
 
-def kept(body: Record) -> Record:
+def make_record_fields(body: Record) -> Record:
     """The fields of a record that a checked body sets."""
-    found = {name: value for name, value in body.items() if name not in ("tz", "emails", "frequency")}
+    record_fields = {name: value for name, value in body.items() if name not in ("tz", "emails", "frequency")}
     if body.get("tz") and "timezone" not in body:
-        found["timezone"] = body["tz"]
+        record_fields["timezone"] = body["tz"]
     if "emails" in body:
-        found["emails"] = ",".join(body["emails"])
+        record_fields["emails"] = ",".join(body["emails"])
     if "frequency" in body:
-        found["frequency"] = orjson.dumps(body["frequency"]).decode()
-    return found
+        record_fields["frequency"] = orjson.dumps(body["frequency"]).decode()
+    return record_fields
 
 
 def schedule_record(schedule_id: int, now: float, **values: Any) -> Record:
@@ -96,46 +96,50 @@ def schedule_record(schedule_id: int, now: float, **values: Any) -> Record:
         "timezone": "Europe/London",
         "start_at": None,
         "end_at": None,
-        "created_at": clock.stamp(now),
+        "created_at": clock.utc_text(now),
         "last_run_at": None,
         "next_run_at": None,
         **values,
     }
-    record["next_run_at"] = next_run(record, now)
+    record["next_run_at"] = compute_next_run(record, now)
     return record
 
 
-def next_run(record: Record, now: float) -> str | None:
+def compute_next_run(record: Record, now: float) -> str | None:
     """The next full hour that the schedule names, in UTC; None for one that is paused or over."""
     if record["status"] != "A":
         return None
-    wanted = orjson.loads(record["frequency"])
-    hours = wanted.get("time_of_day") or [6]
-    at = clock.parse_stamp(clock.stamp(now))
-    assert at is not None
-    at = at.replace(minute=0, second=0)
+    frequency = orjson.loads(record["frequency"])
+    hours = frequency.get("time_of_day") or [6]
+    candidate = clock.parse_utc(clock.utc_text(now))
+    assert candidate is not None
+    candidate = candidate.replace(minute=0, second=0)
     for _ in range(24 * 62):
-        at += timedelta(hours=1)
-        stamp = clock.stamp(at)
+        candidate += timedelta(hours=1)
+        stamp = clock.utc_text(candidate)
         if record["end_at"] and stamp > record["end_at"]:
             return None
-        if at.hour in hours and (not record["start_at"] or stamp >= record["start_at"]) and _day(wanted, at):
+        if (
+            candidate.hour in hours
+            and (not record["start_at"] or stamp >= record["start_at"])
+            and _is_scheduled_day(frequency, candidate)
+        ):
             return stamp
     return None
 
 
-def _day(wanted: Record, at: datetime) -> bool:
-    if wanted["type"] == "W":
-        return at.isoweekday() in [day or 7 for day in wanted.get("day_of_week") or [1]]
-    if wanted["type"] == "M":
-        return at.day in (wanted.get("day_of_month") or [1])
+def _is_scheduled_day(frequency: Record, candidate: datetime) -> bool:
+    if frequency["type"] == "W":
+        return candidate.isoweekday() in [day or 7 for day in frequency.get("day_of_week") or [1]]
+    if frequency["type"] == "M":
+        return candidate.day in (frequency.get("day_of_month") or [1])
     return True
 
 
-def lay_out(world: World) -> None:
+def add_collections(world: World) -> None:
     weekly = {"type": "W", "time_of_day": [6], "day_of_week": [1], "day_of_month": []}
     monthly = {"type": "M", "time_of_day": [7], "day_of_week": [], "day_of_month": [1]}
-    made = world.start - 90 * 86400
+    created_at = world.start - 90 * 86400
     records = [
         schedule_record(
             5101,
@@ -144,8 +148,8 @@ def lay_out(world: World) -> None:
             description="Calls of the week by user",
             emails="ada@example.com,ben@example.com",
             frequency=orjson.dumps(weekly).decode(),
-            created_at=clock.stamp(made),
-            last_run_at=clock.stamp(world.start - world.start % 86400 - 4 * 86400 + 6 * 3600),
+            created_at=clock.utc_text(created_at),
+            last_run_at=clock.utc_text(world.start - world.start % 86400 - 4 * 86400 + 6 * 3600),
         ),
         schedule_record(
             5102,
@@ -156,7 +160,7 @@ def lay_out(world: World) -> None:
             format="pdf",
             status="P",
             frequency=orjson.dumps(monthly).decode(),
-            created_at=clock.stamp(made),
+            created_at=clock.utc_text(created_at),
         ),
     ]
-    world.collect("reportschedules", records=records)
+    world.add_collection("reportschedules", records=records)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from integration.simulator.http.bodies import (
     Form,
-    digits,
-    filled,
-    flag,
-    joined,
-    listed,
+    audio_file,
+    boolean,
+    comma_joined,
+    integer,
+    list_of,
+    non_empty_text,
     one_of,
-    sound,
+    phone_digits,
     text,
-    whole,
 )
-from integration.simulator.records.contacts import OPENED
+from integration.simulator.records.contacts import ACCOUNT_CREATED_AT
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.records.store import owned_by, shared_or_owned
+from integration.simulator.records.store import is_shared_or_owned, make_owner_test
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
@@ -43,54 +43,58 @@ ROLES = (
 )
 
 FORMS: dict[str, Form] = {
-    "calllabels": Form({"name": filled, "color": text, "user_id": whole}, ("name",)),
-    "sms/cannedresponses": Form({"name": filled, "text": filled, "user_id": whole}, ("name", "text")),
+    "calllabels": Form({"name": non_empty_text, "color": text, "user_id": integer}, ("name",)),
+    "sms/cannedresponses": Form(
+        {"name": non_empty_text, "text": non_empty_text, "user_id": integer}, ("name", "text")
+    ),
     "vmannouncements": Form(
-        {"extension_id": whole, "description": text, "data": sound}, ("extension_id", "data")
+        {"extension_id": integer, "description": text, "data": audio_file}, ("extension_id", "data")
     ),
     "conferences": Form(
         {
-            "name": filled,
-            "pin": digits,
-            "pin_pstn": digits,
-            "ann_join_leave": flag,
-            "monitor": flag,
-            "ddis": listed(digits),
+            "name": non_empty_text,
+            "pin": phone_digits,
+            "pin_pstn": phone_digits,
+            "ann_join_leave": boolean,
+            "monitor": boolean,
+            "ddis": list_of(phone_digits),
         },
         ("name",),
     ),
     "routingrules": Form(
         {
-            "pos": whole,
-            "source": joined,
-            "destination": joined,
-            "time_interval": joined,
-            "action": filled,
+            "pos": integer,
+            "source": comma_joined,
+            "destination": comma_joined,
+            "time_interval": comma_joined,
+            "action": non_empty_text,
             "direction": one_of("I", "O"),
         },
         ("action", "direction"),
     ),
     "ivrs": Form(
         {
-            "name": filled,
-            "ring_time": whole,
-            "post_sounds": joined,
-            "ddis": listed(digits),
-            "timeout": whole,
-            "repeats": whole,
-            "ext_dialing": flag,
+            "name": non_empty_text,
+            "ring_time": integer,
+            "post_sounds": comma_joined,
+            "ddis": list_of(phone_digits),
+            "timeout": integer,
+            "repeats": integer,
+            "ext_dialing": boolean,
             "language": text,
             "final_dst_type": one_of(*DESTINATIONS),
-            "final_dst_id": whole,
-            "number": whole,
-            "random_choice": flag,
+            "final_dst_id": integer,
+            "number": integer,
+            "random_choice": boolean,
         },
         ("name",),
     ),
-    "queuegroups": Form({"name": filled}, ("name",)),
-    "usergroups": Form({"name": filled, "color": text}, ("name",)),
-    "usergrouppolicies": Form({"name": filled, "color": text}, ("name",)),
-    "callmeback/buttons": Form({"name": filled, "data_online": text, "data_offline": text}, ("name",)),
+    "queuegroups": Form({"name": non_empty_text}, ("name",)),
+    "usergroups": Form({"name": non_empty_text, "color": text}, ("name",)),
+    "usergrouppolicies": Form({"name": non_empty_text, "color": text}, ("name",)),
+    "callmeback/buttons": Form(
+        {"name": non_empty_text, "data_online": text, "data_offline": text}, ("name",)
+    ),
 }
 
 
@@ -133,25 +137,25 @@ def conference_record(number: int, **values: Any) -> Record:
     }
 
 
-def lay_out(world: World) -> None:
+def add_collections(world: World) -> None:
     """Add these collections with their seeded records."""
     people, groups = world.account.people, world.account.groups
-    world.collect(
+    world.add_collection(
         "aclroles",
         records=[
             {"id": n, "_name": name, "name": title, "product_code": product}
             for n, (name, title, product) in enumerate(ROLES, 1)
         ],
     )
-    world.collect("pickupgroups", records=_pickup_groups(world))
-    world.collect(
+    world.add_collection("pickupgroups", records=_make_pickup_groups(world))
+    world.add_collection(
         "conferences",
         records=[
             conference_record(1, name="Monday round", pin="4711", pin_pstn="471100", monitor=True),
             conference_record(2, name="Suppliers", pin="0815", pin_pstn="081500"),
         ],
     )
-    world.collect(
+    world.add_collection(
         "ivrs",
         records=[
             ivr_record(
@@ -172,7 +176,7 @@ def lay_out(world: World) -> None:
         ("I", f"R:{groups[1].id}", "", "442079460101", "1,2"),
         ("O", "block", str(people[5].id), "premium", ""),
     )
-    world.collect(
+    world.add_collection(
         "routingrules",
         records=[
             {
@@ -189,40 +193,41 @@ def lay_out(world: World) -> None:
             for n, (direction, action, source, destination, interval) in enumerate(rules, 1)
         ],
     )
-    world.collect("queuegroups", records=[{"id": 74001, "name": "Front of house"}])
-    shades = (("Office", "#2f6fde"), ("Workshop", "#c2571a"), ("Field", "#2c8a4b"))
-    world.collect(
+    world.add_collection("queuegroups", records=[{"id": 74001, "name": "Front of house"}])
+    groups_and_colors = (("Office", "#2f6fde"), ("Workshop", "#c2571a"), ("Field", "#2c8a4b"))
+    world.add_collection(
         "usergroups",
         records=[
-            {"id": 75000 + n, "name": name, "color": color} for n, (name, color) in enumerate(shades, 1)
+            {"id": 75000 + n, "name": name, "color": color}
+            for n, (name, color) in enumerate(groups_and_colors, 1)
         ],
     )
-    world.collect(
+    world.add_collection(
         "usergrouppolicies",
         records=[
             {"id": 76001, "name": "No international calls", "color": "#aa3333"},
             {"id": 76002, "name": "Recording on request", "color": "#777777"},
         ],
     )
-    world.collect(
+    world.add_collection(
         "vmannouncements",
-        mine=owned_by("extension"),
+        mine=make_owner_test("extension"),
         records=[
             {
                 "id": 77000 + n,
-                "extension": people[at].id,
-                "description": words,
-                "created_at": OPENED,
+                "extension": people[person_index].id,
+                "description": description,
+                "created_at": ACCOUNT_CREATED_AT,
             }
-            for n, (at, words) in enumerate(
+            for n, (person_index, description) in enumerate(
                 ((0, "Out of the office"), (1, "Please leave a message"), (3, "Holiday in August")), 1
             )
         ],
     )
-    _words(world)
+    _add_texts(world)
 
 
-def _pickup_groups(world: World) -> list[Record]:
+def _make_pickup_groups(world: World) -> list[Record]:
     people = world.account.people
     records: list[Record] = []
     for n, (name, members) in enumerate((("Front desk", people[0:5]), ("Back office", people[5:9])), 71001):
@@ -234,7 +239,7 @@ def _pickup_groups(world: World) -> list[Record]:
     return records
 
 
-def _words(world: World) -> None:
+def _add_texts(world: World) -> None:
     """Call labels and canned responses: most for everybody, some somebody's own."""
     people = world.account.people
     labels = (
@@ -250,23 +255,23 @@ def _words(world: World) -> None:
         ("Ready", "Your order is ready to collect from the front desk.", people[1].id),
         ("Sizes", "It comes in three sizes, see https://example.com/sizes", people[3].id),
     )
-    world.collect(
+    world.add_collection(
         "calllabels",
         fields=("id", "name", "color", "user_id", "created_at"),
-        mine=shared_or_owned,
-        own=owned_by("user_id"),
+        mine=is_shared_or_owned,
+        own=make_owner_test("user_id"),
         records=[
-            {"id": 6000 + n, "name": name, "color": color, "user_id": owner, "created_at": OPENED}
+            {"id": 6000 + n, "name": name, "color": color, "user_id": owner, "created_at": ACCOUNT_CREATED_AT}
             for n, (name, color, owner) in enumerate(labels, 1)
         ],
     )
-    world.collect(
+    world.add_collection(
         "sms/cannedresponses",
         fields=("id", "name", "text", "user_id", "created_at"),
-        mine=shared_or_owned,
-        own=owned_by("user_id"),
+        mine=is_shared_or_owned,
+        own=make_owner_test("user_id"),
         records=[
-            {"id": 6500 + n, "name": name, "text": text, "user_id": owner, "created_at": OPENED}
+            {"id": 6500 + n, "name": name, "text": text, "user_id": owner, "created_at": ACCOUNT_CREATED_AT}
             for n, (name, text, owner) in enumerate(replies, 1)
         ],
     )

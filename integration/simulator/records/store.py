@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from integration.simulator.http.responses import ErrorResponse, get_current_user, get_simulator_context
 from integration.simulator.records.people import Person
 
 Record = dict[str, Any]
-Owner = Callable[[Record, Person], bool]
+AccessTest = Callable[[Record, Person], bool]
 
 
 @dataclass(slots=True)
@@ -27,8 +28,8 @@ class Collection:
     records: dict[Any, Record] = field(default_factory=dict)
     key: str = "id"
     item: Callable[[Record], Record] = dict
-    mine: Owner | None = None
-    own: Owner | None = None
+    mine: AccessTest | None = None
+    own: AccessTest | None = None
     unfilterable: frozenset[str] = frozenset()
     derive: Callable[[], Iterable[Record]] | None = None
 
@@ -39,38 +40,62 @@ class Collection:
     def remove(self, record: Record) -> None:
         self.records.pop(record[self.key], None)
 
-    def rows(self) -> Iterable[Record]:
+    def iterate_records(self) -> Iterable[Record]:
         return self.records.values() if self.derive is None else self.derive()
 
-    def visible(self, person: Person) -> Iterable[Record]:
+    def list_visible(self, person: Person) -> Iterable[Record]:
         """The records `person` may see, in order."""
         if person.is_root:
-            return self.rows()
-        mine = self.mine
-        return [] if mine is None else [record for record in self.rows() if mine(record, person)]
+            return self.iterate_records()
+        is_readable = self.mine
+        return (
+            []
+            if is_readable is None
+            else [record for record in self.iterate_records() if is_readable(record, person)]
+        )
 
-    def may_read(self, record: Record, person: Person) -> bool:
+    def can_read(self, record: Record, person: Person) -> bool:
         return person.is_root or (self.mine is not None and self.mine(record, person))
 
-    def may_write(self, record: Record, person: Person) -> bool:
-        owner = self.own or self.mine
-        return person.is_root or (owner is not None and owner(record, person))
+    def can_write(self, record: Record, person: Person) -> bool:
+        is_writable = self.own or self.mine
+        return person.is_root or (is_writable is not None and is_writable(record, person))
 
     def find(self, key: str) -> Record | None:
         """The record whose key reads `key`, as in a path."""
         if self.derive is not None:
             return next((record for record in self.derive() if str(record.get(self.key)) == key), None)
-        found = self.records.get(key)
-        if found is None and key.isascii() and key.isdigit() and len(key) <= 20:
-            found = self.records.get(int(key))
-        return found
+        matching_record = self.records.get(key)
+        if matching_record is None and key.isascii() and key.isdigit() and len(key) <= 20:
+            matching_record = self.records.get(int(key))
+        return matching_record
 
 
-def owned_by(name: str) -> Owner:
-    """Records whose field `name` holds the person's id."""
-    return lambda record, person: bool(record[name] == person.id)
+def make_owner_test(user_id_field: str) -> AccessTest:
+    """Records whose field `user_id_field` holds the person's id."""
+    return lambda record, person: bool(record[user_id_field] == person.id)
 
 
-def shared_or_owned(record: Record, person: Person) -> bool:
+def is_shared_or_owned(record: Record, person: Person) -> bool:
     """Everybody's (`user_id` null), or the person's own."""
     return record["user_id"] is None or bool(record["user_id"] == person.id)
+
+
+def get_readable_collection(name: str) -> Collection:
+    """The collection `name` if the caller may see any of it. Raises Answered."""
+    collection = get_simulator_context().world.collections[name]
+    if collection.mine is None and not get_current_user().is_root:
+        raise ErrorResponse(403, "Access denied")
+    return collection
+
+
+def get_permitted_record(name: str, key: str, *, for_write: bool = False) -> Record:
+    """The record `key` of collection `name` if the caller may see (or `for_write`) it. Raises Answered."""
+    collection = get_readable_collection(name)
+    record = collection.find(key)
+    if record is None:
+        raise ErrorResponse(404, "Resource not found")
+    is_allowed = collection.can_write if for_write else collection.can_read
+    if not is_allowed(record, get_current_user()):
+        raise ErrorResponse(403, "Access denied")
+    return record

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from integration.simulator.http.bodies import Form, digits, filled, listed, mapping, url, whole
-from integration.simulator.records.contacts import OPENED
-from integration.simulator.records.store import owned_by
+from integration.simulator.http.bodies import (
+    Form,
+    integer,
+    json_object,
+    list_of,
+    non_empty_text,
+    phone_digits,
+    url,
+)
+from integration.simulator.records.contacts import ACCOUNT_CREATED_AT
+from integration.simulator.records.store import make_owner_test
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
@@ -20,16 +28,16 @@ Record = dict[str, Any]
 
 CAMPAIGN_FORM = Form(
     {
-        "chat_setting_id": whole,
-        "call_me_back_setting_id": whole,
-        "call_tracking_setting_id": whole,
-        "name": filled,
+        "chat_setting_id": integer,
+        "call_me_back_setting_id": integer,
+        "call_tracking_setting_id": integer,
+        "name": non_empty_text,
         "url": url,
-        "rules": listed(mapping),
+        "rules": list_of(json_object),
     },
     ("name",),
 )
-DDI_FORM = Form({"e164": digits, "campaign_id": whole, "id": whole}, ("e164", "campaign_id"))
+DDI_FORM = Form({"e164": phone_digits, "campaign_id": integer, "id": integer}, ("e164", "campaign_id"))
 
 _SOURCES = (("search", "organic"), ("search", "cpc"), ("newsletter", "email"), ("leaflet", "print"))
 
@@ -43,50 +51,57 @@ def campaign_record(campaign_id: int, **values: Any) -> Record:
         "call_me_back_setting_id": None,
         "call_tracking_setting_id": None,
         "rules": [],
-        "created_at": OPENED,
+        "created_at": ACCOUNT_CREATED_AT,
         "calldate": None,
         **values,
     }
 
 
-def lay_out(world: World) -> None:
-    lines = world.account.lines
-    world.collect(
+def add_collections(world: World) -> None:
+    ddis = world.account.ddis
+    world.add_collection(
         "calltracking/campaigns",
         fields=tuple(campaign_record(0)),
-        derive=lambda: _campaigns(world),
+        derive=lambda: _iterate_campaigns(world),
         records=[
             campaign_record(
                 81001,
                 name="Website",
                 url="https://example.com/",
                 call_me_back_setting_id=1501,
-                rules=[{"source": "search", "ddi": lines[0].e164}],
+                rules=[{"source": "search", "ddi": ddis[0].e164}],
             ),
             campaign_record(81002, name="Autumn leaflet", url="https://example.com/autumn"),
         ],
     )
-    world.collect(
+    world.add_collection(
         "calltracking/ddis",
         fields=("id", "e164", "campaign_id", "name"),
         records=[
-            {"id": 82000 + n, "e164": lines[at].e164, "campaign_id": campaign, "name": lines[at].name}
-            for n, (at, campaign) in enumerate(((0, 81001), (5, 81001), (1, 81002)), 1)
+            {
+                "id": 82000 + n,
+                "e164": ddis[ddi_index].e164,
+                "campaign_id": campaign,
+                "name": ddis[ddi_index].name,
+            }
+            for n, (ddi_index, campaign) in enumerate(((0, 81001), (5, 81001), (1, 81002)), 1)
         ],
     )
     ddi_fields = world.collections["ddis"].fields
-    world.collect("ddis/calltracking", fields=(*ddi_fields, "campaign_id"), derive=lambda: _lines(world))
-    world.collect(
+    world.add_collection(
+        "ddis/calltracking", fields=(*ddi_fields, "campaign_id"), derive=lambda: _iterate_ddis(world)
+    )
+    world.add_collection(
         "cdrs/calltracking",
         fields=(*world.collections["cdrs"].fields, "campaign_id", "campaign"),
-        mine=owned_by("user_id"),
-        derive=lambda: _cdrs(world),
+        mine=make_owner_test("user_id"),
+        derive=lambda: _iterate_cdrs(world),
     )
-    world.collect(
+    world.add_collection(
         "calltracking/cdrs",
-        fields=tuple(_tracked(_EXAMPLE, {"id": 0, "name": ""})),
-        mine=owned_by("user_id"),
-        derive=lambda: (_tracked(cdr, campaign) for cdr, campaign in _calls(world)),
+        fields=tuple(_make_tracked_cdr(_EXAMPLE, {"id": 0, "name": ""})),
+        mine=make_owner_test("user_id"),
+        derive=lambda: (_make_tracked_cdr(cdr, campaign) for cdr, campaign in _iterate_tracked_calls(world)),
     )
 
 
@@ -102,20 +117,20 @@ def _campaigns_by_number(world: World) -> dict[str, Record]:
     }
 
 
-def _calls(world: World) -> Iterator[tuple[Record, Record]]:
+def _iterate_tracked_calls(world: World) -> Iterator[tuple[Record, Record]]:
     """First legs of calls that came in on a tracked number, each with its campaign."""
-    tracked = _campaigns_by_number(world)
+    campaign_by_number = _campaigns_by_number(world)
     for cdr in world.collections["cdrs"].records.values():
-        if cdr["is_root"] and cdr["destination"] == "in" and cdr["dst"] in tracked:
-            yield cdr, tracked[cdr["dst"]]
+        if cdr["is_root"] and cdr["destination"] == "in" and cdr["dst"] in campaign_by_number:
+            yield cdr, campaign_by_number[cdr["dst"]]
 
 
-def _cdrs(world: World) -> Iterator[Record]:
-    for cdr, campaign in _calls(world):
+def _iterate_cdrs(world: World) -> Iterator[Record]:
+    for cdr, campaign in _iterate_tracked_calls(world):
         yield {**cdr, "campaign_id": campaign["id"], "campaign": campaign["name"]}
 
 
-def _tracked(cdr: Record, campaign: Record) -> Record:
+def _make_tracked_cdr(cdr: Record, campaign: Record) -> Record:
     source, medium = _SOURCES[cdr["id"] % len(_SOURCES)]
     return {
         "id": cdr["id"],
@@ -134,15 +149,15 @@ def _tracked(cdr: Record, campaign: Record) -> Record:
     }
 
 
-def _lines(world: World) -> Iterator[Record]:
+def _iterate_ddis(world: World) -> Iterator[Record]:
     ddis = world.collections["ddis"].records
     for number, campaign in _campaigns_by_number(world).items():
         yield {**ddis[number], "campaign_id": campaign["id"]}
 
 
-def _campaigns(world: World) -> Iterator[Record]:
-    last: dict[int, str] = {}
-    for cdr, campaign in _calls(world):
-        last[campaign["id"]] = max(cdr["calldate"], last.get(campaign["id"], ""))
+def _iterate_campaigns(world: World) -> Iterator[Record]:
+    last_call_dates: dict[int, str] = {}
+    for cdr, campaign in _iterate_tracked_calls(world):
+        last_call_dates[campaign["id"]] = max(cdr["calldate"], last_call_dates.get(campaign["id"], ""))
     for record in world.collections["calltracking/campaigns"].records.values():
-        yield {**record, "calldate": last.get(record["id"])}
+        yield {**record, "calldate": last_call_dates.get(record["id"])}

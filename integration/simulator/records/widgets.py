@@ -11,10 +11,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from integration.core import clock
-from integration.simulator.http.bodies import Form, filled, flag, named, number, text, url, whole
+from integration.simulator.http.bodies import (
+    Form,
+    boolean,
+    integer,
+    non_empty_text,
+    number,
+    split_names,
+    text,
+    url,
+)
 from integration.simulator.records import numbers
-from integration.simulator.records.contacts import OPENED
-from integration.simulator.records.store import owned_by
+from integration.simulator.records.contacts import ACCOUNT_CREATED_AT
+from integration.simulator.records.store import make_owner_test
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
@@ -34,10 +43,10 @@ def _position(value: Any) -> int:
     """'left', 'right' or the number that records show for them."""
     if isinstance(value, str) and value in _POSITIONS:
         return _POSITIONS[value]
-    found = whole(value)
-    if found not in _POSITIONS.values():
+    position = integer(value)
+    if position not in _POSITIONS.values():
         raise ValueError
-    return found
+    return position
 
 
 def _countries(value: Any) -> str:
@@ -47,16 +56,16 @@ def _countries(value: Any) -> str:
 
 FORM = Form(
     {
-        "button_id": whole,
-        "name": filled,
+        "button_id": integer,
+        "name": non_empty_text,
         "position": _position,
-        "floating_icon": flag,
+        "floating_icon": boolean,
         "culture": text,
         "allowed_countries": _countries,
-        "show_to_allowed_countries_only": flag,
+        "show_to_allowed_countries_only": boolean,
         "welcome_screen_msg": text,
         "privacy_policy_url": url,
-        "ddi_e164": whole,
+        "ddi_e164": integer,
         "max_call_rate": number,
     },
     ("name",),
@@ -79,27 +88,27 @@ def setting_record(setting_id: int, **values: Any) -> Record:
         "title": "Shall we call you?",
         "welcome_screen_msg": "Leave your number, we ring in 30 seconds.",
         "max_call_rate": 0.15,
-        "created_at": clock.stamp(),
+        "created_at": clock.utc_text(),
         **values,
     }
 
 
-def kept(world: World, body: Record) -> Record:
+def make_record_fields(world: World, body: Record) -> Record:
     """The fields of a setting's record that a checked body sets. Raises ValueError for an unknown number."""
-    found = {name: value for name, value in body.items() if name not in ("ddi_e164", "culture")}
+    record_fields = {name: value for name, value in body.items() if name not in ("ddi_e164", "culture")}
     if body.get("ddi_e164") is not None:
-        line = world.collections["ddis"].records.get(str(body["ddi_e164"]))
-        if line is None:
+        ddi = world.collections["ddis"].records.get(str(body["ddi_e164"]))
+        if ddi is None:
             raise ValueError("ddi_e164")
-        found["ddi"] = int(line["id"])
-    button = found.get("button_id")
+        record_fields["ddi"] = int(ddi["id"])
+    button = record_fields.get("button_id")
     if button is not None and button not in world.collections["callmeback/buttons"].records:
         raise ValueError("button_id")
-    return found
+    return record_fields
 
 
-def lay_out(world: World) -> None:
-    world.collect(
+def add_collections(world: World) -> None:
+    world.add_collection(
         "callmeback/buttons",
         fields=("id", "name", "data_online", "data_offline", "created_at"),
         records=[
@@ -108,24 +117,24 @@ def lay_out(world: World) -> None:
                 "name": "Round, blue",
                 "data_online": "Call me back",
                 "data_offline": "Leave your number",
-                "created_at": OPENED,
+                "created_at": ACCOUNT_CREATED_AT,
             }
         ],
     )
-    world.collect(
+    world.add_collection(
         "callmeback/settings",
         records=[
             setting_record(
                 1501,
                 button_id=2001,
                 name="Website widget",
-                ddi=int(world.account.lines[0].id),
+                ddi=int(world.account.ddis[0].id),
                 privacy_policy_url="https://example.com/privacy",
-                created_at=OPENED,
+                created_at=ACCOUNT_CREATED_AT,
             )
         ],
     )
-    world.collect(
+    world.add_collection(
         "callmeback/websites",
         fields=("id", "name", "url", "setting_id", "created_at"),
         records=[
@@ -134,28 +143,28 @@ def lay_out(world: World) -> None:
                 "name": "Shop",
                 "url": "https://example.com/",
                 "setting_id": 1501,
-                "created_at": OPENED,
+                "created_at": ACCOUNT_CREATED_AT,
             }
         ],
     )
-    world.collect("callmeback/visitors", fields=_VISITOR_FIELDS)
-    world.collect(
+    world.add_collection("callmeback/visitors", fields=_VISITOR_FIELDS)
+    world.add_collection(
         "callmeback/cdrs",
         fields=_CDR_FIELDS,
-        mine=owned_by("user_id"),
-        derive=lambda: _calls(world),
+        mine=make_owner_test("user_id"),
+        derive=lambda: _iterate_calls(world),
     )
 
 
-_VISITOR_FIELDS = named(
+_VISITOR_FIELDS = split_names(
     "id website_id phone country city ip ua landing_page referer nb_calls created_at last_seen_at"
 )
-_CDR_FIELDS = named(
+_CDR_FIELDS = split_names(
     "id cdr_id live_id user_id setting_id website_id calldate from to duration billsec disposition"
 )
 
 
-def _calls(world: World) -> Iterator[Record]:
+def _iterate_calls(world: World) -> Iterator[Record]:
     website = next(iter(world.collections["callmeback/websites"].records.values()))
     for cdr in world.collections["cdrs"].records.values():
         if cdr["destination"] == "callmeback" and not cdr["is_root"]:
@@ -175,13 +184,13 @@ def _calls(world: World) -> Iterator[Record]:
             }
 
 
-def visit(world: World, phone: str, at: float) -> Record:
+def record_visit(world: World, phone: str, visited_at: float) -> Record:
     """Somebody at `phone` uses the widget: a new visitor, or one seen before."""
     visitors = world.collections["callmeback/visitors"]
-    found = next((record for record in visitors.records.values() if record["phone"] == phone), None)
-    if found is None:
+    visitor = next((record for record in visitors.records.values() if record["phone"] == phone), None)
+    if visitor is None:
         rng = random.Random(f"visitor {phone}")
-        found = visitors.add(
+        visitor = visitors.add(
             {
                 "id": world.new_id("callmeback/visitors"),
                 "website_id": 1601,
@@ -193,15 +202,15 @@ def visit(world: World, phone: str, at: float) -> Record:
                 "landing_page": "https://example.com" + rng.choice(_PAGES),
                 "referer": rng.choice((None, "https://search.example.net/")),
                 "nb_calls": 0,
-                "created_at": clock.stamp(at),
-                "last_seen_at": clock.stamp(at),
+                "created_at": clock.utc_text(visited_at),
+                "last_seen_at": clock.utc_text(visited_at),
             }
         )
-    found["nb_calls"] += 1
-    found["last_seen_at"] = clock.stamp(at)
-    return found
+    visitor["nb_calls"] += 1
+    visitor["last_seen_at"] = clock.utc_text(visited_at)
+    return visitor
 
 
-def visitor_phone(rng: random.Random) -> str:
+def choose_visitor_phone(rng: random.Random) -> str:
     """The number of somebody who wants to be called, never one that calls of other kinds use much."""
-    return numbers.mobile(rng.randrange(700, 1000))
+    return numbers.make_mobile_number(rng.randrange(700, 1000))

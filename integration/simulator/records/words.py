@@ -44,7 +44,7 @@ _TOPICS: tuple[tuple[str, str, str, str], ...] = (
         "Looking forward to it.",
     ),
 )
-_SMS = (
+_SMS_PAIRS = (
     ("Hello, is my order ready to collect?", "Yes, it is at the front desk until 6pm."),
     ("Running 10 minutes late, sorry!", "No problem, see you soon."),
     ("Can you send me the address again?", "Unit 4, Example Yard / entrance on the left."),
@@ -54,7 +54,7 @@ _SMS = (
     ("Wrong part delivered, please call me", "Sorry about that, we call you within the hour."),
     ("Is the café near you open? Meeting at 9", "It opens at eight."),
 )
-_VOICE = (
+_VOICE_MESSAGES = (
     "Hello, this is about the order from last week, please call me back. Thank you.",
     "Hi, I tried to reach you this morning. I will be in until five.",
     "Good afternoon, could somebody ring me about the invoice, please?",
@@ -72,32 +72,32 @@ class Conversation:
     timeline: list[dict[str, Any]]
 
 
-def conversation(rng: random.Random, agent: str, seconds: int) -> Conversation:
-    topic, question, answer, end = rng.choice(_TOPICS)
+def make_conversation(rng: random.Random, agent: str, seconds: int) -> Conversation:
+    topic, question, answer, closing = rng.choice(_TOPICS)
     lines = [
         ("Agent", f"Good morning, {agent} speaking, how can I help?"),
         ("Caller", question),
         ("Agent", answer),
-        ("Caller", end),
+        ("Caller", closing),
     ]
     score = rng.choices(range(1, 11), weights=(1, 1, 2, 2, 3, 4, 6, 7, 5, 3))[0]
     return Conversation(
         transcript=" ".join(text for _, text in lines),
-        speakers="\n".join(f"{who}: {text}" for who, text in lines),
+        speakers="\n".join(f"{speaker}: {text}" for speaker, text in lines),
         summary=f"The caller asked about {topic}. {agent} answered.",
         sentiment="negative" if score <= 3 else "neutral" if score <= 6 else "positive",
         score=score,
         timeline=[
-            {"at": round(seconds * n / len(lines), 1), "speaker": who.lower()}
-            for n, (who, _) in enumerate(lines)
+            {"at": round(seconds * n / len(lines), 1), "speaker": speaker.lower()}
+            for n, (speaker, _) in enumerate(lines)
         ],
     )
 
 
-def sms_pair(rng: random.Random) -> tuple[str, str]:
+def choose_sms_pair(rng: random.Random) -> tuple[str, str]:
     """A message from outside and our answer."""
-    return rng.choice(_SMS)
+    return rng.choice(_SMS_PAIRS)
 
 
-def voice_message(rng: random.Random) -> str:
-    return rng.choice(_VOICE)
+def choose_voice_message(rng: random.Random) -> str:
+    return rng.choice(_VOICE_MESSAGES)

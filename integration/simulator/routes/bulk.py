@@ -8,112 +8,120 @@ from flask import Flask, Response
 
 from integration.core import clock
 from integration.simulator.http import bodies
-from integration.simulator.http.relations import shown
+from integration.simulator.http.relations import expand_record
 from integration.simulator.http.responses import (
-    Answered,
-    accepted,
-    caller,
-    invalid,
-    listing,
-    machine,
-    no_content,
+    ErrorResponse,
+    get_current_user,
+    get_simulator_context,
+    make_accepted_response,
+    make_list_response,
+    make_no_content_response,
+    make_validation_error,
 )
 from integration.simulator.records import contacts, notes, tracking
-from integration.simulator.routes.reads import open_collection, open_record
+from integration.simulator.records.store import get_permitted_record, get_readable_collection
 
 Record = dict[str, Any]
 
 # The form of an entry, and the field that names its record.
-BULK: dict[str, tuple[bodies.Form, str]] = {
+BULK_CHANGES: dict[str, tuple[bodies.Form, str]] = {
     "contacts": (
-        bodies.Form({"id": bodies.whole, "group_name": bodies.text, "labels": bodies.listed()}, ("id",)),
+        bodies.Form({"id": bodies.integer, "group_name": bodies.text, "labels": bodies.list_of()}, ("id",)),
         "id",
     ),
-    "voicemessages": (bodies.Form({"id": bodies.whole, "folder": bodies.whole}, ("id", "folder")), "id"),
+    "voicemessages": (bodies.Form({"id": bodies.integer, "folder": bodies.integer}, ("id", "folder")), "id"),
     "cdrs": (notes.FORM, "id"),
     "calltracking/ddis": (tracking.DDI_FORM, "e164"),
     "users": (
         bodies.Form(
-            {"id": bodies.whole, "location_id": bodies.whole, "groups": bodies.listed(bodies.whole)}, ("id",)
+            {"id": bodies.integer, "location_id": bodies.integer, "groups": bodies.list_of(bodies.integer)},
+            ("id",),
         ),
         "id",
     ),
 }
-WHOLE = {"sms": 202, "monitors": 202, "voicemessages": 202, "cdrs": 204, "chatmsgs": 204, "statements": 204}
+DELETABLE_COLLECTIONS = {
+    "sms": 202,
+    "monitors": 202,
+    "voicemessages": 202,
+    "cdrs": 204,
+    "chatmsgs": 204,
+    "statements": 204,
+}
 """Collections that can be deleted as a whole, and how that is answered."""
 
 
 def add_routes(app: Flask) -> None:
-    for name in BULK:
-        app.add_url_rule(f"/{name}", f"PATCH many {name}", _changer(name), methods=["PATCH"])
-    for name in WHOLE:
-        app.add_url_rule(f"/{name}", f"DELETE all {name}", _emptier(name), methods=["DELETE"])
+    for name in BULK_CHANGES:
+        app.add_url_rule(f"/{name}", f"PATCH many {name}", _make_change_view(name), methods=["PATCH"])
+    for name in DELETABLE_COLLECTIONS:
+        app.add_url_rule(f"/{name}", f"DELETE all {name}", _make_delete_all_view(name), methods=["DELETE"])
 
 
-def _emptier(name: str) -> Any:
-    def emptied() -> Response:
-        if not caller().is_root:
-            raise Answered(403, "Access denied")
-        with machine().world.lock:
+def _make_delete_all_view(name: str) -> Any:
+    def delete_all() -> Response:
+        if not get_current_user().is_root:
+            raise ErrorResponse(403, "Access denied")
+        with get_simulator_context().world.lock:
             # There is nothing to see of statements but that they can be deleted.
-            if name in machine().world.collections:
-                machine().world.collections[name].records.clear()
+            if name in get_simulator_context().world.collections:
+                get_simulator_context().world.collections[name].records.clear()
             if name == "cdrs":
-                machine().world.collections["cdrs/notes"].records.clear()
-        return no_content() if WHOLE[name] == 204 else accepted()
+                get_simulator_context().world.collections["cdrs/notes"].records.clear()
+        return make_no_content_response() if DELETABLE_COLLECTIONS[name] == 204 else make_accepted_response()
 
-    return emptied
+    return delete_all
 
 
-def _changer(name: str) -> Any:
-    def changed() -> Response:
-        form, key = BULK[name]
-        world = machine().world
+def _make_change_view(name: str) -> Any:
+    def change_records() -> Response:
+        form, key = BULK_CHANGES[name]
+        world = get_simulator_context().world
         with world.lock:
-            entries = [form.read(entry) for entry in bodies.sent_list()]
-            records = [_record(name, str(entry[key])) for entry in entries]
+            entries = [form.read(entry) for entry in bodies.read_list()]
+            records = [_find_record(name, str(entry[key])) for entry in entries]
             for entry in entries:
-                _check(name, entry)
+                _check_references(name, entry)
             for record, entry in zip(records, entries, strict=True):
-                _apply(name, record, {k: v for k, v in entry.items() if k != key})
-            shown_records = [shown(name, world.collections[name].item(record)) for record in records]
-        return listing(shown_records)
+                _apply_change(name, record, {k: v for k, v in entry.items() if k != key})
+            shown_records = [expand_record(name, world.collections[name].item(record)) for record in records]
+        return make_list_response(shown_records)
 
-    return changed
+    return change_records
 
 
-def _record(name: str, key: str) -> Record:
+def _find_record(name: str, key: str) -> Record:
     if name != "calltracking/ddis":
-        return open_record(name, key, write=True)
-    collection = open_collection(name)
-    found = next((record for record in collection.records.values() if record["e164"] == key), None)
-    if found is not None:
-        return found
-    line = machine().world.collections["ddis"].records.get(key)
-    if line is None:
-        raise Answered(404, "Resource not found")
-    return {"id": None, "e164": key, "campaign_id": None, "name": line["name"]}
+        return get_permitted_record(name, key, for_write=True)
+    collection = get_readable_collection(name)
+    tracked_ddi = next((record for record in collection.records.values() if record["e164"] == key), None)
+    if tracked_ddi is not None:
+        return tracked_ddi
+    ddi = get_simulator_context().world.collections["ddis"].records.get(key)
+    if ddi is None:
+        raise ErrorResponse(404, "Resource not found")
+    return {"id": None, "e164": key, "campaign_id": None, "name": ddi["name"]}
 
 
-def _check(name: str, entry: Record) -> None:
-    world = machine().world
+def _check_references(name: str, entry: Record) -> None:
+    world = get_simulator_context().world
     campaigns = world.collections["calltracking/campaigns"].records
     if name == "calltracking/ddis" and entry["campaign_id"] not in campaigns:
-        raise invalid("campaign_id")
+        raise make_validation_error("campaign_id")
     if name == "users" and any(
         group not in world.collections["usergroups"].records for group in entry.get("groups") or []
     ):
-        raise invalid("groups")
+        raise make_validation_error("groups")
 
 
-def _apply(name: str, record: Record, fields: Record) -> None:
-    world = machine().world
+def _apply_change(name: str, record: Record, fields: Record) -> None:
+    world = get_simulator_context().world
     if name == "voicemessages":
         record["folder"] = fields["folder"]
         # 1 holds what is new, 2 what was heard: a choice, folders are not shown.
         record["is_new"] = fields["folder"] == 1
     elif name == "users":
-        person = world.account.person(record["id"])
+        person = world.account.find_person(record["id"])
         assert person is not None
         if "location_id" in fields:
             person.location_id = fields["location_id"]
@@ -123,7 +131,7 @@ def _apply(name: str, record: Record, fields: Record) -> None:
         note = fields.pop("note", None)
         record.update(fields)
         if note:
-            notes.add(world, record, caller().id, note, clock.unix())
+            notes.add_note(world, record, get_current_user().id, note, clock.unix())
     elif name == "calltracking/ddis":
         record["campaign_id"] = fields["campaign_id"]
         if record["id"] is None:

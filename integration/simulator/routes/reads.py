@@ -8,109 +8,95 @@ from typing import Any
 from flask import Flask, Response, g, request
 
 from integration.simulator.http import filters
-from integration.simulator.http.relations import shown
-from integration.simulator.http.responses import Answered, caller, item, listing, machine, reply
+from integration.simulator.http.relations import expand_record
+from integration.simulator.http.responses import (
+    ErrorResponse,
+    get_current_user,
+    get_simulator_context,
+    make_item_response,
+    make_json_response,
+    make_list_response,
+)
 from integration.simulator.records import dictionaries
 from integration.simulator.records.directory import me_record
-from integration.simulator.records.store import Collection
-from integration.simulator.world import World
+from integration.simulator.records.store import get_permitted_record, get_readable_collection
 
 Record = dict[str, Any]
 
 # Reached below other paths only, or not listed by the platform.
 _NOT_LISTED = frozenset({"cdrs/notes", "chatmsgs", "callmeback/buttons"})
 # The specification gives these records no path of their own.
-_NO_ITEM = frozenset(
+_WITHOUT_ITEM_PATH = frozenset(
     {"webcalls", "conversations", "chatmsgs", "cdrs/notes", "callmeback/websites", "callmeback/visitors"}
     | {"callmeback/cdrs", "calltracking/ddis", "calltracking/campaigns", "calltracking/cdrs"}
     | {"cdrs/calltracking", "ddis/calltracking"}
 )
 
 
-def add_routes(app: Flask, world: World) -> None:
+def add_routes(app: Flask, collections: Iterable[str]) -> None:
     @app.get("/me")
     def me() -> Response:
-        return item(me_record(caller()))
+        return make_item_response(me_record(get_current_user()))
 
     @app.get("/ping")
     def ping() -> Response:
         # `message` as specified, `data` as observed (observed.md §2).
-        return reply({"data": {"response": "Pong"}})
+        return make_json_response({"data": {"response": "Pong"}})
 
-    for name in world.collections:
+    for name in collections:
         if name not in _NOT_LISTED:
-            app.get(f"/{name}", endpoint=f"list {name}")(_lister(name))
-        if name not in _NO_ITEM:
-            app.get(f"/{name}/<key>", endpoint=f"read {name}")(_reader(name))
+            app.get(f"/{name}", endpoint=f"list {name}")(_make_list_view(name))
+        if name not in _WITHOUT_ITEM_PATH:
+            app.get(f"/{name}/<key>", endpoint=f"read {name}")(_make_item_view(name))
     for name in dictionaries.COLLECTIONS:
-        app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_dictionary(name))
+        app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_make_dictionary_view(name))
 
 
-def _lister(name: str) -> Any:
-    def listed() -> Response:
-        collection = open_collection(name)
-        with machine().world.lock:
-            return page_of(name, collection.visible(caller()))
+def _make_list_view(name: str) -> Any:
+    def list_records() -> Response:
+        collection = get_readable_collection(name)
+        with get_simulator_context().world.lock:
+            return make_page_response(name, collection.list_visible(get_current_user()))
 
-    return listed
-
-
-def _reader(name: str) -> Any:
-    def one(key: str) -> Response:
-        with machine().world.lock:
-            record = open_record(name, key)
-            full = machine().world.collections[name].item(record)
-            return item(shown(name, full), path=f"/{name}/{key}")
-
-    return one
+    return list_records
 
 
-def _dictionary(name: str) -> Any:
-    def codes() -> Response:
-        records, total = select(dictionaries.codes(name), dictionaries.FIELDS)
-        return listing(records, total)
+def _make_item_view(name: str) -> Any:
+    def read_record(key: str) -> Response:
+        with get_simulator_context().world.lock:
+            record = get_permitted_record(name, key)
+            full_record = get_simulator_context().world.collections[name].item(record)
+            return make_item_response(expand_record(name, full_record), path=f"/{name}/{key}")
 
-    return codes
-
-
-def page_of(name: str, records: Iterable[Record]) -> Response:
-    """The page of `records`, all of collection `name`, that the query asks for. Raises Answered."""
-    collection = machine().world.collections[name]
-    found, total = select(records, collection.fields, collection.unfilterable)
-    return listing([shown(name, record) for record in found], total)
+    return read_record
 
 
-def select(
+def _make_dictionary_view(name: str) -> Any:
+    def list_codes() -> Response:
+        records, total = select_page(dictionaries.list_codes(name), dictionaries.FIELDS)
+        return make_list_response(records, total)
+
+    return list_codes
+
+
+def make_page_response(name: str, records: Iterable[Record]) -> Response:
+    """The page of `records`, all of collection `name`, that the query asks for. Raises ErrorResponse."""
+    collection = get_simulator_context().world.collections[name]
+    page_records, total = select_page(records, collection.fields, collection.unfilterable)
+    return make_list_response([expand_record(name, record) for record in page_records], total)
+
+
+def select_page(
     records: Iterable[Record], fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
 ) -> tuple[list[Record], int]:
-    """The page of `records` the query asks for, and how many match. Raises Answered."""
-    asked = request.args.to_dict()
+    """The page of `records` the query asks for, and how many match. Raises ErrorResponse."""
+    arguments = request.args.to_dict()
     if "shuffle" in g.faults:
         records = list(records)
         g.faults["shuffle"].rng.shuffle(records)
-        asked.pop("sort", None)
+        arguments.pop("sort", None)
     try:
-        page = filters.select(records, fields, asked, unfilterable=unfilterable)
-    except filters.Refused as error:
-        raise Answered(400, str(error)) from error
+        page = filters.select(records, fields, arguments, unfilterable=unfilterable)
+    except filters.QueryRefused as error:
+        raise ErrorResponse(400, str(error)) from error
     return page.records, page.total
-
-
-def open_collection(name: str) -> Collection:
-    """The collection `name` if the caller may see any of it. Raises Answered."""
-    collection = machine().world.collections[name]
-    if collection.mine is None and not caller().is_root:
-        raise Answered(403, "Access denied")
-    return collection
-
-
-def open_record(name: str, key: str, *, write: bool = False) -> Record:
-    """The record `key` of collection `name` if the caller may see (or `write`) it. Raises Answered."""
-    collection = open_collection(name)
-    record = collection.find(key)
-    if record is None:
-        raise Answered(404, "Resource not found")
-    allowed = collection.may_write if write else collection.may_read
-    if not allowed(record, caller()):
-        raise Answered(403, "Access denied")
-    return record

@@ -6,119 +6,126 @@ from flask import Flask, Response, g
 
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
-    Answered,
-    caller,
-    invalid,
-    item,
-    listing,
-    machine,
-    no_content,
-    reply,
+    ErrorResponse,
+    get_current_user,
+    get_simulator_context,
+    make_item_response,
+    make_json_response,
+    make_list_response,
+    make_no_content_response,
+    make_validation_error,
 )
-from integration.simulator.records.authentication import Denied, Token
-from integration.simulator.routes.reads import select
+from integration.simulator.records.authentication import LoginDenied, Token
+from integration.simulator.routes.reads import select_page
 
 _TOKEN_FIELDS = ("token", "name", "user_id", "expiry", "created_at")
-_LEAST_PASSWORD = 8
+_MIN_PASSWORD_LENGTH = 8
 
 
 def add_routes(app: Flask) -> None:
-    _add_sessions(app)
-    _add_passwords(app)
-    _add_tokens(app)
+    _add_session_routes(app)
+    _add_password_routes(app)
+    _add_token_routes(app)
 
 
-def _add_sessions(app: Flask) -> None:
+def _add_session_routes(app: Flask) -> None:
     @app.post("/login")
     def login() -> Response:
-        sent = bodies.sent()
+        body = bodies.read_object()
         try:
-            token, nonce = machine().doorman.log_in(
-                sent.get("email"),
-                sent.get("password"),
-                device=sent.get("device_fingerprint"),
-                remember=sent.get("remember_me") is True,
+            token, nonce = get_simulator_context().login_service.log_in(
+                body.get("email"),
+                body.get("password"),
+                device=body.get("device_fingerprint"),
+                remember=body.get("remember_me") is True,
             )
-        except Denied as error:
-            raise Answered(error.status, str(error)) from error
+        except LoginDenied as error:
+            raise ErrorResponse(error.status, str(error)) from error
         if token is None:
-            return reply({"message": "Two factor authentication required.", "nonce": nonce}, 202)
-        return _welcome(token)
+            return make_json_response({"message": "Two factor authentication required.", "nonce": nonce}, 202)
+        return _make_login_response(token)
 
     @app.post("/login2fa")
     def login2fa() -> Response:
-        sent = bodies.sent()
+        body = bodies.read_object()
         try:
-            token = machine().doorman.second_factor(
-                sent.get("nonce"),
-                sent.get("code"),
-                add_device=sent.get("add_device") is True,
-                remember=sent.get("remember_me") is True,
+            token = get_simulator_context().login_service.verify_second_factor(
+                body.get("nonce"),
+                body.get("code"),
+                add_device=body.get("add_device") is True,
+                remember=body.get("remember_me") is True,
             )
-        except Denied as error:
-            raise Answered(error.status, str(error)) from error
-        return _welcome(token)
+        except LoginDenied as error:
+            raise ErrorResponse(error.status, str(error)) from error
+        return _make_login_response(token)
 
     @app.post("/logout")
     def logout() -> Response:
-        machine().doorman.revoke(g.token.secret)
-        return reply({"message": "Logout success"})
+        get_simulator_context().login_service.revoke(g.token.secret)
+        return make_json_response({"message": "Logout success"})
 
 
-def _welcome(token: Token) -> Response:
-    return reply({"message": "Login success", "user_token": token.secret, "user_id": token.person.id})
+def _make_login_response(token: Token) -> Response:
+    return make_json_response(
+        {"message": "Login success", "user_token": token.secret, "user_id": token.person.id}
+    )
 
 
-def _add_passwords(app: Flask) -> None:
+def _add_password_routes(app: Flask) -> None:
     """What would go out by e-mail is printed on standard error, and shown at /_simulator/account."""
 
     @app.post("/confirmation")
-    def confirmation() -> Response:
-        fields = bodies.Form({"email": bodies.email}, ("email",)).read(bodies.sent())
-        if not machine().doorman.confirm_again(fields["email"]):
-            raise invalid("email")
-        return reply({"message": "Confirmation e-mail has been sent."})
+    def resend_confirmation() -> Response:
+        fields = bodies.Form({"email": bodies.email}, ("email",)).read(bodies.read_object())
+        if not get_simulator_context().login_service.resend_confirmation(fields["email"]):
+            raise make_validation_error("email")
+        return make_json_response({"message": "Confirmation e-mail has been sent."})
 
     @app.post("/password")
-    def forgotten() -> Response:
-        fields = bodies.Form({"email": bodies.email}, ("email",)).read(bodies.sent())
-        if not machine().doorman.begin_reset(fields["email"]):
-            raise invalid("email")
-        return reply({"message": "Password reset e-mail has been sent."})
+    def begin_password_reset() -> Response:
+        fields = bodies.Form({"email": bodies.email}, ("email",)).read(bodies.read_object())
+        if not get_simulator_context().login_service.begin_reset(fields["email"]):
+            raise make_validation_error("email")
+        return make_json_response({"message": "Password reset e-mail has been sent."})
 
     @app.post("/reset")
-    def reset() -> Response:
-        form = bodies.Form({"token": bodies.filled, "password": bodies.text}, ("token", "password"))
-        fields = form.read(bodies.sent())
-        if len(fields["password"]) < _LEAST_PASSWORD:
-            raise invalid("password")
-        if not machine().doorman.reset(fields["token"], fields["password"]):
-            raise invalid("token")
-        return reply({"message": "Password has been changed."})
+    def reset_password() -> Response:
+        form = bodies.Form({"token": bodies.non_empty_text, "password": bodies.text}, ("token", "password"))
+        fields = form.read(bodies.read_object())
+        if len(fields["password"]) < _MIN_PASSWORD_LENGTH:
+            raise make_validation_error("password")
+        if not get_simulator_context().login_service.reset_password(fields["token"], fields["password"]):
+            raise make_validation_error("token")
+        return make_json_response({"message": "Password has been changed."})
 
 
-def _add_tokens(app: Flask) -> None:
+def _add_token_routes(app: Flask) -> None:
     @app.get("/apitokens")
     def list_tokens() -> Response:
-        rows = [token.record() for token in machine().doorman.keys_of(caller())]
-        return listing(*select(rows, _TOKEN_FIELDS))
+        rows = [
+            token.as_record()
+            for token in get_simulator_context().login_service.list_api_keys(get_current_user())
+        ]
+        return make_list_response(*select_page(rows, _TOKEN_FIELDS))
 
     @app.post("/apitokens")
-    def make_token() -> Response:
-        sent = bodies.sent()
-        name, expiry = sent.get("name"), sent.get("expiry", 604800)
+    def create_token() -> Response:
+        body = bodies.read_object()
+        name, expiry = body.get("name"), body.get("expiry", 604800)
         if not isinstance(name, str) or not name:
-            raise invalid("name")
+            raise make_validation_error("name")
         if not isinstance(expiry, int) or expiry <= 0:
-            raise invalid("expiry")
-        token = machine().doorman.make_key(caller(), name, float(expiry))
+            raise make_validation_error("expiry")
+        token = get_simulator_context().login_service.create_api_key(get_current_user(), name, float(expiry))
         if token is None:
-            raise invalid("name")
-        return item(token.record(), 201)
+            raise make_validation_error("name")
+        return make_item_response(token.as_record(), 201)
 
     @app.delete("/apitokens/<token>")
-    def drop_token(token: str) -> Response:
-        mine = {entry.secret for entry in machine().doorman.keys_of(caller())}
-        if token not in mine or not machine().doorman.revoke(token):
-            raise Answered(404, "Resource not found")
-        return no_content()
+    def delete_token(token: str) -> Response:
+        own_tokens = {
+            entry.secret for entry in get_simulator_context().login_service.list_api_keys(get_current_user())
+        }
+        if token not in own_tokens or not get_simulator_context().login_service.revoke(token):
+            raise ErrorResponse(404, "Resource not found")
+        return make_no_content_response()

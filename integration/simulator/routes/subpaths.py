@@ -11,16 +11,23 @@ from typing import Any
 from flask import Flask, Response
 
 from integration.core import clock
-from integration.simulator.http.responses import caller, item, listing, machine, no_content
+from integration.simulator.http.responses import (
+    get_current_user,
+    get_simulator_context,
+    make_item_response,
+    make_list_response,
+    make_no_content_response,
+)
 from integration.simulator.media import sip
 from integration.simulator.records import notes
 from integration.simulator.records.people import Person
-from integration.simulator.routes.reads import open_record, page_of, select
+from integration.simulator.records.store import get_permitted_record
+from integration.simulator.routes.reads import make_page_response, select_page
 
 Record = dict[str, Any]
-Belongs = Callable[[Record, Person], bool]
+BelongsToPerson = Callable[[Record, Person], bool]
 
-_OF_USER: dict[str, Belongs] = {
+_USER_COLLECTIONS: dict[str, BelongsToPerson] = {
     "contacts": lambda record, person: bool(record["global"]) or record["user_id"] == person.id,
     "cdrs": lambda record, person: bool(record["user_id"] == person.id),
     "chatmsgs": lambda record, person: bool(record["user_id"] == person.id),
@@ -30,66 +37,70 @@ _TRACE_FIELDS = ("at", "from", "to", "message")
 
 
 def add_routes(app: Flask) -> None:
-    for name, belongs in _OF_USER.items():
-        app.get(f"/users/<key>/{name}", endpoint=f"user's {name}")(_of_user(name, belongs))
-    _add_user(app)
-    _add_calls(app)
+    for name, belongs_to_person in _USER_COLLECTIONS.items():
+        app.get(f"/users/<key>/{name}", endpoint=f"user's {name}")(
+            _make_user_list_view(name, belongs_to_person)
+        )
+    _add_user_routes(app)
+    _add_call_routes(app)
 
     @app.get("/contacts/<key>/cdrs")
-    def contact_cdrs(key: str) -> Response:
-        with machine().world.lock:
-            contact = open_record("contacts", key)
+    def list_contact_cdrs(key: str) -> Response:
+        with get_simulator_context().world.lock:
+            contact = get_permitted_record("contacts", key)
             numbers = {contact[f"{kind}{n}"] for kind in ("tel", "mobile") for n in ("", "_1", "_2")} - {
                 None,
                 "",
             }
-            cdrs = machine().world.collections["cdrs"].visible(caller())
-            return page_of("cdrs", [r for r in cdrs if r["src"] in numbers or r["dst"] in numbers])
+            cdrs = get_simulator_context().world.collections["cdrs"].list_visible(get_current_user())
+            return make_page_response("cdrs", [r for r in cdrs if r["src"] in numbers or r["dst"] in numbers])
 
     @app.get("/cdrs/<key>/notes")
-    def cdr_notes(key: str) -> Response:
-        with machine().world.lock:
-            cdr = open_record("cdrs", key)
-            found = machine().world.collections["cdrs/notes"].rows()
-            records, total = select([n for n in found if n["cdr_id"] == cdr["id"]], notes.FIELDS)
-            return listing(records, total)
+    def list_cdr_notes(key: str) -> Response:
+        with get_simulator_context().world.lock:
+            cdr = get_permitted_record("cdrs", key)
+            all_notes = get_simulator_context().world.collections["cdrs/notes"].iterate_records()
+            records, total = select_page([n for n in all_notes if n["cdr_id"] == cdr["id"]], notes.FIELDS)
+            return make_list_response(records, total)
 
 
-def _user(key: str) -> Person:
-    """The user of a path, if the caller may see them. Raises Answered."""
-    record = open_record("users", key)
-    person = machine().world.account.person(record["id"])
+def _get_user(key: str) -> Person:
+    """The user of a path, if the caller may see them. Raises ErrorResponse."""
+    record = get_permitted_record("users", key)
+    person = get_simulator_context().world.account.find_person(record["id"])
     assert person is not None
     return person
 
 
-def _of_user(name: str, belongs: Belongs) -> Any:
-    def listed(key: str) -> Response:
-        with machine().world.lock:
-            person = _user(key)
-            rows = machine().world.collections[name].rows()
-            return page_of(name, [record for record in rows if belongs(record, person)])
+def _make_user_list_view(name: str, belongs_to_person: BelongsToPerson) -> Any:
+    def list_records(key: str) -> Response:
+        with get_simulator_context().world.lock:
+            person = _get_user(key)
+            rows = get_simulator_context().world.collections[name].iterate_records()
+            return make_page_response(name, [record for record in rows if belongs_to_person(record, person)])
 
-    return listed
+    return list_records
 
 
-def _add_user(app: Flask) -> None:
+def _add_user_routes(app: Flask) -> None:
     @app.get("/users/<key>/smsthreads/<first>/<second>")
     @app.get("/users/<key>/sms/threads/<first>/<second>", endpoint="sms_threads")
-    def sms_thread(key: str, first: str, second: str) -> Response:
+    def list_sms_thread(key: str, first: str, second: str) -> Response:
         """What the user and one number wrote each other, oldest first."""
         ends = {first.removeprefix("+"), second.removeprefix("+")}
-        with machine().world.lock:
-            person = _user(key)
-            rows: Iterable[Record] = machine().world.collections["sms"].rows()
-            found = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
-            return page_of("sms", sorted(found, key=lambda record: (record["created_at"], record["id"])))
+        with get_simulator_context().world.lock:
+            person = _get_user(key)
+            rows: Iterable[Record] = get_simulator_context().world.collections["sms"].iterate_records()
+            messages = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
+            return make_page_response(
+                "sms", sorted(messages, key=lambda record: (record["created_at"], record["id"]))
+            )
 
     @app.get("/users/<key>/audio")
-    def audio(key: str) -> Response:
+    def read_audio_settings(key: str) -> Response:
         """Sounds of the user's own: which announcement their mailbox plays. Fields invented."""
-        person = _user(key)
-        return item(
+        person = _get_user(key)
+        return make_item_response(
             {
                 "user_id": person.id,
                 "language": "en",
@@ -101,38 +112,44 @@ def _add_user(app: Flask) -> None:
 
     @app.delete("/users/<key>/audio")
     def reset_audio(key: str) -> Response:
-        with machine().world.lock:
-            _user(key).vm_announcement_id = None
-        return no_content()
+        with get_simulator_context().world.lock:
+            _get_user(key).vm_announcement_id = None
+        return make_no_content_response()
 
 
-def _add_calls(app: Flask) -> None:
+def _add_call_routes(app: Flask) -> None:
     @app.get("/calls/<key>/trace")
-    def trace(key: str) -> Response:
+    def list_trace(key: str) -> Response:
         """The SIP messages so far, as JSON: only paths with an ending are files. Fields invented."""
-        world = machine().world
+        world = get_simulator_context().world
         with world.lock:
-            told = sip.of_call(open_record("calls", key))
+            dialogue = sip.make_call_dialogue(get_permitted_record("calls", key))
         now = clock.now()
         rows = [
             {
-                "at": clock.stamp(packet.at),
+                "at": clock.utc_text(packet.sent_at),
                 "from": f"{packet.sender[0]}:{packet.sender[1]}",
                 "to": f"{packet.receiver[0]}:{packet.receiver[1]}",
                 "message": packet.payload.decode(),
             }
-            for packet in sip.packets(told)
-            if packet.at <= now
+            for packet in sip.make_packets(dialogue)
+            if packet.sent_at <= now
         ]
-        records, total = select(rows, _TRACE_FIELDS)
-        return listing(records, total)
+        records, total = select_page(rows, _TRACE_FIELDS)
+        return make_list_response(records, total)
 
     @app.get("/calls/<key>/monitors")
-    def monitors(key: str) -> Response:
+    def list_monitors(key: str) -> Response:
         """Recordings of the call; it may have ended, but must have been there."""
-        world = machine().world
+        world = get_simulator_context().world
         with world.lock:
-            found = [r for r in world.collections["monitors"].visible(caller()) if str(r["live_id"]) == key]
-            if not found and not any(str(r["live_id"]) == key for r in world.collections["cdrs"].rows()):
-                open_record("calls", key)
-            return page_of("monitors", found)
+            recordings = [
+                r
+                for r in world.collections["monitors"].list_visible(get_current_user())
+                if str(r["live_id"]) == key
+            ]
+            if not recordings and not any(
+                str(r["live_id"]) == key for r in world.collections["cdrs"].iterate_records()
+            ):
+                get_permitted_record("calls", key)
+            return make_page_response("monitors", recordings)

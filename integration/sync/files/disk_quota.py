@@ -8,55 +8,56 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from integration.core.errors import StorageFull
-from integration.mirror.sync_state import media_files as media
-from integration.mirror.sync_state.media_files import Wanted
-from integration.sync.context import Parts
+from integration.mirror.sync_state import media_files
+from integration.mirror.sync_state.media_files import MediaFile
+from integration.sync.context import SyncContext
 
-LEFT_FREE = 2 * 10**9
+MIN_FREE_BYTES = 2 * 10**9
 """Bytes that the archive never takes (interface.md §2, recordings.max_gb)."""
 
-GUESS = 10 * 10**6
+ASSUMED_FILE_BYTES = 10 * 10**6
 """Bytes to expect of a file whose record tells no size."""
 
 
 @contextmanager
-def room_for(parts: Parts, file: Wanted) -> Iterator[None]:
+def reserve_space(context: SyncContext, file: MediaFile) -> Iterator[None]:
     """Room for the file, kept until it stands in the table: others are being fetched at the same time.
 
     Raises StorageFull.
     """
-    global _reserved
-    size = file.size or GUESS
-    with _guard:
-        _make_sure_of_room(parts, file, _reserved + size)
-        _reserved += size
+    global _reserved_bytes
+    size = file.size or ASSUMED_FILE_BYTES
+    with _reservation_lock:
+        _check_space(context, file, _reserved_bytes + size)
+        _reserved_bytes += size
     try:
         yield
     finally:
-        with _guard:
-            _reserved -= size
+        with _reservation_lock:
+            _reserved_bytes -= size
 
 
-def _make_sure_of_room(parts: Parts, file: Wanted, size: int) -> None:
+def _check_space(context: SyncContext, file: MediaFile, size: int) -> None:
     # The archive may lie on a disk of its own.
-    folder = (parts.settings.storage.data_dir / file.path).parent
+    folder = (context.settings.storage.data_dir / file.path).parent
     while not folder.exists():
         folder = folder.parent
-    if shutil.disk_usage(folder).free - size < LEFT_FREE:
+    if shutil.disk_usage(folder).free - size < MIN_FREE_BYTES:
         raise StorageFull(f"less than 2 GB are left in {folder}; no file is fetched until there is room")
-    budget = parts.settings.recordings.max_gb * 10**9
-    if not budget:
+    quota_bytes = context.settings.recordings.max_gb * 10**9
+    if not quota_bytes:
         return
-    with parts.mirror.read() as connection:
-        stored = media.stored_bytes(connection)
-    if stored + size > budget:
+    with context.mirror_db.read() as connection:
+        stored_bytes = media_files.count_stored_bytes(connection)
+    if stored_bytes + size > quota_bytes:
         raise StorageFull(
-            f"the archive has reached recordings.max_gb ({parts.settings.recordings.max_gb:g} GB); raise it, "
+            f"the archive has reached recordings.max_gb ({context.settings.recordings.max_gb:g} GB); "
+            "raise it, "
             "or no further file is fetched"
         )
 
 
-_reserved = 0
+_reserved_bytes = 0
 """Bytes of the files that are being fetched."""
 
-_guard = threading.Lock()
+_reservation_lock = threading.Lock()

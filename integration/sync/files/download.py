@@ -13,35 +13,33 @@ from pathlib import Path
 
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused, StorageError, StorageFull
-from integration.mirror.page_queries.archive_queries import Kept
-from integration.mirror.privacy import retention_rules as expiry
-from integration.mirror.sync_state import media_files as media
-from integration.mirror.sync_state import scrub_log as checks
-from integration.mirror.sync_state.media_files import Kind, Wanted
-from integration.platform_api import downloads as files
-from integration.platform_api import file_types as formats
-from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
-from integration.platform_api.shared_download import Arrival
+from integration.mirror.page_queries.archive_queries import ArchivedFile
+from integration.mirror.privacy import retention_rules
+from integration.mirror.sync_state import media_files, scrub_log
+from integration.mirror.sync_state.media_files import MediaFile, MediaKind
+from integration.platform_api import downloads, file_types
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority
+from integration.platform_api.shared_download import SharedDownload
 from integration.settings.model import Settings
-from integration.sync.context import Parts
-from integration.sync.files import file_check as archived
-from integration.sync.files.disk_quota import room_for
+from integration.sync.context import SyncContext
+from integration.sync.files import file_check
+from integration.sync.files.disk_quota import reserve_space
 
 log = logging.getLogger(__name__)
 
-BATCH = 40
-AT_ONCE = 3
+BATCH_SIZE = 40
+MAX_PARALLEL_DOWNLOADS = 3
 
-DOUBTS = 6
+ACCEPT_AFTER_FAILURES = 6
 """Failures after which a file that still comes the same is believed to be meant so: seven hours of them."""
 
-AWAY_FAILURES = 3
+OUTAGE_FAILURES = 3
 """Failures in a row that mean the platform is away, not that these files are bad."""
 
 
-def enabled(settings: Settings) -> list[Kind]:
+def list_enabled_kinds(settings: Settings) -> list[MediaKind]:
     """The kinds of files that are downloaded by themselves."""
-    kinds: list[Kind] = []
+    kinds: list[MediaKind] = []
     if settings.recordings.download:
         kinds.append("recording")
     if settings.voicemail.download:
@@ -51,233 +49,265 @@ def enabled(settings: Settings) -> list[Kind]:
     return kinds
 
 
-def fetch_file(parts: Parts, kind: Kind, record_id: int, *, who: Who = PEOPLE) -> Path:
+def fetch(context: SyncContext, kind: MediaKind, record_id: int, *, priority: Priority = INTERACTIVE) -> Path:
     """The path of a recording's or voice message's file, fetched and verified if it is not there yet.
 
     Whoever asks for a file that is being fetched waits for it. Raises PlatformRefused (404: no such record
     is mirrored, or the platform has it no more), other PlatformErrors, StorageFull, OSError.
     """
-    file, arrival, ours = _join(parts, kind, record_id)
-    if ours:
-        _fetch(parts, file, arrival, who)
-    return arrival.wait()
+    file, shared_download, is_owner = _join_download(context, kind, record_id)
+    if is_owner:
+        _run_download(context, file, shared_download, priority)
+    return shared_download.wait()
 
 
-def open_file(parts: Parts, kind: Kind, record_id: int) -> Arrival:
-    """As `fetch_file`, for whoever wants to read along: back as soon as the first bytes are there. The
+def open_file(context: SyncContext, kind: MediaKind, record_id: int) -> SharedDownload:
+    """As `fetch`, for whoever wants to read along: back as soon as the first bytes are there. The
     download goes on whatever becomes of its readers. Raises the same for what fails before that."""
-    file, arrival, ours = _join(parts, kind, record_id)
-    if ours:
-        fetching = threading.Thread(
-            target=_fetch,
-            args=(parts, file, arrival, PEOPLE),
-            name=f"fetch {arrival.target.name}",
+    file, shared_download, is_owner = _join_download(context, kind, record_id)
+    if is_owner:
+        thread = threading.Thread(
+            target=_run_download,
+            args=(context, file, shared_download, INTERACTIVE),
+            name=f"fetch {shared_download.target.name}",
             daemon=True,
         )
         try:
-            fetching.start()
+            thread.start()
         except BaseException as error:
-            _end(arrival, error)
+            _finish_download(shared_download, error)
             raise
-    arrival.wait_for_begin()
-    return arrival
+    shared_download.wait_for_start()
+    return shared_download
 
 
-def _join(parts: Parts, kind: Kind, record_id: int) -> tuple[Wanted, Arrival, bool]:
+def _join_download(
+    context: SyncContext, kind: MediaKind, record_id: int
+) -> tuple[MediaFile, SharedDownload, bool]:
     """The file's one download, and whether it is the caller's to fetch; over where the file is in place."""
-    with parts.mirror.read() as connection:
-        file = media.find(connection, kind, record_id)
+    with context.mirror_db.read() as connection:
+        file = media_files.find(connection, kind, record_id)
     if file is None:
         raise PlatformRefused(f"no {kind} {record_id} is mirrored", status=404)
-    if (why := expiry.refusal(parts.mirror, kind, record_id, file.path)) is not None:
-        due = [(record_id, file.path)]
-        expiry.remove_files(parts.mirror, parts.settings.storage.data_dir, kind, due, why)
-        said = "is older than retention keeps it" if why == expiry.EXPIRED else "was erased"
-        raise PlatformRefused(f"{kind} {record_id} {said}", status=404)
-    target = parts.settings.storage.data_dir / file.path
-    with _guard:
-        under_way = _arriving.get(target)
-        if under_way is not None:
-            return file, under_way, False
-        arrival = _arriving[target] = Arrival(target)
+    if (
+        refusal := retention_rules.find_refusal_reason(context.mirror_db, kind, record_id, file.path)
+    ) is not None:
+        due_files = [(record_id, file.path)]
+        retention_rules.remove_files(
+            context.mirror_db, context.settings.storage.data_dir, kind, due_files, refusal
+        )
+        reason = (
+            "is older than retention keeps it" if refusal == retention_rules.EXPIRED_REASON else "was erased"
+        )
+        raise PlatformRefused(f"{kind} {record_id} {reason}", status=404)
+    target = context.settings.storage.data_dir / file.path
+    with _downloads_lock:
+        active_download = _active_downloads.get(target)
+        if active_download is not None:
+            return file, active_download, False
+        shared_download = _active_downloads[target] = SharedDownload(target)
     # Asked only now: whoever fetched it a moment ago has said so before leaving.
     try:
-        with parts.mirror.read() as connection:
-            known = media.state(connection, kind, record_id)
-        there = _in_place(target, known)
+        with context.mirror_db.read() as connection:
+            stored_state = media_files.state(connection, kind, record_id)
+        is_stored = _is_in_place(target, stored_state)
     except BaseException as error:
-        _end(arrival, error)
+        _finish_download(shared_download, error)
         raise
-    if there:
-        _end(arrival, None)
-    return file, arrival, not there
+    if is_stored:
+        _finish_download(shared_download, None)
+    return file, shared_download, not is_stored
 
 
-def download_due(
-    parts: Parts, wanted: Callable[[], bool] = lambda: True, told: Callable[[Wanted], None] | None = None
+def download_due_files(
+    context: SyncContext,
+    should_continue: Callable[[], bool] = lambda: True,
+    on_file: Callable[[MediaFile], None] | None = None,
 ) -> int:
     """Fetch what is due, several at a time, until nothing is; returns how many arrived.
 
     A file's failure is noted with it and does not stop the others; a platform that is away does, and so
-    does a full disk. `told(file)` after each. Raises PlatformError, StorageFull.
+    does a full disk. `on_file(file)` after each. Raises PlatformError, StorageFull.
     """
-    run = _Run(parts, wanted)
-    workers = max(1, min(AT_ONCE, parts.settings.platform.max_concurrency - 1))
-    tried: set[tuple[str, int]] = set()
+    run = _DownloadRun(context, should_continue)
+    workers = max(1, min(MAX_PARALLEL_DOWNLOADS, context.settings.platform.max_concurrency - 1))
+    tried_files: set[tuple[str, int]] = set()
     with ThreadPoolExecutor(workers, thread_name_prefix="download") as pool:
-        while not run.over:
-            with parts.mirror.read() as connection:
-                due = media.wanted(connection, clock.unix(), enabled(parts.settings), BATCH)
+        while not run.is_over:
+            with context.mirror_db.read() as connection:
+                due_files = media_files.list_due(
+                    connection, clock.unix(), list_enabled_kinds(context.settings), BATCH_SIZE
+                )
             # A failed one is due again in two seconds: that is for the next run, others may wait behind it.
-            batch = [file for file in due if (file.kind, file.record_id) not in tried]
+            batch = [file for file in due_files if (file.kind, file.record_id) not in tried_files]
             if not batch:
                 break
-            tried.update((file.kind, file.record_id) for file in batch)
+            tried_files.update((file.kind, file.record_id) for file in batch)
             for file in pool.map(run.fetch, batch):
-                if told is not None:
-                    told(file)
+                if on_file is not None:
+                    on_file(file)
     if run.failure is not None:
         raise run.failure
-    return run.arrived
+    return run.downloaded_count
 
 
-def prepare(parts: Parts) -> None:
+def prepare_downloads(context: SyncContext) -> None:
     """Once at the start: remove what the last run did not live to finish, and want what nobody wanted yet."""
-    for folder in set(media.FOLDERS.values()):
-        for part in (parts.settings.storage.data_dir / folder).rglob("*.part"):
-            with _guard:
+    for folder in set(media_files.FOLDERS.values()):
+        for partial_file in (context.settings.storage.data_dir / folder).rglob("*.part"):
+            with _downloads_lock:
                 # Somebody may have asked for a file before this run.
-                if part.with_suffix("") not in _arriving:
-                    part.unlink(missing_ok=True)
-    for kind in media.KINDS:
-        parts.mirror.write(partial(media.want_missing, kind=kind))
-        parts.mirror.write(partial(media.want_resized, kind=kind))
+                if partial_file.with_suffix("") not in _active_downloads:
+                    partial_file.unlink(missing_ok=True)
+    for kind in media_files.AUTOMATIC_KINDS:
+        context.mirror_db.write(partial(media_files.enqueue_missing, kind=kind))
+        context.mirror_db.write(partial(media_files.enqueue_resized, kind=kind))
 
 
-class _Run:
+class _DownloadRun:
     """One run of downloads, shared by its threads. It is over when nobody wants it any more, when the
     platform is away – told by failures in a row that are not a file's own – or when the disk is full."""
 
-    def __init__(self, parts: Parts, wanted: Callable[[], bool]) -> None:
-        self._parts = parts
-        self._wanted = wanted
+    def __init__(self, context: SyncContext, should_continue: Callable[[], bool]) -> None:
+        self._context = context
+        self._should_continue = should_continue
         self._lock = threading.Lock()
-        self._in_a_row = 0
-        self.arrived = 0
+        self._consecutive_failures = 0
+        self.downloaded_count = 0
         self.failure: PlatformError | StorageFull | None = None
 
     @property
-    def over(self) -> bool:
-        return self.failure is not None or not self._wanted()
+    def is_over(self) -> bool:
+        return self.failure is not None or not self._should_continue()
 
-    def fetch(self, file: Wanted) -> Wanted:
-        if self.over:
+    def fetch(self, file: MediaFile) -> MediaFile:
+        if self.is_over:
             return file
-        away = self._parts.platform.away_since is not None
+        was_unreachable = self._context.platform.unreachable_since is not None
         try:
-            fetch_file(self._parts, file.kind, file.record_id, who=BACKGROUND)
+            fetch(self._context, file.kind, file.record_id, priority=BACKGROUND)
         except StorageFull as error:
             self.failure = error
         except (PlatformError, OSError) as error:
             log.info("%s %s: %s", file.kind, file.record_id, error)
             if isinstance(error, PlatformError):
-                self._note(error, away)
+                self._record_failure(error, was_unreachable)
         else:
             with self._lock:
-                self.arrived += 1
-                self._in_a_row = 0
+                self.downloaded_count += 1
+                self._consecutive_failures = 0
         return file
 
-    def _note(self, error: PlatformError, away: bool) -> None:
-        own = error.status == 200 or isinstance(error, PlatformRefused)
+    def _record_failure(self, error: PlatformError, was_unreachable: bool) -> None:
+        is_file_error = error.status == 200 or isinstance(error, PlatformRefused)
         with self._lock:
-            self._in_a_row = 0 if own else self._in_a_row + 1
-            if self._in_a_row >= (1 if away else AWAY_FAILURES):
+            self._consecutive_failures = 0 if is_file_error else self._consecutive_failures + 1
+            if self._consecutive_failures >= (1 if was_unreachable else OUTAGE_FAILURES):
                 self.failure = error
 
 
-def _fetch(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
+def _run_download(
+    context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
+) -> None:
     """One download, and what the table says about it afterwards. Its failure is the arrival's."""
     failure: BaseException | None = None
     try:
-        with room_for(parts, file):
-            _download(parts, file, arrival, who)
+        with reserve_space(context, file):
+            _download_file(context, file, shared_download, priority)
     except (PlatformError, StorageError, OSError) as error:
         failure = error
     except BaseException as error:
         log.exception("%s %s could not be fetched", file.kind, file.record_id)
         failure = error
     finally:
-        _end(arrival, failure)
+        _finish_download(shared_download, failure)
 
 
-def _end(arrival: Arrival, error: BaseException | None) -> None:
-    with _guard:
-        del _arriving[arrival.target]
-    arrival.ended(error)
+def _finish_download(shared_download: SharedDownload, error: BaseException | None) -> None:
+    with _downloads_lock:
+        del _active_downloads[shared_download.target]
+    shared_download.mark_ended(error)
 
 
-def _download(parts: Parts, file: Wanted, arrival: Arrival, who: Who) -> None:
-    if _is_back(parts, file):
+def _download_file(
+    context: SyncContext, file: MediaFile, shared_download: SharedDownload, priority: Priority
+) -> None:
+    if _has_reappeared(context, file):
         return
     try:
-        found = parts.platform.download(
-            media.file_path(file.kind, file.record_id),
-            arrival.target,
-            _expected(file),
-            who=who,
-            arrival=arrival,
+        downloaded = context.platform.download(
+            media_files.get_platform_file_path(file.kind, file.record_id),
+            shared_download.target,
+            _get_expected_content(file),
+            priority=priority,
+            shared_download=shared_download,
         )
     except PlatformRefused as error:
-        if error.status == 404 and _record_is_gone(parts, file, who):
-            parts.mirror.write(lambda tx: media.gone(tx, file))
+        if error.status == 404 and _is_record_deleted(context, file, priority):
+            context.mirror_db.write(lambda tx: media_files.mark_missing(tx, file))
         else:
-            _note(parts, file, error)
+            _store_failure(context, file, error)
         raise
     except PlatformError as error:
-        _note(parts, file, error)
+        _store_failure(context, file, error)
         raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             # Not this file's fault: it is due again as soon as there is room.
-            raise StorageFull(f"{arrival.target.parent}: {error.strerror}; no file is fetched") from error
-        _note(parts, file, error)
+            raise StorageFull(
+                f"{shared_download.target.parent}: {error.strerror}; no file is fetched"
+            ) from error
+        _store_failure(context, file, error)
         raise
-    parts.mirror.write(lambda tx: media.have(tx, file, found.size, found.sha256))
+    context.mirror_db.write(lambda tx: media_files.mark_present(tx, file, downloaded.size, downloaded.sha256))
 
 
-def _is_back(parts: Parts, file: Wanted) -> bool:
+def _has_reappeared(context: SyncContext, file: MediaFile) -> bool:
     """Whether the very file that was had lies in its place again: its disk was away."""
-    with parts.mirror.read() as connection:
-        known = media.state(connection, file.kind, file.record_id)
-    if known is None or known["sha256"] is None or file.size not in (None, known["size"]):
+    with context.mirror_db.read() as connection:
+        stored_state = media_files.state(connection, file.kind, file.record_id)
+    if (
+        stored_state is None
+        or stored_state["sha256"] is None
+        or file.size not in (None, stored_state["size"])
+    ):
         return False
-    had = Kept(file.kind, file.record_id, file.path, known["size"], known["sha256"])
-    if archived.fault(parts.settings.storage.data_dir, had) is not None:
+    previous_file = ArchivedFile(
+        file.kind, file.record_id, file.path, stored_state["size"], stored_state["sha256"]
+    )
+    if file_check.find_fault(context.settings.storage.data_dir, previous_file) is not None:
         return False
-    parts.mirror.write(lambda tx: checks.found_again(tx, had))
+    context.mirror_db.write(lambda tx: scrub_log.mark_restored(tx, previous_file))
     return True
 
 
-def _expected(file: Wanted) -> files.Expected:
-    believed = file.last_error if file.tries >= DOUBTS else None
+def _get_expected_content(file: MediaFile) -> downloads.Expected:
+    accepted_error = file.last_error if file.tries >= ACCEPT_AFTER_FAILURES else None
     if file.kind in ("recording", "voicemail"):
-        end = formats.mp3_end(file.seconds)
-        return files.Expected(file.size, begin=formats.mp3, end=end, believed=believed)
+        end = file_types.make_mp3_end_check(file.seconds)
+        return downloads.Expected(
+            file.size, check_head=file_types.check_mp3_head, check_end=end, accepted_problem=accepted_error
+        )
     if file.kind == "fax":
-        return files.Expected(begin=formats.pdf, end=formats.pdf_end, believed=believed)
-    return files.ANYTHING
+        return downloads.Expected(
+            check_head=file_types.check_pdf_head,
+            check_end=file_types.check_pdf_end,
+            accepted_problem=accepted_error,
+        )
+    return downloads.ANY_FILE
 
 
-def _note(parts: Parts, file: Wanted, error: Exception) -> None:
-    said = str(error)
-    parts.mirror.write(lambda tx: media.failed(tx, file, said))
+def _store_failure(context: SyncContext, file: MediaFile, error: Exception) -> None:
+    message = str(error)
+    context.mirror_db.write(lambda tx: media_files.mark_failed(tx, file, message))
 
 
-def _record_is_gone(parts: Parts, file: Wanted, who: Who) -> bool:
+def _is_record_deleted(context: SyncContext, file: MediaFile, priority: Priority) -> bool:
     """A recording that is not ready answers 404, too; one that is gone has no record either."""
     try:
-        parts.platform.item(media.record_path(file.kind, file.record_id), who=who, tries=1)
+        context.platform.item(
+            media_files.get_platform_record_path(file.kind, file.record_id), priority=priority, tries=1
+        )
     except PlatformRefused as error:
         return error.status == 404
     except PlatformError:
@@ -285,17 +315,17 @@ def _record_is_gone(parts: Parts, file: Wanted, who: Who) -> bool:
     return False
 
 
-def _in_place(target: Path, known: sqlite3.Row | None) -> bool:
+def _is_in_place(target: Path, stored_state: sqlite3.Row | None) -> bool:
     """Whether the file is had and really there: people move files, and a symbolic link is none."""
-    if known is None or known["state"] != "have" or target.is_symlink():
+    if stored_state is None or stored_state["state"] != "have" or target.is_symlink():
         return False
     try:
-        return bool(target.stat().st_size == known["size"])
+        return bool(target.stat().st_size == stored_state["size"])
     except OSError:
         return False
 
 
-_arriving: dict[Path, Arrival] = {}
+_active_downloads: dict[Path, SharedDownload] = {}
 """Downloads under way, one for each file."""
 
-_guard = threading.Lock()
+_downloads_lock = threading.Lock()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from integration.maintenance import manifest
-from integration.mirror.page_queries.archive_queries import Kept
+from integration.core import atomic_files
+from integration.mirror.page_queries.archive_queries import ArchivedFile
 
 
-def fault(data_dir: Path, file: Kept, *, quick: bool = False) -> str | None:
+def find_fault(data_dir: Path, file: ArchivedFile, *, quick: bool = False) -> str | None:
     """What is wrong with the file, after its path; None where nothing is. `quick`: only its size is looked
     at. Reads all of it otherwise."""
     path = data_dir / file.path
@@ -22,7 +22,7 @@ def fault(data_dir: Path, file: Kept, *, quick: bool = False) -> str | None:
             return f"has {size:,} bytes instead of {file.size:,}"
         if quick or file.sha256 is None:
             return None
-        if manifest.digest(path)[1] != file.sha256:
+        if atomic_files.hash_file(path)[1] != file.sha256:
             return "has other content than what was downloaded (sha256 differs)"
     except FileNotFoundError:
         return "is missing"

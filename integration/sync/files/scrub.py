@@ -1,6 +1,6 @@
 """The archive is read again: what a disk forgot in silence is fetched anew while the platform still has it.
 
-In the clockwork every file once in EVERY_DAYS, so much at a time that nobody notices; by
+In the clockwork every file once in SCRUB_INTERVAL_DAYS, so much at a time that nobody notices; by
 `verify --media` all of them now.
 
 Where many are missing at once a disk is not there, and nothing is fetched in their place: it would fill the
@@ -15,134 +15,138 @@ from functools import partial
 from typing import cast
 
 from integration.core import clock
+from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
 from integration.core.errors import PlatformError, StorageFull
-from integration.mirror.page_queries.archive_queries import Kept
-from integration.mirror.sync_state import scrub_log as checks
-from integration.mirror.sync_state.media_files import Kind
+from integration.mirror.page_queries.archive_queries import ArchivedFile
+from integration.mirror.sync_state import scrub_log
+from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.budget import BACKGROUND
-from integration.server.control_channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync.context import Parts
-from integration.sync.files import download as recordings
-from integration.sync.files import file_check as archived
+from integration.sync.context import SyncContext
+from integration.sync.files import download, file_check
 
 log = logging.getLogger(__name__)
 
-EVERY_DAYS = 30
-RUN_SECONDS = 600.0
-MOST_BYTES = 256 * 10**6
+SCRUB_INTERVAL_DAYS = 30
+RUN_INTERVAL_SECONDS = 600.0
+MAX_BYTES_PER_RUN = 256 * 10**6
 """Bytes that one run of the clockwork reads: at a run in ten minutes, 36 GB a day."""
 
-BATCH = 200
+BATCH_SIZE = 200
 
-SAMPLE = 100
-BRAKE = 20
+SAMPLE_SIZE = 100
+MAX_MISSING_IN_SAMPLE = 20
 """Files of a sample that may be missing before their disk is."""
 
-ALARM = "archive"
+HEALTH_CHECK = "archive"
 VERIFY_MEDIA = "verify-media"
 
 
-def inspect_due(parts: Parts, wanted: Callable[[], bool] = lambda: True) -> int:
-    """Read files that nobody read for EVERY_DAYS, the longest first; returns how many were damaged, which are
-    wanted again."""
-    if _disk_is_away(parts):
+def scrub_due_files(context: SyncContext, should_continue: Callable[[], bool] = lambda: True) -> int:
+    """Read files that nobody read for SCRUB_INTERVAL_DAYS, the longest first; returns how many were damaged,
+    which are wanted again."""
+    if _is_disk_missing(context):
         return 0
-    _take_back(parts)
-    before = clock.stamp(clock.unix() - EVERY_DAYS * 86400)
-    read = found = 0
-    while wanted() and read < MOST_BYTES:
-        with parts.mirror.read() as connection:
-            batch = checks.due(connection, before, BATCH)
-        sound: list[Kept] = []
+    _restore_reappeared_files(context)
+    checked_before = clock.utc_text(clock.unix() - SCRUB_INTERVAL_DAYS * 86400)
+    bytes_read = damaged_count = 0
+    while should_continue() and bytes_read < MAX_BYTES_PER_RUN:
+        with context.mirror_db.read() as connection:
+            batch = scrub_log.due(connection, checked_before, BATCH_SIZE)
+        intact_files: list[ArchivedFile] = []
         for file in batch:
-            if not wanted() or read >= MOST_BYTES:
+            if not should_continue() or bytes_read >= MAX_BYTES_PER_RUN:
                 break
-            finding = archived.fault(parts.settings.storage.data_dir, file)
-            if finding is None:
-                sound.append(file)
-            elif _disk_is_away(parts):
-                return found
+            fault = file_check.find_fault(context.settings.storage.data_dir, file)
+            if fault is None:
+                intact_files.append(file)
+            elif _is_disk_missing(context):
+                return damaged_count
             else:
-                found += _want_again(parts, file, finding)
-            read += file.size or 0
-        parts.mirror.write(lambda tx, sound=sound: checks.sound(tx, sound))  # type: ignore[misc]
-        if len(batch) < BATCH:
+                damaged_count += _request_refetch(context, file, fault)
+            bytes_read += file.size or 0
+        context.mirror_db.write(lambda tx, intact_files=intact_files: scrub_log.mark_intact(tx, intact_files))  # type: ignore[misc]
+        if len(batch) < BATCH_SIZE:
             break
-    return found
+    return damaged_count
 
 
-def handler(parts: Parts) -> Handler:
+def make_handler(context: SyncContext) -> Handler:
     """`verify-media`: read every file of the archive, and fetch again what is damaged. Its result: `files`
     read, `damaged` with {path, finding, healed, error} of each."""
 
-    def verify(arguments: Arguments, progress: Progress) -> Result:
+    def handle_verify_media(arguments: Arguments, progress: Progress) -> Result:
         kind, record_id = arguments.get("after", ("", 0))
-        files = int(arguments.get("files", 0))
+        files_read = int(arguments.get("files", 0))
         damaged: list[dict[str, object]] = list(arguments.get("damaged", ()))
-        with parts.mirror.read() as connection:
-            total = checks.archive(connection).files
+        with context.mirror_db.read() as connection:
+            total = scrub_log.get_archive_state(connection).file_count
         while True:
-            with parts.mirror.read() as connection:
-                batch = checks.after(connection, kind, record_id, BATCH)
-            sound: list[Kept] = []
+            with context.mirror_db.read() as connection:
+                batch = scrub_log.list_after(connection, kind, record_id, BATCH_SIZE)
+            intact_files: list[ArchivedFile] = []
             for file in batch:
-                if not progress.wanted:
+                if not progress.can_continue:
                     break
-                finding = archived.fault(parts.settings.storage.data_dir, file)
-                kind, record_id, files = file.kind, file.record_id, files + 1
-                if finding is None:
-                    sound.append(file)
-                elif _want_again(parts, file, finding):
-                    damaged.append({"path": file.path, "finding": finding, **_heal(parts, file)})
-                progress(collection="files", done=files, total=max(total, files))
-            parts.mirror.write(lambda tx, sound=sound: checks.sound(tx, sound))  # type: ignore[misc]
-            if not progress.wanted:
-                raise Unfinished(
-                    {**arguments, "after": [kind, record_id], "files": files, "damaged": damaged}
+                fault = file_check.find_fault(context.settings.storage.data_dir, file)
+                kind, record_id, files_read = file.kind, file.record_id, files_read + 1
+                if fault is None:
+                    intact_files.append(file)
+                elif _request_refetch(context, file, fault):
+                    damaged.append({"path": file.path, "finding": fault, **_refetch(context, file)})
+                progress(collection="files", done=files_read, total=max(total, files_read))
+            context.mirror_db.write(
+                lambda tx, intact_files=intact_files: scrub_log.mark_intact(  # type: ignore[misc]
+                    tx, intact_files
                 )
-            if len(batch) < BATCH:
-                return {"files": files, "damaged": damaged}
+            )
+            if not progress.can_continue:
+                raise Unfinished(
+                    {**arguments, "after": [kind, record_id], "files": files_read, "damaged": damaged}
+                )
+            if len(batch) < BATCH_SIZE:
+                return {"files": files_read, "damaged": damaged}
 
-    return verify
+    return handle_verify_media
 
 
-def _want_again(parts: Parts, file: Kept, finding: str) -> bool:
+def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bool:
     """Whether it is; it may have been replaced or removed meanwhile."""
-    if not parts.mirror.write(lambda tx: checks.damaged(tx, file, finding)):
+    if not context.mirror_db.write(lambda tx: scrub_log.mark_damaged(tx, file, fault)):
         return False
-    log.warning("%s %s; it is fetched again", file.path, finding)
+    log.warning("%s %s; it is fetched again", file.path, fault)
     return True
 
 
-def _disk_is_away(parts: Parts) -> bool:
+def _is_disk_missing(context: SyncContext) -> bool:
     """Whether so much is missing that it was not files that were lost. Shows in Health."""
-    data_dir = parts.settings.storage.data_dir
-    with parts.mirror.read() as connection:
-        sample = checks.some(connection, SAMPLE)
-    missing = sum(archived.fault(data_dir, file, quick=True) is not None for file in sample)
-    if missing <= max(BRAKE, len(sample) / 2):
-        parts.health.unwatch(ALARM)
+    data_dir = context.settings.storage.data_dir
+    with context.mirror_db.read() as connection:
+        sample = scrub_log.sample_files(connection, SAMPLE_SIZE)
+    missing_count = sum(file_check.find_fault(data_dir, file, quick=True) is not None for file in sample)
+    if missing_count <= max(MAX_MISSING_IN_SAMPLE, len(sample) / 2):
+        context.health.unwatch(HEALTH_CHECK)
         return False
-    parts.health.fail(
-        ALARM,
-        f"{missing} of {len(sample)} files looked at in {data_dir} are missing; is the archive's disk there? "
+    context.health.fail(
+        HEALTH_CHECK,
+        f"{missing_count} of {len(sample)} files looked at in {data_dir} are missing; "
+        "is the archive's disk there? "
         "`switchroom verify --media` fetches them again",
     )
     return True
 
 
-def _take_back(parts: Parts) -> None:
+def _restore_reappeared_files(context: SyncContext) -> None:
     """What lies in its place again though the platform has it no longer: its disk was away."""
-    with parts.mirror.read() as connection:
-        lost = checks.lost(connection, BATCH)
-    for file in lost:
-        if archived.fault(parts.settings.storage.data_dir, file) is None:
-            parts.mirror.write(partial(checks.found_again, file=file))
+    with context.mirror_db.read() as connection:
+        missing_files = scrub_log.sample_missing_files(connection, BATCH_SIZE)
+    for file in missing_files:
+        if file_check.find_fault(context.settings.storage.data_dir, file) is None:
+            context.mirror_db.write(partial(scrub_log.mark_restored, file=file))
 
 
-def _heal(parts: Parts, file: Kept) -> dict[str, object]:
+def _refetch(context: SyncContext, file: ArchivedFile) -> dict[str, object]:
     try:
-        recordings.fetch_file(parts, cast(Kind, file.kind), file.record_id, who=BACKGROUND)
+        download.fetch(context, cast(MediaKind, file.kind), file.record_id, priority=BACKGROUND)
     except (PlatformError, StorageFull, OSError) as error:
         return {"healed": False, "error": str(error)}
     return {"healed": True, "error": None}

@@ -1,4 +1,5 @@
-"""Proving that what the platform lists is here: its own count of each day against ours (mirror/coverage.py).
+"""Proving that what the platform lists is here: its own count of each day against ours
+(mirror/sync_state/completeness.py).
 
 Where they differ the day is read again, in closed windows. What differs still is a gap, with its cause.
 """
@@ -11,152 +12,189 @@ from datetime import UTC, datetime, timedelta
 
 from integration.core import clock
 from integration.core.errors import PlatformRefused
-from integration.mirror.privacy.retention_rules import Limits
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import completeness as coverage
-from integration.mirror.sync_state.completeness import WHOLE
-from integration.sync.context import Parts
+from integration.mirror.privacy.retention_rules import RetentionLimits
+from integration.mirror.sync_state import collection_state, completeness
+from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
+from integration.sync.context import SyncContext
 from integration.sync.plan import DAY, HOUR, Policy
 from integration.sync.reading import windows
-from integration.sync.reading.incremental_sync import look_back
-from integration.sync.reading.page_store import Tally, store
+from integration.sync.reading.incremental_sync import run_incremental_sync
+from integration.sync.reading.page_store import Tally, store_window
 
 log = logging.getLogger(__name__)
 
-WARM_DAYS = 35
+DAILY_CHECK_DAYS = 35
 """Days that are asked for daily; older ones weekly, the last two hourly."""
 
-MOST_DAYS = 60
+MAX_DAYS_PER_RUN = 60
 """Days of one collection that one run asks for, the newest first."""
 
 
-END = datetime(9999, 1, 1, tzinfo=UTC)
+FAR_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def prove(parts: Parts, policy: Policy, tally: Tally | None = None) -> int:
+def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = None) -> int:
     """Ask for the days that are due, and for the whole; returns how many. Nothing before a first walk is
     complete. Raises PlatformError; what was not answered is due again."""
     tally = tally or Tally()
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, policy.collection)
-        oldest = coverage.oldest(connection, policy.resource, kept_since(parts, policy))
-        asked = coverage.asked(connection, policy.collection)
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, policy.collection)
+        oldest_date = completeness.find_oldest_date(
+            connection, policy.resource, retention_start(context, policy)
+        )
+        verified_at_by_day = completeness.get_comparison_times(connection, policy.collection)
     if state.complete_at is None or state.off_since is not None:
         return 0
-    done = prove_days(parts, policy, due_days(oldest, asked, clock.now()), tally)
-    if not clock.stamp(clock.unix() - HOUR) < asked.get(WHOLE, "") <= clock.stamp():
-        prove_whole(parts, policy)
-        done += 1
-    return done
+    verified_count = verify_days(
+        context, policy, list_due_days(oldest_date, verified_at_by_day, clock.now()), tally
+    )
+    if (
+        not clock.utc_text(clock.unix() - HOUR)
+        < verified_at_by_day.get(ENTIRE_COLLECTION, "")
+        <= clock.utc_text()
+    ):
+        verify_total(context, policy)
+        verified_count += 1
+    return verified_count
 
 
-def prove_days(parts: Parts, policy: Policy, days: Sequence[str], tally: Tally) -> int:
+def verify_days(context: SyncContext, policy: Policy, days: Sequence[str], tally: Tally) -> int:
     """Ask for these UTC days; returns how many, which is fewer where the platform can't filter by time.
     Raises PlatformError."""
-    for number, day in enumerate(days):
-        tally.check()
+    for index, day in enumerate(days):
+        tally.raise_if_cancelled()
         try:
-            prove_day(parts, policy, day, tally)
+            verify_day(context, policy, day, tally)
         except PlatformRefused as error:
             if error.status != 400:
                 raise
             log.info("%s; only the whole of it can be proved", error)
-            return number
-        tally.show(number + 1, len(days))
+            return index
+        tally.show_progress(index + 1, len(days))
     return len(days)
 
 
-def kept_since(parts: Parts, policy: Policy) -> str | None:
+def retention_start(context: SyncContext, policy: Policy) -> str | None:
     """Where retention lets older records go: that they are not here is no gap. None: all are kept."""
-    return Limits(parts.settings.retention).rows(policy.resource.table)
+    return RetentionLimits(context.settings.retention).for_table(policy.resource.table)
 
 
-def every_day(oldest: str | None, now: datetime) -> list[str]:
+def list_days(oldest: str | None, now: datetime) -> list[str]:
     """UTC days from today back to the oldest record's."""
-    begin = clock.parse_stamp((oldest or "")[:10])
-    if begin is None:
+    first_day = clock.parse_utc((oldest or "")[:10])
+    if first_day is None:
         return []
     today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return [clock.stamp(today - timedelta(days=age))[:10] for age in range((today - begin).days + 1)]
+    return [clock.utc_text(today - timedelta(days=age))[:10] for age in range((today - first_day).days + 1)]
 
 
-def due_days(oldest: str | None, asked: dict[str, str], now: datetime) -> list[str]:
-    """Those of them that were not asked for lately enough, MOST_DAYS at most."""
-    due: list[str] = []
-    for age, day in enumerate(every_day(oldest, now)):
-        seconds = HOUR if age < 2 else DAY if age < WARM_DAYS else 7 * DAY
-        if not clock.stamp(now - timedelta(seconds=seconds)) < asked.get(day, "") <= clock.stamp(now):
-            due.append(day)
-    return due[:MOST_DAYS]
+def list_due_days(oldest: str | None, verified_at_by_day: dict[str, str], now: datetime) -> list[str]:
+    """Those of them that were not asked for lately enough, MAX_DAYS_PER_RUN at most."""
+    due_dates: list[str] = []
+    for age, day in enumerate(list_days(oldest, now)):
+        max_age_seconds = HOUR if age < 2 else DAY if age < DAILY_CHECK_DAYS else 7 * DAY
+        if (
+            not clock.utc_text(now - timedelta(seconds=max_age_seconds))
+            < verified_at_by_day.get(day, "")
+            <= clock.utc_text(now)
+        ):
+            due_dates.append(day)
+    return due_dates[:MAX_DAYS_PER_RUN]
 
 
-def prove_day(parts: Parts, policy: Policy, day: str, tally: Tally) -> None:
+def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> None:
     """One day; read again where the counts differ. Raises PlatformError."""
     lo = datetime.fromisoformat(day).replace(tzinfo=UTC)
     hi = lo + timedelta(days=1)
-    total, ours = _counts(parts, policy, lo, hi)
+    platform_count, local_count = _count_between(context, policy, lo, hi)
     cause = repair = None
-    if total != ours:
-        before = tally.inserted
-        for window in windows.closed(parts.platform, policy.resource, lo, hi):
-            store(parts, policy, window, tally)
-            tally.check()
-        had = ours
-        total, ours = _counts(parts, policy, lo, hi)
-        repair = f"read again at {clock.stamp()}: {tally.inserted - before:,} records came"
-        if total != ours:
-            cause = _cause(total, ours)
-        log.info("/%s on %s: %d here, %d there; %s", policy.collection, day, had, total, repair)
-    parts.mirror.write(lambda tx: coverage.note(tx, policy.collection, day, total, ours, cause, repair))
+    if platform_count != local_count:
+        inserted_before = tally.inserted
+        for window in windows.read_closed(context.platform, policy.resource, lo, hi):
+            store_window(context, policy, window, tally)
+            tally.raise_if_cancelled()
+        previous_count = local_count
+        platform_count, local_count = _count_between(context, policy, lo, hi)
+        repair = f"read again at {clock.utc_text()}: {tally.inserted - inserted_before:,} records came"
+        if platform_count != local_count:
+            cause = _explain_difference(platform_count, local_count)
+        log.info(
+            "/%s on %s: %d here, %d there; %s", policy.collection, day, previous_count, platform_count, repair
+        )
+    context.mirror_db.write(
+        lambda tx: completeness.save_day(
+            tx, policy.collection, day, platform_count, local_count, cause, repair
+        )
+    )
 
 
-def tell(parts: Parts) -> None:
+def report_completeness(context: SyncContext) -> None:
     """How complete the mirror is, for /readyz."""
-    with parts.mirror.read() as connection:
-        lines = [line for line in coverage.ledger(connection) if not line.live]
-    parts.health.fact(
+    with context.mirror_db.read() as connection:
+        collections = [
+            collection for collection in completeness.list_collections(connection) if not collection.is_live
+        ]
+    context.health.set_fact(
         "coverage",
         {
-            "collections": len(lines),
-            "complete": sum(1 for line in lines if line.complete_at is not None),
-            "days": sum(line.days for line in lines),
-            "days_proved": sum(line.proved for line in lines),
-            "gaps": sum(len(line.gaps) for line in lines),
-            "proved_at": max((line.proved_at for line in lines if line.proved_at), default=None),
+            "collections": len(collections),
+            "complete": sum(1 for collection in collections if collection.complete_at is not None),
+            "days": sum(collection.day_count for collection in collections),
+            "days_proved": sum(collection.verified_days for collection in collections),
+            "gaps": sum(len(collection.gaps) for collection in collections),
+            "proved_at": max(
+                (collection.verified_at for collection in collections if collection.verified_at), default=None
+            ),
         },
     )
 
 
-def prove_whole(parts: Parts, policy: Policy) -> None:
+def verify_total(context: SyncContext, policy: Policy) -> None:
     """All of it: records without a date, or with an absurd one, are in no day. Raises PlatformError."""
-    total, ours = _whole_counts(parts, policy)
-    if total != ours:
+    platform_count, local_count = _count_collection(context, policy)
+    if platform_count != local_count:
         # What came since the last look-back is no gap.
-        look_back(parts, policy)
-        total, ours = _whole_counts(parts, policy)
-    cause = _cause(total, ours) if total != ours else None
-    parts.mirror.write(lambda tx: coverage.note(tx, policy.collection, WHOLE, total, ours, cause))
+        run_incremental_sync(context, policy)
+        platform_count, local_count = _count_collection(context, policy)
+    cause = _explain_difference(platform_count, local_count) if platform_count != local_count else None
+    context.mirror_db.write(
+        lambda tx: completeness.save_day(
+            tx, policy.collection, ENTIRE_COLLECTION, platform_count, local_count, cause
+        )
+    )
 
 
-def _whole_counts(parts: Parts, policy: Policy) -> tuple[int, int]:
-    since = clock.parse_stamp(kept_since(parts, policy))
+def _count_collection(context: SyncContext, policy: Policy) -> tuple[int, int]:
+    since = clock.parse_utc(retention_start(context, policy))
     if since is not None:
-        return _counts(parts, policy, since, END)
-    total = windows.count(parts.platform, policy.resource, [])
-    with parts.mirror.read() as connection:
-        ours = walks.count_rows(connection, policy.resource) - coverage.kept(connection, policy.resource)
-    return total, ours
+        return _count_between(context, policy, since, FAR_FUTURE)
+    platform_count = windows.count_records(context.platform, policy.resource, [])
+    with context.mirror_db.read() as connection:
+        local_count = collection_state.count_rows(connection, policy.resource) - completeness.count_kept_rows(
+            connection, policy.resource
+        )
+    return platform_count, local_count
 
 
-def _counts(parts: Parts, policy: Policy, lo: datetime, hi: datetime) -> tuple[int, int]:
+def _count_between(context: SyncContext, policy: Policy, lo: datetime, hi: datetime) -> tuple[int, int]:
     """The platform's count and ours of `[lo, hi)`."""
-    total = windows.count(parts.platform, policy.resource, windows.within(policy.resource, lo, hi))
-    with parts.mirror.read() as connection:
-        ours = coverage.between(connection, policy.resource, clock.stamp(lo), clock.stamp(hi))
-    return total, ours
+    platform_count = windows.count_records(
+        context.platform, policy.resource, windows.make_date_conditions(policy.resource, lo, hi)
+    )
+    with context.mirror_db.read() as connection:
+        local_count = completeness.count_between(
+            connection, policy.resource, clock.utc_text(lo), clock.utc_text(hi)
+        )
+    return platform_count, local_count
 
 
-def _cause(total: int, ours: int) -> str:
-    if ours > total:
-        return f"{ours - total:,} records here are counted no longer; the next complete walk settles them"
-    return f"the platform counts {total - ours:,} more than it lists; asked again at the next proof"
+def _explain_difference(platform_count: int, local_count: int) -> str:
+    if local_count > platform_count:
+        return (
+            f"{local_count - platform_count:,} records here are counted no longer; "
+            "the next complete walk settles them"
+        )
+    return (
+        f"the platform counts {platform_count - local_count:,} more than it lists; "
+        "asked again at the next proof"
+    )

@@ -12,265 +12,306 @@ from functools import partial
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
-from integration.core.json_records import Document
+from integration.core.json_records import JsonRecord
 from integration.mirror.records.rows import Key
-from integration.mirror.records.upsert import replace_all, upsert, usable_key
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.records.upsert import get_usable_key, replace_all, upsert
+from integration.mirror.sync_state import collection_state
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import Parts
+from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import deletions, items, windows
-from integration.sync.reading.page_store import Tally, store, tries
-from integration.sync.reading.pages import NotByKey, ahead, by_key, by_pages, is_unfit, page_limit
+from integration.sync.reading.page_store import Tally, get_max_tries, store_window
+from integration.sync.reading.pages import (
+    KeyOrderUnsupported,
+    is_unsupported_query,
+    page_limit,
+    read_ahead,
+    read_by_key,
+    read_by_pages,
+)
 
 log = logging.getLogger(__name__)
 
-FRESH = 5000
+IMMEDIATE_CALL_RECORDS = 5000
 """Records of a walk whose calls are put together as they come; those of older ones wait (backlog.py)."""
 
-PASSES = 3
+MAX_PASSES = 3
 """Readings by page numbers until one is taken for complete."""
 
 
-def walk(
-    parts: Parts,
+def run_full_sync(
+    context: SyncContext,
     policy: Policy,
     tally: Tally | None = None,
     *,
-    afresh: bool = False,
+    restart: bool = False,
     by_pages_only: bool = False,
 ) -> Tally:
-    """Read all of a collection; a walk that was interrupted goes on where it was, unless `afresh`.
+    """Read all of a collection; a walk that was interrupted goes on where it was, unless `restart`.
 
     Marks it complete only at its end, and then settles what is missing. Raises PlatformError, Interrupted;
     what was read stays.
     """
     tally = tally or Tally()
     if policy.kind == "single":
-        _read_single(parts, policy, tally)
+        _read_single(context, policy, tally)
         return tally
     if policy.kind == "dictionary":
-        _read_dictionary(parts, policy, tally)
+        _read_dictionary(context, policy, tally)
         return tally
-    if policy.by_key and not by_pages_only:
-        _walk_orderly(parts, policy, tally, afresh)
+    if policy.reads_by_key and not by_pages_only:
+        _read_ordered(context, policy, tally, restart)
     else:
-        _walk_by_pages(parts, policy, tally)
-    if tally.changed:
-        items.read_items(parts, policy, tally.changed, tally)
-        tally.changed.clear()
+        _read_by_pages(context, policy, tally)
+    if tally.changed_keys:
+        items.read_items(context, policy, tally.changed_keys, tally)
+        tally.changed_keys.clear()
     # A record whose key can't be read is one of ours, and not gone.
-    if policy.resource.key is not None and not tally.flagged:
-        deletions.settle(parts, policy, tally)
+    if policy.resource.key is not None and not tally.keyless:
+        deletions.confirm_missing(context, policy, tally)
     return tally
 
 
-def _walk_orderly(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> None:
+def _read_ordered(context: SyncContext, policy: Policy, tally: Tally, restart: bool) -> None:
     """By key; where the platform does not sort or filter by it, by time; where it does neither, by page
     numbers."""
-    with parts.mirror.read() as connection:
-        by_time = isinstance(walks.state_of(connection, policy.collection).walk_key, str) and not afresh
+    with context.mirror_db.read() as connection:
+        continues_by_time = (
+            isinstance(collection_state.get_state(connection, policy.collection).walk_key, str)
+            and not restart
+        )
     try:
-        if not by_time:
-            _walk_by_key(parts, policy, tally, afresh)
+        if not continues_by_time:
+            _read_by_key(context, policy, tally, restart)
             return
-    except (NotByKey, PlatformRefused) as error:
-        if not is_unfit(error):
+    except (KeyOrderUnsupported, PlatformRefused) as error:
+        if not is_unsupported_query(error):
             raise
         log.warning("%s; it is read by time instead", error)
     try:
-        if policy.history:
-            _walk_by_time(parts, policy, tally, afresh=not by_time)
+        if policy.is_history:
+            _read_by_time(context, policy, tally, restart=not continues_by_time)
             return
-    except (windows.NotByTime, PlatformRefused) as error:
-        if isinstance(error, PlatformRefused) and not is_unfit(error):
+    except (windows.TimeFilterUnsupported, PlatformRefused) as error:
+        if isinstance(error, PlatformRefused) and not is_unsupported_query(error):
             raise
         log.warning("%s; it is read by page numbers instead", error)
-    _walk_by_pages(parts, policy, tally)
+    _read_by_pages(context, policy, tally)
 
 
-def _walk_by_time(parts: Parts, policy: Policy, tally: Tally, *, afresh: bool) -> None:
+def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart: bool) -> None:
     """Closed windows from the newest to the oldest; `walk_key` is the time text that it has come down to."""
     collection = policy.collection
-    if afresh:
-        parts.mirror.write(lambda tx: walks.begin(tx, collection))
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, collection)
-    total = windows.count(parts.platform, policy.resource, [], tries=tries(state.failures))
+    if restart:
+        context.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, collection))
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, collection)
+    total = windows.count_records(context.platform, policy.resource, [], tries=get_max_tries(state.failures))
     if total == 0:
-        _doubt_empty(state)
-    done, top, noted = state.walk_rows, 0, state.walk_rows > 0
-    for window in windows.everything(
-        parts.platform,
+        _reject_unexpected_empty(state)
+    records_read, newest_key, is_mark_stored = state.walk_rows, 0, state.walk_rows > 0
+    for window in windows.read_all(
+        context.platform,
         policy.resource,
-        clock.parse_stamp(state.walk_key),
+        clock.parse_utc(state.walk_key),
         limit=page_limit(state.failures),
-        tries=tries(state.failures),
+        tries=get_max_tries(state.failures),
     ):
-        store(parts, policy, window, tally, later=done >= FRESH)
-        keys = (usable_key(policy.resource, document) for document in window.documents)
-        top = max(top, *(key for key in keys if isinstance(key, int)), 0)
+        store_window(context, policy, window, tally, defer_calls=records_read >= IMMEDIATE_CALL_RECORDS)
+        keys = (get_usable_key(policy.resource, record) for record in window.records)
+        newest_key = max(newest_key, *(key for key in keys if isinstance(key, int)), 0)
         if window.since is not None:
-            if window.documents and not noted:
+            if window.records and not is_mark_stored:
                 # No later window tells how far look-backs need not come: it may hold what came after this
                 # one was read, beside what came in this one's time and was not.
-                parts.mirror.write(partial(walks.begin_at_top, collection=collection, top=top))
-                noted = True
-            since, rows = clock.stamp(window.since), len(window.documents)
-            parts.mirror.write(partial(walks.step, collection=collection, key=since, rows=rows, total=total))
-        done += len(window.documents)
-        tally.show(done, max(total, done))
-        tally.check()
-    mark = None if noted else top or None
-    parts.mirror.write(lambda tx: walks.finish(tx, collection, mark, max(total, done)))
+                context.mirror_db.write(
+                    partial(collection_state.set_initial_mark, collection=collection, newest_key=newest_key)
+                )
+                is_mark_stored = True
+            since, rows = clock.utc_text(window.since), len(window.records)
+            context.mirror_db.write(
+                partial(
+                    collection_state.record_progress, collection=collection, key=since, rows=rows, total=total
+                )
+            )
+        records_read += len(window.records)
+        tally.show_progress(records_read, max(total, records_read))
+        tally.raise_if_cancelled()
+    high_water_mark = None if is_mark_stored else newest_key or None
+    context.mirror_db.write(
+        lambda tx: collection_state.finish_full_sync(
+            tx, collection, high_water_mark, max(total, records_read)
+        )
+    )
 
 
-def _walk_by_key(parts: Parts, policy: Policy, tally: Tally, afresh: bool) -> None:
-    collection, down = policy.collection, policy.history
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, collection)
-    if afresh or state.begun_at is None:
-        parts.mirror.write(lambda tx: walks.begin(tx, collection))
-        after, done = None, 0
+def _read_by_key(context: SyncContext, policy: Policy, tally: Tally, restart: bool) -> None:
+    collection, descending = policy.collection, policy.is_history
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, collection)
+    if restart or state.begun_at is None:
+        context.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, collection))
+        after, records_read = None, 0
     else:
-        after, done = state.walk_key, state.walk_rows
-    last, total = after, done
-    pages = by_key(
-        parts.platform,
+        after, records_read = state.walk_key, state.walk_rows
+    last_key, total = after, records_read
+    pages = read_by_key(
+        context.platform,
         policy.resource,
         after=after,
-        down=down,
+        descending=descending,
         limit=page_limit(state.failures),
-        tries=tries(state.failures),
+        tries=get_max_tries(state.failures),
     )
-    for window in ahead(pages):
-        if after is None and done == 0:
+    for window in read_ahead(pages):
+        if after is None and records_read == 0:
             if window.total == 0:
-                _doubt_empty(state)
-            elif down:
-                _note_top(parts, policy, window.documents[0])
-        total = done + window.total
-        store(parts, policy, window, tally, walk_total=total, later=done >= FRESH)
-        done += len(window.documents)
-        last = window.last
-        tally.show(done, total)
-        tally.check()
-    mark = None if down else last
-    parts.mirror.write(lambda tx: walks.finish(tx, collection, mark, total))
+                _reject_unexpected_empty(state)
+            elif descending:
+                _store_newest_key(context, policy, window.records[0])
+        total = records_read + window.total
+        store_window(
+            context,
+            policy,
+            window,
+            tally,
+            full_sync_total=total,
+            defer_calls=records_read >= IMMEDIATE_CALL_RECORDS,
+        )
+        records_read += len(window.records)
+        last_key = window.last_key
+        tally.show_progress(records_read, total)
+        tally.raise_if_cancelled()
+    high_water_mark = None if descending else last_key
+    context.mirror_db.write(
+        lambda tx: collection_state.finish_full_sync(tx, collection, high_water_mark, total)
+    )
 
 
-def _note_top(parts: Parts, policy: Policy, newest: Document) -> None:
-    key = usable_key(policy.resource, newest)
+def _store_newest_key(context: SyncContext, policy: Policy, newest_record: JsonRecord) -> None:
+    key = get_usable_key(policy.resource, newest_record)
     if key is not None:
-        parts.mirror.write(lambda tx: walks.begin_at_top(tx, policy.collection, key))
+        context.mirror_db.write(lambda tx: collection_state.set_initial_mark(tx, policy.collection, key))
 
 
-def _walk_by_pages(parts: Parts, policy: Policy, tally: Tally) -> None:
+def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
     collection, resource = policy.collection, policy.resource
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, collection)
-    for _ in range(PASSES):
-        seen: set[Key | None] = set()
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, collection)
+    for _ in range(MAX_PASSES):
+        seen_keys: set[Key | None] = set()
         totals: set[int] = set()
-        everything: list[Document] = []
-        asked_at, pages = clock.stamp(), 0
-        for window in by_pages(
-            parts.platform, resource, limit=page_limit(state.failures), tries=tries(state.failures)
+        all_records: list[JsonRecord] = []
+        requested_at, page_count = clock.utc_text(), 0
+        for window in read_by_pages(
+            context.platform, resource, limit=page_limit(state.failures), tries=get_max_tries(state.failures)
         ):
             totals.add(window.total)
-            pages += 1
+            page_count += 1
             if resource.key is None:
-                everything += window.documents
+                all_records += window.records
             else:
-                seen.update(usable_key(resource, document) for document in window.documents)
-                store(parts, policy, window, tally, later=len(seen) > FRESH)
-            tally.show(max(len(seen), len(everything)), window.total)
-            tally.check()
+                seen_keys.update(get_usable_key(resource, record) for record in window.records)
+                store_window(
+                    context, policy, window, tally, defer_calls=len(seen_keys) > IMMEDIATE_CALL_RECORDS
+                )
+            tally.show_progress(max(len(seen_keys), len(all_records)), window.total)
+            tally.raise_if_cancelled()
         # One answer can't have shifted: what is twice in it is two records that read alike.
-        listed = len(everything) if pages == 1 else _different(everything)
-        count = listed if resource.key is None else len(seen)
-        if totals == {count}:
-            if count == 0:
-                _doubt_empty(state)
-            mark = max((key for key in seen if isinstance(key, int)), default=None) if policy.by_key else None
-            tally.read += len(everything)
-            _finish(parts, policy, state, everything, asked_at, mark, count, tally)
+        distinct_count = len(all_records) if page_count == 1 else _count_distinct(all_records)
+        record_count = distinct_count if resource.key is None else len(seen_keys)
+        if totals == {record_count}:
+            if record_count == 0:
+                _reject_unexpected_empty(state)
+            high_water_mark = (
+                max((key for key in seen_keys if isinstance(key, int)), default=None)
+                if policy.reads_by_key
+                else None
+            )
+            tally.read += len(all_records)
+            _finish_full_sync(
+                context, policy, state, all_records, requested_at, high_water_mark, record_count, tally
+            )
             return
-    raise PlatformBroken(f"/{collection}: it changed while it was read, {PASSES} times")
+    raise PlatformBroken(f"/{collection}: it changed while it was read, {MAX_PASSES} times")
 
 
-def _different(documents: list[Document]) -> int:
+def _count_distinct(records: list[JsonRecord]) -> int:
     """How many records there are: a page that shifted shows one twice. Without ids nobody can tell."""
-    ids = [document.values.get("id") for document in documents]
-    if any(number is None or isinstance(number, list | dict) for number in ids):
-        return len(documents)
+    ids = [record.values.get("id") for record in records]
+    if any(record_id is None or isinstance(record_id, list | dict) for record_id in ids):
+        return len(records)
     return len(set(ids))
 
 
-def _finish(
-    parts: Parts,
+def _finish_full_sync(
+    context: SyncContext,
     policy: Policy,
-    state: walks.WalkState,
-    everything: list[Document],
-    asked_at: str,
-    mark: int | None,
+    state: collection_state.State,
+    all_records: list[JsonRecord],
+    requested_at: str,
+    high_water_mark: int | None,
     total: int,
     tally: Tally,
 ) -> None:
-    """`everything` are the records without keys, which are stored only when all of them are here."""
-    stored = policy.resource.key is None and (total > 0 or deletions.may_be_empty(parts, policy, state))
+    """`all_records` are the records without keys, which are stored only when all of them are here."""
+    should_store = policy.resource.key is None and (
+        total > 0 or deletions.may_accept_empty(context, policy, state)
+    )
 
     def job(tx: Transaction) -> None:
-        if stored:
-            tally.count(replace_all(tx, policy.resource, everything, source="sync", asked_at=asked_at))
-        walks.finish(tx, policy.collection, mark, total, asked_at)
+        if should_store:
+            tally.add_outcome(
+                replace_all(tx, policy.resource, all_records, source="sync", requested_at=requested_at)
+            )
+        collection_state.finish_full_sync(tx, policy.collection, high_water_mark, total, requested_at)
 
-    parts.mirror.write(job)
-    if stored:
-        deletions.release(parts, policy, state)
+    context.mirror_db.write(job)
+    if should_store:
+        deletions.release_deletions(context, policy, state)
 
 
-def _read_single(parts: Parts, policy: Policy, tally: Tally) -> None:
-    asked_at = clock.stamp()
-    document = parts.platform.item(f"/{policy.collection}")
+def _read_single(context: SyncContext, policy: Policy, tally: Tally) -> None:
+    requested_at = clock.utc_text()
+    record = context.platform.item(f"/{policy.collection}")
 
     def job(tx: Transaction) -> None:
-        tally.count(upsert(tx, policy.resource, [document], source="sync", asked_at=asked_at))
-        walks.finish(tx, policy.collection, None, 1)
+        tally.add_outcome(upsert(tx, policy.resource, [record], source="sync", requested_at=requested_at))
+        collection_state.finish_full_sync(tx, policy.collection, None, 1)
 
-    parts.mirror.write(job)
+    context.mirror_db.write(job)
     tally.read += 1
-    tally.show(1, 1)
+    tally.show_progress(1, 1)
 
 
-def _read_dictionary(parts: Parts, policy: Policy, tally: Tally) -> None:
+def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None:
     """The specification says "collection" and shows no record: an object of codes is taken, too."""
-    asked_at, path = clock.stamp(), policy.collection
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, path)
+    requested_at, path = clock.utc_text(), policy.collection
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, path)
     try:
-        answer = parts.platform.page(path, tries=tries(state.failures))
-        found = answer.documents
-        if answer.total is not None and 1 < len(found) < answer.total:
+        page = context.platform.page(path, tries=get_max_tries(state.failures))
+        records = page.records
+        if page.total is not None and 1 < len(records) < page.total:
             raise PlatformBroken(
-                f"/{path}: {len(found):,} records where {answer.total:,} should be", status=200
+                f"/{path}: {len(records):,} records where {page.total:,} should be", status=200
             )
     except PlatformBroken as error:
         if error.status is not None:
             raise
-        found = [parts.platform.item(f"/{path}", tries=tries(state.failures))]
-    if not found:
-        _doubt_empty(state)
-    _finish(parts, policy, state, found, asked_at, None, len(found), tally)
-    tally.read += len(found)
-    tally.show(len(found), len(found))
+        records = [context.platform.item(f"/{path}", tries=get_max_tries(state.failures))]
+    if not records:
+        _reject_unexpected_empty(state)
+    _finish_full_sync(context, policy, state, records, requested_at, None, len(records), tally)
+    tally.read += len(records)
+    tally.show_progress(len(records), len(records))
 
 
-def _doubt_empty(state: walks.WalkState) -> None:
+def _reject_unexpected_empty(state: collection_state.State) -> None:
     """An empty answer where records are known is more often a mistake than the truth: believed the third
     time only, or where a person said that so many are gone."""
-    accepted = state.rows <= state.accepted < walks.EVERYTHING
-    if state.rows and not accepted and state.failures < 2:
+    is_accepted = state.rows <= state.accepted < collection_state.ALL_RECORDS
+    if state.rows and not is_accepted and state.failures < 2:
         raise PlatformBroken(
             f"/{state.collection}: the platform lists nothing where {state.rows:,} records are known"
         )

@@ -3,7 +3,7 @@
 A look-back reads what lies beyond the highest id read so far, and again what is dated within `sync.overlap`
 of the last look-back, or since those calls began that ended within an hour: a long call's CDR is dated by its
 start, and no record tells when it was changed. What changes without telling – transcripts, folders, notes –
-is found by reading again what is recent, and by the complete walks (walking.py).
+is found by reading again what is recent, and by the complete walks (full_sync.py).
 """
 
 from __future__ import annotations
@@ -14,151 +14,184 @@ from datetime import UTC, datetime, timedelta
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.mirror.records.rows import Key
-from integration.mirror.records.upsert import usable_key
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import lookup_queue as lookups
+from integration.mirror.records.upsert import get_usable_key
+from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.platform_api.paging import Condition
-from integration.sync.context import Parts
+from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import windows
-from integration.sync.reading.full_sync import walk
-from integration.sync.reading.page_store import Tally, store, tries
-from integration.sync.reading.pages import NotByKey, by_key, is_unfit, page_limit
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.page_store import Tally, get_max_tries, store_window
+from integration.sync.reading.pages import KeyOrderUnsupported, is_unsupported_query, page_limit, read_by_key
 
 log = logging.getLogger(__name__)
 
-FIRST_LOOK_BACK = timedelta(days=1)
+FIRST_SYNC_SPAN = timedelta(days=1)
 """How far the very first look-back reads: today's calls are there before the walk has come to them."""
 
-NEWEST = 500
+UNFILTERED_PAGE_SIZE = 500
 """Records of a page where only their order tells how new they are."""
 
-SMALL = 20_000
+MAX_UNFILTERED_RECORDS = 20_000
 """Records up to which a collection that can't be filtered is read whole at each look-back."""
 
 
-def look_back(parts: Parts, policy: Policy, tally: Tally | None = None) -> Tally:
+def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | None = None) -> Tally:
     """Read what is new in a collection that grows. Raises PlatformError; what was read stays."""
     tally = tally or Tally()
     collection = policy.collection
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, collection)
-        ended = lookups.fresh_since(connection, clock.unix()) if collection in lookups.COLLECTIONS else None
-    begun = clock.now()
-    since = _seen_until(state, begun) - timedelta(seconds=parts.settings.sync.overlap)
-    if ended is not None:
-        since = min(since, datetime.fromtimestamp(ended, UTC))
-    for way in (_by_key, _by_time, _newest):
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, collection)
+        earliest_lookup_start = (
+            lookup_queue.find_recent_leg_start(connection, clock.unix())
+            if collection in lookup_queue.LEG_COLLECTIONS
+            else None
+        )
+    started_at = clock.now()
+    since = _get_last_sync_end(state, started_at) - timedelta(seconds=context.settings.sync.overlap)
+    if earliest_lookup_start is not None:
+        since = min(since, datetime.fromtimestamp(earliest_lookup_start, UTC))
+    for read_records in (_read_by_key, _read_by_time, _read_newest):
         try:
-            mark, date = way(parts, policy, tally, state, since)
+            high_water_mark, platform_time = read_records(context, policy, tally, state, since)
             break
-        except (NotByKey, PlatformRefused) as error:
-            if not is_unfit(error):
+        except (KeyOrderUnsupported, PlatformRefused) as error:
+            if not is_unsupported_query(error):
                 raise
             log.info("%s; another way is tried", error)
     else:
-        if (state.total or 0) > SMALL:
+        if (state.total or 0) > MAX_UNFILTERED_RECORDS:
             raise PlatformBroken(
                 f"/{collection}: it can be neither filtered nor sorted, and is too big to be read whole"
             )
-        return walk(parts, policy, tally, by_pages_only=True)
-    until = clock.stamp(_no_later(begun, date))
-    parts.mirror.write(lambda tx: walks.looked_back(tx, collection, mark, until))
+        return run_full_sync(context, policy, tally, by_pages_only=True)
+    until = clock.utc_text(_get_earlier_time(started_at, platform_time))
+    context.mirror_db.write(
+        lambda tx: collection_state.finish_incremental_sync(tx, collection, high_water_mark, until)
+    )
     return tally
 
 
-def reread(parts: Parts, policy: Policy, days: int, tally: Tally | None = None) -> Tally:
+def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally | None = None) -> Tally:
     """Read again what is dated within `days`: nothing tells when such records change."""
     tally = tally or Tally()
     since = clock.now() - timedelta(days=days)
     try:
-        found = by_key(
-            parts.platform, policy.resource, [(str(policy.resource.date), "gte", clock.stamp(since))]
+        pages = read_by_key(
+            context.platform, policy.resource, [(str(policy.resource.date), "gte", clock.utc_text(since))]
         )
-        for window in found:
-            store(parts, policy, window, tally)
-            tally.check()
-    except NotByKey:
-        for window in windows.closed(parts.platform, policy.resource, since.replace(microsecond=0), _end()):
-            store(parts, policy, window, tally)
-            tally.check()
-    parts.mirror.write(lambda tx: walks.reread(tx, policy.collection))
+        for window in pages:
+            store_window(context, policy, window, tally)
+            tally.raise_if_cancelled()
+    except KeyOrderUnsupported:
+        for window in windows.read_closed(
+            context.platform, policy.resource, since.replace(microsecond=0), _get_window_end()
+        ):
+            store_window(context, policy, window, tally)
+            tally.raise_if_cancelled()
+    context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
     return tally
 
 
-Read = tuple[Key | None, datetime | None]
+ReadResult = tuple[Key | None, datetime | None]
 """The highest id up to which all was read (None: as before), and the platform's time at the first request."""
 
 
-def _by_key(parts: Parts, policy: Policy, tally: Tally, state: walks.WalkState, since: datetime) -> Read:
+def _read_by_key(
+    context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
+) -> ReadResult:
     """What lies beyond the mark, and what is dated since, each in the order of the key."""
-    limit, mark, date = page_limit(state.failures), state.mark, None
-    if mark is not None:
-        for window in by_key(
-            parts.platform, policy.resource, after=mark, limit=limit, tries=tries(state.failures)
+    limit, high_water_mark, platform_time = page_limit(state.failures), state.mark, None
+    if high_water_mark is not None:
+        for window in read_by_key(
+            context.platform,
+            policy.resource,
+            after=high_water_mark,
+            limit=limit,
+            tries=get_max_tries(state.failures),
         ):
-            date = date or window.date
-            store(parts, policy, window, tally)
-            mark = window.last
-    conditions: list[Condition] = [(str(policy.resource.date), "gte", clock.stamp(since))]
-    for window in by_key(
-        parts.platform, policy.resource, conditions, limit=limit, tries=tries(state.failures)
+            platform_time = platform_time or window.platform_time
+            store_window(context, policy, window, tally)
+            high_water_mark = window.last_key
+    conditions: list[Condition] = [(str(policy.resource.date), "gte", clock.utc_text(since))]
+    for window in read_by_key(
+        context.platform, policy.resource, conditions, limit=limit, tries=get_max_tries(state.failures)
     ):
-        date = date or window.date
-        store(parts, policy, window, tally)
-    return mark, date
+        platform_time = platform_time or window.platform_time
+        store_window(context, policy, window, tally)
+    return high_water_mark, platform_time
 
 
-def _by_time(parts: Parts, policy: Policy, tally: Tally, state: walks.WalkState, since: datetime) -> Read:
+def _read_by_time(
+    context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
+) -> ReadResult:
     """The same without any order: closed windows of time, and one of ids. Where more than a page lies beyond
     the mark, the mark stays, and the next complete walk brings what is dated earlier."""
-    limit, again, date = page_limit(state.failures), tries(state.failures), None
-    mark = state.mark
-    if mark is not None:
-        conditions: list[Condition] = [(str(policy.resource.key), "gt", mark)]
-        found = windows.matching(parts.platform, policy.resource, conditions, limit=limit, tries=again)
-        if found is not None:
-            date = found.date
-            store(parts, policy, found, tally)
-            keys = [usable_key(policy.resource, document) for document in found.documents]
-            mark = max([mark, *(key for key in keys if isinstance(key, type(mark)))])
+    limit, max_tries, platform_time = page_limit(state.failures), get_max_tries(state.failures), None
+    high_water_mark = state.mark
+    if high_water_mark is not None:
+        conditions: list[Condition] = [(str(policy.resource.key), "gt", high_water_mark)]
+        matching_window = windows.read_matching(
+            context.platform, policy.resource, conditions, limit=limit, tries=max_tries
+        )
+        if matching_window is not None:
+            platform_time = matching_window.platform_time
+            store_window(context, policy, matching_window, tally)
+            keys = [get_usable_key(policy.resource, record) for record in matching_window.records]
+            high_water_mark = max(
+                [high_water_mark, *(key for key in keys if isinstance(key, type(high_water_mark)))]
+            )
     begin = since.replace(microsecond=0)
-    for window in windows.closed(parts.platform, policy.resource, begin, _end(), limit=limit, tries=again):
-        date = date or window.date
-        store(parts, policy, window, tally)
-    return mark, date
+    for window in windows.read_closed(
+        context.platform, policy.resource, begin, _get_window_end(), limit=limit, tries=max_tries
+    ):
+        platform_time = platform_time or window.platform_time
+        store_window(context, policy, window, tally)
+    return high_water_mark, platform_time
 
 
-def _newest(parts: Parts, policy: Policy, tally: Tally, state: walks.WalkState, since: datetime) -> Read:
+def _read_newest(
+    context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
+) -> ReadResult:
     """Where time can't be filtered: down from the newest id until a page has nothing dated since. An id is
     given when a call ends, so whatever was dated since then has a higher one than what ended before."""
-    date, top, oldest = None, None, clock.stamp(since)
-    for window in by_key(
-        parts.platform, policy.resource, down=True, limit=NEWEST, tries=tries(state.failures)
+    platform_time, newest_key, since_text = None, None, clock.utc_text(since)
+    for window in read_by_key(
+        context.platform,
+        policy.resource,
+        descending=True,
+        limit=UNFILTERED_PAGE_SIZE,
+        tries=get_max_tries(state.failures),
     ):
-        date = date or window.date
-        store(parts, policy, window, tally)
-        tally.check()
-        if top is None and window.documents:
-            top = usable_key(policy.resource, window.documents[0])
-        dates = [document.values.get(str(policy.resource.date)) for document in window.documents]
-        known = state.mark is None or (isinstance(window.last, int) and window.last <= int(state.mark))
-        if known and not any(isinstance(one, str) and one >= oldest for one in dates):
+        platform_time = platform_time or window.platform_time
+        store_window(context, policy, window, tally)
+        tally.raise_if_cancelled()
+        if newest_key is None and window.records:
+            newest_key = get_usable_key(policy.resource, window.records[0])
+        dates = [record.values.get(str(policy.resource.date)) for record in window.records]
+        has_reached_mark = state.mark is None or (
+            isinstance(window.last_key, int) and window.last_key <= int(state.mark)
+        )
+        if has_reached_mark and not any(isinstance(date, str) and date >= since_text for date in dates):
             break
-    return top, date
+    return newest_key, platform_time
 
 
-def _end() -> datetime:
+def _get_window_end() -> datetime:
     """A day ahead: clocks differ, and what is dated yet later has a new id."""
     return (clock.now() + timedelta(days=1)).replace(microsecond=0)
 
 
-def _seen_until(state: walks.WalkState, begun: datetime) -> datetime:
+def _get_last_sync_end(state: collection_state.State, started_at: datetime) -> datetime:
     """What the last look-back has read up to; a first one begins with today."""
-    return clock.parse_stamp(state.seen_until) or begun - FIRST_LOOK_BACK
+    return clock.parse_utc(state.seen_until) or started_at - FIRST_SYNC_SPAN
 
 
-def _no_later(begun: datetime, date: datetime | None) -> datetime:
+def _get_earlier_time(local_time: datetime, platform_time: datetime | None) -> datetime:
     """The earlier of our clock and the platform's. Whichever is fast, nothing is skipped; a slow one only
     makes the next look-back read more."""
-    return min(begun, date) if date is not None and date.year > 1970 else begun.astimezone(UTC)
+    return (
+        min(local_time, platform_time)
+        if platform_time is not None and platform_time.year > 1970
+        else local_time.astimezone(UTC)
+    )

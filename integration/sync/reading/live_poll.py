@@ -2,86 +2,89 @@
 
 from __future__ import annotations
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
-from integration.core.json_records import Document
-from integration.mirror.page_queries import open_legs as presence
-from integration.mirror.records.upsert import delete_rows, upsert, usable_key
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import lookup_queue as lookups
+from integration.core.json_records import JsonRecord
+from integration.mirror.page_queries import open_legs
+from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
+from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import Parts
-from integration.sync.plan import SETTINGS_SECONDS
-from integration.sync.reading.pages import by_pages
+from integration.sync.context import SyncContext
+from integration.sync.plan import LIST_REFRESH_SECONDS
+from integration.sync.reading.pages import read_by_pages
 
-SILENCE_SECONDS = 3600.0
+WEBHOOK_SILENCE_SECONDS = 3600.0
 """A call that REST showed within this time and no webhook told means that webhooks are silent."""
 
-YOUNG_SECONDS = 3.0
+MIN_LEG_AGE_SECONDS = 3.0
 """A leg a webhook told of just now may not be listed yet."""
 
-MOST_ASKED = 20
+MAX_LEG_REQUESTS = 20
 """Missing legs asked for by their own path after one poll."""
 
 
-def needed(parts: Parts) -> bool:
+def needed(context: SyncContext) -> bool:
     """Whether calls are open, webhooks silent, or the last poll is as old as a list may be."""
-    since = clock.stamp(clock.unix() - SILENCE_SECONDS)
-    oldest = clock.stamp(clock.unix() - SETTINGS_SECONDS)
-    with parts.mirror.read() as connection:
-        polled = walks.state_of(connection, "calls").last_success_at
-        if polled is None or not oldest < polled <= clock.stamp():
+    since = clock.utc_text(clock.unix() - WEBHOOK_SILENCE_SECONDS)
+    polled_before = clock.utc_text(clock.unix() - LIST_REFRESH_SECONDS)
+    with context.mirror_db.read() as connection:
+        last_poll_at = collection_state.get_state(connection, "calls").last_success_at
+        if last_poll_at is None or not polled_before < last_poll_at <= clock.utc_text():
             return True
-        return bool(presence.open_legs(connection)) or presence.untold(connection, since)
+        return bool(open_legs.list_open_legs(connection)) or open_legs.has_calls_without_webhook(
+            connection, since
+        )
 
 
-def poll(parts: Parts) -> int:
+def poll(context: SyncContext) -> int:
     """One poll; returns how many legs are alive. Raises PlatformError.
 
     A leg that is known to be open and missing from the list is asked for by its own path: 404 ends it by
     inference; anything else leaves it unconfirmed.
     """
-    calls = resource("calls")
-    asked_at = clock.stamp()
-    listed = [
-        document for window in by_pages(parts.platform, calls, tries=1) for document in window.documents
+    calls = get_resource("calls")
+    requested_at = clock.utc_text()
+    listed_records = [
+        record for window in read_by_pages(context.platform, calls, tries=1) for record in window.records
     ]
-    alive = {usable_key(calls, document) for document in listed}
-    before = clock.stamp(clock.unix() - YOUNG_SECONDS)
-    with parts.mirror.read() as connection:
-        missing = [leg for leg in presence.open_legs(connection, before) if leg not in alive]
-    found, gone = _ask_for(parts, missing[:MOST_ASKED])
+    listed_legs = {get_usable_key(calls, record) for record in listed_records}
+    seen_before = clock.utc_text(clock.unix() - MIN_LEG_AGE_SECONDS)
+    with context.mirror_db.read() as connection:
+        missing_legs = [
+            leg for leg in open_legs.list_open_legs(connection, seen_before) if leg not in listed_legs
+        ]
+    found_records, ended_legs = _request_legs(context, missing_legs[:MAX_LEG_REQUESTS])
 
     def job(tx: Transaction) -> None:
-        walks.polled(tx, "calls", len(listed))
-        documents = [*listed, *found]
-        upsert(tx, calls, documents, source="sync", asked_at=asked_at)
-        parts.calls.poll(tx, documents, asked_at)
-        if gone:
-            parts.calls.gone(tx, gone, asked_at)
-            delete_rows(tx, calls, gone)
-            for leg in gone:
+        collection_state.record_poll(tx, "calls", len(listed_records))
+        records = [*listed_records, *found_records]
+        upsert(tx, calls, records, source="sync", requested_at=requested_at)
+        context.call_store.apply_poll(tx, records, requested_at)
+        if ended_legs:
+            context.call_store.end_missing_legs(tx, ended_legs, requested_at)
+            delete_rows(tx, calls, ended_legs)
+            for leg in ended_legs:
                 # Its CDR settles how it ended; nothing else will have asked for it.
-                lookups.want(tx, leg, asked_at)
+                lookup_queue.enqueue_leg(tx, leg, requested_at)
         # A hang-up may have come by webhook while the list was on its way.
-        delete_rows(tx, calls, presence.ended_legs(tx))
+        delete_rows(tx, calls, open_legs.list_ended_legs(tx))
 
-    parts.mirror.write(job)
-    return len(alive) + len(found)
+    context.mirror_db.write(job)
+    return len(listed_legs) + len(found_records)
 
 
-def _ask_for(parts: Parts, legs: list[int]) -> tuple[list[Document], list[int]]:
+def _request_legs(context: SyncContext, legs: list[int]) -> tuple[list[JsonRecord], list[int]]:
     """Legs by their own path: the records of those alive, the ids of those gone."""
-    found: list[Document] = []
-    gone: list[int] = []
+    found_records: list[JsonRecord] = []
+    ended_legs: list[int] = []
     for leg_id in legs:
         try:
-            found.append(parts.platform.item(f"/calls/{leg_id}", tries=1))
+            found_records.append(context.platform.item(f"/calls/{leg_id}", tries=1))
         except PlatformRefused as error:
             if error.status == 404:
-                gone.append(leg_id)
+                ended_legs.append(leg_id)
         except PlatformError:
             # Not known; it stays unconfirmed, and the next poll asks again.
             break
-    return found, gone
+    return found_records, ended_legs

@@ -5,80 +5,92 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.mirror.records.upsert import upsert
-from integration.mirror.sync_state import lookup_queue as lookups
-from integration.mirror.sync_state.lookup_queue import Due
+from integration.mirror.sync_state import lookup_queue
+from integration.mirror.sync_state.lookup_queue import DueLookup
 from integration.platform_api.paging import Condition
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import Parts
-from integration.sync.reading.pages import Window, by_key
-from integration.sync.reading.windows import matching
+from integration.sync.context import SyncContext
+from integration.sync.reading.pages import Window, read_by_key
+from integration.sync.reading.windows import read_matching
 
 log = logging.getLogger(__name__)
 
-BATCH = 50
+BATCH_SIZE = 50
 """Ids in one `in` filter: a URL of some two thousand characters."""
 
 
-def look_up(parts: Parts) -> int:
+def run_due_lookups(context: SyncContext) -> int:
     """Ask for what is due, in batches; returns how many were asked for.
 
     Raises PlatformError; what was not answered stays due, and no try is counted.
     """
-    done, now = 0, clock.unix()
-    with parts.mirror.read() as connection:
-        set_back = lookups.ahead(connection, now)
-    if set_back:
-        parts.mirror.write(lambda tx: lookups.set_right(tx, now))
+    request_count, now = 0, clock.unix()
+    with context.mirror_db.read() as connection:
+        has_future_entries = lookup_queue.has_delayed_lookups(connection, now)
+    if has_future_entries:
+        context.mirror_db.write(lambda tx: lookup_queue.reset_delayed_lookups(tx, now))
     while True:
-        with parts.mirror.read() as connection:
-            batch = lookups.due(connection, clock.unix(), BATCH)
+        with context.mirror_db.read() as connection:
+            batch = lookup_queue.due(connection, clock.unix(), BATCH_SIZE)
         if not batch:
-            return done
-        _settle(parts, batch, _ask(parts, batch))
-        done += len(batch)
+            return request_count
+        _store_results(context, batch, _request_batch(context, batch))
+        request_count += len(batch)
 
 
-def _ask(parts: Parts, batch: Sequence[Due]) -> list[tuple[str, Window]]:
-    legs = [entry.id for entry in batch if entry.kind == "leg"]
-    monitors = [entry.id for entry in batch if entry.kind == "monitor"]
-    found: list[tuple[str, Window]] = []
-    if legs:
-        found += _read(parts, "cdrs", "live_id", legs)
-        found += _read(parts, "monitors", "live_id", legs)
-    if monitors:
-        found += _read(parts, "monitors", "id", monitors)
-    return found
+def _request_batch(context: SyncContext, batch: Sequence[DueLookup]) -> list[tuple[str, Window]]:
+    leg_ids = [lookup.id for lookup in batch if lookup.kind == "leg"]
+    monitor_ids = [lookup.id for lookup in batch if lookup.kind == "monitor"]
+    windows: list[tuple[str, Window]] = []
+    if leg_ids:
+        windows += _read_by_ids(context, "cdrs", "live_id", leg_ids)
+        windows += _read_by_ids(context, "monitors", "live_id", leg_ids)
+    if monitor_ids:
+        windows += _read_by_ids(context, "monitors", "id", monitor_ids)
+    return windows
 
 
-def _read(parts: Parts, collection: str, name: str, ids: list[int]) -> list[tuple[str, Window]]:
+def _read_by_ids(
+    context: SyncContext, collection: str, field_name: str, ids: list[int]
+) -> list[tuple[str, Window]]:
     try:
-        return _by_condition(parts, collection, (name, "in", ids))
+        return _read_by_condition(context, collection, (field_name, "in", ids))
     except PlatformRefused as error:
         if error.status != 400 or len(ids) == 1:
             raise
         # `in` is in the specification, but only `eq` was seen at work for sure (observed.md §3).
         log.info("%s; asking for each by itself", error)
-        return [found for number in ids for found in _by_condition(parts, collection, (name, "eq", number))]
+        return [
+            found
+            for record_id in ids
+            for found in _read_by_condition(context, collection, (field_name, "eq", record_id))
+        ]
 
 
-def _by_condition(parts: Parts, collection: str, condition: Condition) -> list[tuple[str, Window]]:
-    of = resource(collection)
-    found = matching(parts.platform, of, [condition], tries=1)
-    if found is not None:
-        return [(collection, found)]
-    return [(collection, window) for window in by_key(parts.platform, of, [condition], tries=1)]
+def _read_by_condition(
+    context: SyncContext, collection: str, condition: Condition
+) -> list[tuple[str, Window]]:
+    target = get_resource(collection)
+    matching_window = read_matching(context.platform, target, [condition], tries=1)
+    if matching_window is not None:
+        return [(collection, matching_window)]
+    return [(collection, window) for window in read_by_key(context.platform, target, [condition], tries=1)]
 
 
-def _settle(parts: Parts, batch: Sequence[Due], found: Sequence[tuple[str, Window]]) -> None:
+def _store_results(
+    context: SyncContext, batch: Sequence[DueLookup], found: Sequence[tuple[str, Window]]
+) -> None:
     def job(tx: Transaction) -> list[int]:
         for collection, window in found:
-            upsert(tx, resource(collection), window.documents, source="sync", asked_at=window.asked_at)
-        return lookups.looked(tx, batch, clock.unix())
+            upsert(
+                tx, get_resource(collection), window.records, source="sync", requested_at=window.requested_at
+            )
+        return lookup_queue.finish_lookups(tx, batch, clock.unix())
 
-    unlearnt = parts.mirror.write(job)
-    if unlearnt:
-        log.warning("a day after their end there is no CDR of legs %s", unlearnt)
+    legs_without_cdr = context.mirror_db.write(job)
+    if legs_without_cdr:
+        log.warning("a day after their end there is no CDR of legs %s", legs_without_cdr)

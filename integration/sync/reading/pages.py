@@ -17,148 +17,159 @@ from datetime import datetime
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
-from integration.core.json_records import Document, PageDocuments
+from integration.core.json_records import JsonRecord, RecordPage
 from integration.mirror.records.rows import Key
-from integration.mirror.records.upsert import usable_key, usable_keys
-from integration.outbound.exchange import Answer
+from integration.mirror.records.upsert import get_usable_key, list_usable_keys
+from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.client import Platform
-from integration.platform_api.paging import MOST, Condition
+from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
 
-LEAST_LIMIT = 200
-REPEATS = 3
+MIN_PAGE_LIMIT = 200
+MAX_PAGE_ATTEMPTS = 3
 """How often a page that can't be believed is asked for before it is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A page that can be believed. `total` counts what matches from its first record on; `last` is its
-    last key (None: no records), `asked_at` UTC text, `date` the platform's own time; `since` where a window
-    of time begins (None: it has no beginning, or is none)."""
+    """A page that can be believed. `total` counts what matches from its first record on; `last_key` is its
+    last key (None: no records), `requested_at` UTC text, `platform_time` the platform's own time; `since`
+    where a window of time begins (None: it has no beginning, or is none)."""
 
-    documents: Sequence[Document]
+    records: Sequence[JsonRecord]
     total: int
-    last: Key | None
-    asked_at: str
-    date: datetime | None
+    last_key: Key | None
+    requested_at: str
+    platform_time: datetime | None
     since: datetime | None = None
 
 
-class NotByKey(PlatformBroken):
+class KeyOrderUnsupported(PlatformBroken):
     """The platform does not sort or filter this collection by its key as asked."""
 
 
-def is_unfit(error: PlatformError) -> bool:
+def is_unsupported_query(error: PlatformError) -> bool:
     """Whether it was the question that failed: the platform does not filter (400, `Filtration error`) or sort
     as asked. Asked otherwise it may answer."""
-    return isinstance(error, NotByKey) or (isinstance(error, PlatformRefused) and error.status == 400)
+    return isinstance(error, KeyOrderUnsupported) or (
+        isinstance(error, PlatformRefused) and error.status == 400
+    )
 
 
 def page_limit(failures: int) -> int:
     """Records to ask for at once: fewer after failures, since a big page may be what failed."""
-    return int(max(LEAST_LIMIT, MOST // 4 ** min(failures, 4)))
+    return int(max(MIN_PAGE_LIMIT, MAX_PAGE_RECORDS // 4 ** min(failures, 4)))
 
 
-def by_key(
+def read_by_key(
     platform: Platform,
     resource: Resource,
     conditions: Sequence[Condition] = (),
     after: Key | None = None,
     *,
-    down: bool = False,
-    limit: int = MOST,
+    descending: bool = False,
+    limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """All records that meet `conditions` with keys beyond `after`, ascending (`down`: descending), page by
-    page.
+    """All records that meet `conditions` with keys beyond `after`, ascending (`descending`: descending), page
+    by page.
 
-    At least one window comes, empty where nothing matches. Raises NotByKey, PlatformError.
+    At least one window comes, empty where nothing matches. Raises KeyOrderUnsupported, PlatformError.
     """
     while True:
-        window, limit = _believable(platform, resource, conditions, after, down, limit, tries)
+        window, limit = _read_verified_page(platform, resource, conditions, after, descending, limit, tries)
         yield window
-        if len(window.documents) >= window.total:
+        if len(window.records) >= window.total:
             return
-        after = window.last
+        after = window.last_key
 
 
-def ahead(windows: Iterator[Window]) -> Iterator[Window]:
+def read_ahead(windows: Iterator[Window]) -> Iterator[Window]:
     """The same windows, the next one asked for while its reader works on the last: one, so that no more than
     two are in memory. A reader that ends early waits for the request under way."""
     with ThreadPoolExecutor(1, thread_name_prefix="reading ahead") as thread:
-        coming = thread.submit(next, windows, None)
-        while (window := coming.result()) is not None:
-            coming = thread.submit(next, windows, None)
+        next_window = thread.submit(next, windows, None)
+        while (window := next_window.result()) is not None:
+            next_window = thread.submit(next, windows, None)
             yield window
 
 
-def by_pages(
-    platform: Platform, resource: Resource, *, limit: int = MOST, tries: int | None = None
+def read_by_pages(
+    platform: Platform, resource: Resource, *, limit: int = MAX_PAGE_RECORDS, tries: int | None = None
 ) -> Iterator[Window]:
     """All records by page numbers; one page after the other until as many have come as there are."""
-    collected, page = 0, 1
+    records_read, page_number = 0, 1
     while True:
-        asked_at, answers = clock.stamp(), list[Answer]()
-        found = platform.page(resource.collection, page=page, limit=limit, tries=tries, seen=answers.append)
-        total = total_of(resource, found)
-        collected += len(found.documents)
-        last = usable_key(resource, found.documents[-1]) if found.documents and resource.key else None
-        yield Window(found.documents, total, last, asked_at, answers[0].date)
-        if not found.documents or collected >= total:
+        requested_at, responses = clock.utc_text(), list[PlatformResponse]()
+        page_records = platform.page(
+            resource.collection, page=page_number, limit=limit, tries=tries, on_response=responses.append
+        )
+        total = require_total(resource, page_records)
+        records_read += len(page_records.records)
+        last_key = (
+            get_usable_key(resource, page_records.records[-1])
+            if page_records.records and resource.key
+            else None
+        )
+        yield Window(page_records.records, total, last_key, requested_at, responses[0].date)
+        if not page_records.records or records_read >= total:
             return
-        page += 1
+        page_number += 1
 
 
-def _believable(
+def _read_verified_page(
     platform: Platform,
     resource: Resource,
     conditions: Sequence[Condition],
     after: Key | None,
-    down: bool,
+    descending: bool,
     limit: int,
     tries: int | None,
 ) -> tuple[Window, int]:
     """One page that is what was asked for, and the limit that the platform really takes."""
-    key = str(resource.key)
-    asked = [*conditions, *([(key, "lt" if down else "gt", after)] if after is not None else [])]
-    why = ""
-    for _ in range(REPEATS):
-        asked_at, answers = clock.stamp(), list[Answer]()
-        found = platform.page(
+    key_field = str(resource.key)
+    page_conditions = [
+        *conditions,
+        *([(key_field, "lt" if descending else "gt", after)] if after is not None else []),
+    ]
+    fault = ""
+    for _ in range(MAX_PAGE_ATTEMPTS):
+        requested_at, responses = clock.utc_text(), list[PlatformResponse]()
+        page = platform.page(
             resource.collection,
-            filter=asked,
-            sort=key,
-            dir="DESC" if down else "ASC",
+            filter=page_conditions,
+            sort=key_field,
+            dir="DESC" if descending else "ASC",
             limit=limit,
             tries=tries,
-            seen=answers.append,
+            on_response=responses.append,
         )
-        total = total_of(resource, found)
-        keys = usable_keys(resource, found.documents)
-        why = _unordered(keys, after, down)
-        if not why and len(keys) == min(total, limit):
-            last = keys[-1] if keys else after
-            return Window(found.documents, total, last, asked_at, answers[0].date), limit
-        if not why:
-            why = f"{len(keys)} records where {min(total, limit)} should be"
+        total = require_total(resource, page)
+        keys = list_usable_keys(resource, page.records)
+        fault = _find_order_fault(keys, after, descending)
+        if not fault and len(keys) == min(total, limit):
+            last_key = keys[-1] if keys else after
+            return Window(page.records, total, last_key, requested_at, responses[0].date), limit
+        if not fault:
+            fault = f"{len(keys)} records where {min(total, limit)} should be"
             # The platform may give fewer at once than it was asked for: then this many it will give.
             limit = len(keys) if 0 < len(keys) < min(total, limit) else limit
-    raise NotByKey(f"/{resource.collection}: {why}")
+    raise KeyOrderUnsupported(f"/{resource.collection}: {fault}")
 
 
-def _unordered(keys: list[Key | None], after: Key | None, down: bool) -> str:
+def _find_order_fault(keys: list[Key | None], after: Key | None, descending: bool) -> str:
     """What is wrong with the order of `keys`; empty where nothing is."""
     previous = after
     for key in keys:
         if not isinstance(key, int) or (previous is not None and not isinstance(previous, int)):
             return f"key {key!r} is no number"
-        if previous is not None and (key >= previous if down else key <= previous):
+        if previous is not None and (key >= previous if descending else key <= previous):
             return f"key {key} does not come after {previous}"
         previous = key
     return ""
 
 
-def total_of(resource: Resource, found: PageDocuments) -> int:
+def require_total(resource: Resource, page: RecordPage) -> int:
     """How many records the platform says there are. Raises PlatformBroken where it does not."""
-    if found.total is None:
+    if page.total is None:
         raise PlatformBroken(f"/{resource.collection}: the answer has no total")
-    return found.total
+    return page.total

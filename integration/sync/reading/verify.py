@@ -12,24 +12,22 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from integration.core import clock
+from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
 from integration.core.errors import PlatformError
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import completeness as ledger
-from integration.mirror.sync_state.completeness import WHOLE, Day
-from integration.server.control_channel import Arguments, Handler, Progress, Result, Unfinished
-from integration.sync.context import Parts
+from integration.mirror.sync_state import collection_state, completeness
+from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION, DayCount
+from integration.sync.context import SyncContext
 from integration.sync.plan import PLAN, Policy
-from integration.sync.reading import day_counts as coverage
-from integration.sync.reading import live_poll as live
-from integration.sync.reading.full_sync import walk
-from integration.sync.reading.incremental_sync import look_back
-from integration.sync.reading.page_store import Interrupted, Tally, is_off, note_failure
+from integration.sync.reading import day_counts, live_poll
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.incremental_sync import run_incremental_sync
+from integration.sync.reading.page_store import Interrupted, Tally, is_unavailable, store_failure
 
-PROVE = "prove"
+VERIFY_COMPLETENESS = "prove"
 
 
 @dataclass(slots=True)
-class Proof:
+class CompletenessResult:
     """What came of one collection. `there` is the platform's count of records, `here` ours; `days` UTC days
     that were asked for and `agree` those on which both count the same; `gaps` the others; `came` records
     that were missing and are here now; `off` means that the platform refuses the whole collection."""
@@ -47,104 +45,116 @@ class Proof:
     every: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def proved(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether nothing is missing. What the platform shows to nobody is not missing here."""
         return self.off or (self.error is None and not self.gaps)
 
 
-def handler(parts: Parts) -> Handler:
+def make_handler(context: SyncContext) -> Handler:
     """`prove` {resources: collections of the plan, every_day}: `proofs` as above, `complete`."""
 
-    def prove(arguments: Arguments, progress: Progress) -> Result:
-        proofs = [Proof(**done) for done in arguments.get("done", ())]
-        left = list(arguments["resources"])
-        while left:
+    def handle_verify(arguments: Arguments, progress: Progress) -> Result:
+        results = [CompletenessResult(**finished_results) for finished_results in arguments.get("done", ())]
+        remaining = list(arguments["resources"])
+        while remaining:
             try:
-                proofs.append(
-                    prove_collection(
-                        parts, PLAN[left[0]], progress, every_day=bool(arguments.get("every_day"))
+                results.append(
+                    verify_collection(
+                        context, PLAN[remaining[0]], progress, every_day=bool(arguments.get("every_day"))
                     )
                 )
-            except Interrupted as early:
-                done = [asdict(proof) for proof in proofs]
-                raise Unfinished({**arguments, "resources": left, "done": done}) from early
-            left.pop(0)
-        coverage.tell(parts)
+            except Interrupted as interrupted:
+                finished_results = [asdict(result) for result in results]
+                raise Unfinished(
+                    {**arguments, "resources": remaining, "done": finished_results}
+                ) from interrupted
+            remaining.pop(0)
+        day_counts.report_completeness(context)
         return {
-            "proofs": [asdict(proof) for proof in proofs],
-            "complete": all(proof.proved for proof in proofs),
+            "proofs": [asdict(result) for result in results],
+            "complete": all(result.is_complete for result in results),
         }
 
-    return prove
+    return handle_verify
 
 
-def prove_collection(parts: Parts, policy: Policy, progress: Progress, *, every_day: bool = False) -> Proof:
+def verify_collection(
+    context: SyncContext, policy: Policy, progress: Progress, *, every_day: bool = False
+) -> CompletenessResult:
     """Hold one collection against the platform. The platform's failures stand in the proof.
 
     Raises Interrupted, StorageError.
     """
-    proof = Proof(policy.collection)
+    result = CompletenessResult(policy.collection)
 
     def show(done: int, total: int | None) -> None:
         progress(collection=policy.collection, done=done, total=total)
 
-    tally = Tally(show=show, wanted=lambda: progress.wanted)
-    tally.check()
+    tally = Tally(show_progress=show, should_continue=lambda: progress.can_continue)
+    tally.raise_if_cancelled()
     show(0, None)
     try:
         if policy.kind == "grows":
-            _prove_history(parts, policy, tally, proof)
+            _verify_history(context, policy, tally, result)
         elif policy.kind == "live":
-            live.poll(parts)
+            live_poll.poll(context)
         else:
             # A list is small: reading all of it, which is believed only if it is as long as the platform
             # says, proves more than counting.
-            walk(parts, policy, tally)
+            run_full_sync(context, policy, tally)
     except PlatformError as error:
-        tally.check()
-        proof.error, proof.off = str(error), is_off(error)
-        note_failure(parts, policy, error)
-    proof.came = tally.inserted
-    _describe(parts, policy, proof, every_day)
-    return proof
+        tally.raise_if_cancelled()
+        result.error, result.off = str(error), is_unavailable(error)
+        store_failure(context, policy, error)
+    result.came = tally.inserted
+    _add_stored_state(context, policy, result, every_day)
+    return result
 
 
-def _prove_history(parts: Parts, policy: Policy, tally: Tally, proof: Proof) -> None:
-    with parts.mirror.read() as connection:
-        complete = walks.state_of(connection, policy.collection).complete_at
-    if complete is None:
-        proof.error = "never read completely yet; `switchroom sync` does, or goes on with it"
+def _verify_history(context: SyncContext, policy: Policy, tally: Tally, result: CompletenessResult) -> None:
+    with context.mirror_db.read() as connection:
+        completed_at = collection_state.get_state(connection, policy.collection).complete_at
+    if completed_at is None:
+        result.error = "never read completely yet; `switchroom sync` does, or goes on with it"
         return
     # What came since the last look-back is no gap.
-    look_back(parts, policy, replace(tally, show=lambda _done, _total: None, changed=[]))
-    with parts.mirror.read() as connection:
-        oldest = ledger.oldest(connection, policy.resource, coverage.kept_since(parts, policy))
-        days = coverage.every_day(oldest, clock.now())
-    proof.days = coverage.prove_days(parts, policy, days, tally)
-    coverage.prove_whole(parts, policy)
-    differing = _gaps(parts, policy)
-    if differing:
-        walk(parts, policy, tally, afresh=True)
-        coverage.prove_days(parts, policy, [day.day for day in differing if day.day != WHOLE], tally)
-        coverage.prove_whole(parts, policy)
+    run_incremental_sync(
+        context, policy, replace(tally, show_progress=lambda _done, _total: None, changed_keys=[])
+    )
+    with context.mirror_db.read() as connection:
+        oldest_date = completeness.find_oldest_date(
+            connection, policy.resource, day_counts.retention_start(context, policy)
+        )
+        days = day_counts.list_days(oldest_date, clock.now())
+    result.days = day_counts.verify_days(context, policy, days, tally)
+    day_counts.verify_total(context, policy)
+    gaps = _list_gaps(context, policy)
+    if gaps:
+        run_full_sync(context, policy, tally, restart=True)
+        day_counts.verify_days(
+            context, policy, [day.day for day in gaps if day.day != ENTIRE_COLLECTION], tally
+        )
+        day_counts.verify_total(context, policy)
 
 
-def _gaps(parts: Parts, policy: Policy) -> Sequence[Day]:
-    with parts.mirror.read() as connection:
-        return ledger.gaps(connection, policy.collection)
+def _list_gaps(context: SyncContext, policy: Policy) -> Sequence[DayCount]:
+    with context.mirror_db.read() as connection:
+        return completeness.list_gaps(connection, policy.collection)
 
 
-def _describe(parts: Parts, policy: Policy, proof: Proof, every_day: bool) -> None:
+def _add_stored_state(
+    context: SyncContext, policy: Policy, result: CompletenessResult, every_day: bool
+) -> None:
     """What the tables say now."""
-    with parts.mirror.read() as connection:
-        state = walks.state_of(connection, policy.collection)
-        gaps = ledger.gaps(connection, policy.collection)
-        days = ledger.days(connection, policy.collection)
-    proof.here, proof.there, proof.held = state.rows, state.total, state.held or 0
-    whole = next((day for day in days if day.day == WHOLE), None)
-    if whole is not None:
-        proof.there = whole.total
-    proof.gaps = [asdict(gap) for gap in gaps]
-    proof.agree = proof.days - sum(1 for gap in gaps if gap.day != WHOLE)
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, policy.collection)
+        gaps = completeness.list_gaps(connection, policy.collection)
+        days = completeness.list_days(connection, policy.collection)
+    result.here, result.there, result.held = state.rows, state.total, state.held or 0
+    whole_collection = next((day for day in days if day.day == ENTIRE_COLLECTION), None)
+    if whole_collection is not None:
+        result.there = whole_collection.total
+    result.gaps = [asdict(gap) for gap in gaps]
+    result.agree = result.days - sum(1 for gap in gaps if gap.day != ENTIRE_COLLECTION)
     if every_day:
-        proof.every = [asdict(day) for day in days if day.day != WHOLE]
+        result.every = [asdict(day) for day in days if day.day != ENTIRE_COLLECTION]

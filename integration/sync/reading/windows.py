@@ -13,41 +13,41 @@ from datetime import UTC, datetime, timedelta
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformBroken
-from integration.mirror.records.upsert import usable_keys
-from integration.outbound.exchange import Answer
+from integration.mirror.records.upsert import list_usable_keys
+from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.client import Platform
-from integration.platform_api.paging import MOST, Condition
-from integration.sync.reading.pages import REPEATS, Window, total_of
+from integration.platform_api.paging import MAX_PAGE_RECORDS, Condition
+from integration.sync.reading.pages import MAX_PAGE_ATTEMPTS, Window, require_total
 
-DAY = timedelta(days=1)
-FIRST = datetime(1990, 1, 1, tzinfo=UTC)
+ONE_DAY = timedelta(days=1)
+EARLIEST_DATE = datetime(1990, 1, 1, tzinfo=UTC)
 """What is dated earlier is a mistake of somebody's clock, and little."""
 
 
-class NotByTime(PlatformBroken):
+class TimeFilterUnsupported(PlatformBroken):
     """The collection can't be divided into windows of time."""
 
 
-def within(resource: Resource, lo: datetime, hi: datetime) -> list[Condition]:
+def make_date_conditions(resource: Resource, lo: datetime, hi: datetime) -> list[Condition]:
     """The filter for records dated in `[lo, hi)`."""
-    date = str(resource.date)
-    return [(date, "gte", clock.stamp(lo)), (date, "lt", clock.stamp(hi))]
+    date_field = str(resource.date)
+    return [(date_field, "gte", clock.utc_text(lo)), (date_field, "lt", clock.utc_text(hi))]
 
 
-def count(
+def count_records(
     platform: Platform, resource: Resource, conditions: Sequence[Condition], *, tries: int | None = None
 ) -> int:
     """How many records the platform says meet `conditions`. Raises PlatformError."""
-    found = platform.page(resource.collection, filter=conditions, limit=1, tries=tries)
-    return total_of(resource, found)
+    page = platform.page(resource.collection, filter=conditions, limit=1, tries=tries)
+    return require_total(resource, page)
 
 
-def matching(
+def read_matching(
     platform: Platform,
     resource: Resource,
     conditions: Sequence[Condition],
     *,
-    limit: int = MOST,
+    limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
     since: datetime | None = None,
 ) -> Window | None:
@@ -55,97 +55,107 @@ def matching(
 
     Raises PlatformBroken where the answer can't be believed, other PlatformErrors.
     """
-    why = ""
-    for _ in range(REPEATS):
-        asked_at, answers = clock.stamp(), list[Answer]()
-        found = platform.page(
-            resource.collection, filter=conditions, limit=limit, tries=tries, seen=answers.append
+    fault = ""
+    for _ in range(MAX_PAGE_ATTEMPTS):
+        requested_at, responses = clock.utc_text(), list[PlatformResponse]()
+        page = platform.page(
+            resource.collection, filter=conditions, limit=limit, tries=tries, on_response=responses.append
         )
-        total = total_of(resource, found)
-        keys = usable_keys(resource, found.documents)
+        total = require_total(resource, page)
+        keys = list_usable_keys(resource, page.records)
         if len(keys) == total and len(set(keys)) == total:
-            last = keys[-1] if keys else None
-            return Window(found.documents, total, last, asked_at, answers[0].date, since)
+            last_key = keys[-1] if keys else None
+            return Window(page.records, total, last_key, requested_at, responses[0].date, since)
         if total > len(keys) and total > 1:
             return None
-        why = f"{len(set(keys))} different records where {total} should be"
-    asked = ", ".join(f"{name} {operator} {value}" for name, operator, value in conditions)
-    raise PlatformBroken(f"/{resource.collection}, {asked}: {why}")
+        fault = f"{len(set(keys))} different records where {total} should be"
+    condition_text = ", ".join(f"{name} {operator} {value}" for name, operator, value in conditions)
+    raise PlatformBroken(f"/{resource.collection}, {condition_text}: {fault}")
 
 
-def closed(
+def read_closed(
     platform: Platform,
     resource: Resource,
     lo: datetime,
     hi: datetime,
     *,
-    limit: int = MOST,
+    limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
     """Everything dated in `[lo, hi)` (whole seconds, UTC), the newest window first.
 
     Raises PlatformBroken where a window can't be believed, other PlatformErrors.
     """
-    waiting = [(lo, hi)]
-    while waiting:
-        lo, hi = waiting.pop()
-        asked = within(resource, lo, hi)
+    pending = [(lo, hi)]
+    while pending:
+        lo, hi = pending.pop()
+        conditions = make_date_conditions(resource, lo, hi)
         # Years are counted before they are read: each halving would cost a page.
-        found = None
-        if hi - lo <= DAY or count(platform, resource, asked, tries=tries) <= limit:
-            found = matching(platform, resource, asked, limit=limit, tries=tries, since=lo)
-        if found is not None:
-            yield found
+        window = None
+        if hi - lo <= ONE_DAY or count_records(platform, resource, conditions, tries=tries) <= limit:
+            window = read_matching(platform, resource, conditions, limit=limit, tries=tries, since=lo)
+        if window is not None:
+            yield window
             continue
-        half = lo + timedelta(seconds=int((hi - lo).total_seconds()) // 2)
-        if half <= lo:
-            raise NotByTime(f"/{resource.collection}: a page does not hold all of {clock.stamp(lo)}")
-        waiting += [(lo, half), (half, hi)]
+        middle = lo + timedelta(seconds=int((hi - lo).total_seconds()) // 2)
+        if middle <= lo:
+            raise TimeFilterUnsupported(
+                f"/{resource.collection}: a page does not hold all of {clock.utc_text(lo)}"
+            )
+        pending += [(lo, middle), (middle, hi)]
 
 
-def everything(
+def read_all(
     platform: Platform,
     resource: Resource,
     before: datetime | None = None,
     *,
-    limit: int = MOST,
+    limit: int = MAX_PAGE_RECORDS,
     tries: int | None = None,
 ) -> Iterator[Window]:
-    """A whole collection, newest first, by time alone: what is dated in days to come, then back to FIRST,
-    then what is dated earlier or not at all. `before`: only what is dated before it, and what has no date.
+    """A whole collection, newest first, by time alone: what is dated in days to come, then back to
+    EARLIEST_DATE, then what is dated earlier or not at all. `before`: only what is dated before it, and what
+    has no date.
 
-    Together the windows leave no moment out and overlap nowhere. Raises NotByTime, other PlatformErrors.
+    Together the windows leave no moment out and overlap nowhere. Raises TimeFilterUnsupported, other
+    PlatformErrors.
     """
-    date = str(resource.date)
+    date_field = str(resource.date)
     hi = before or _tomorrow()
     if before is None:
-        yield _page(platform, resource, (date, "gte", clock.stamp(hi)), limit, tries)
-    if hi > FIRST:
-        yield from closed(platform, resource, FIRST, hi, limit=limit, tries=tries)
-    early = _page(platform, resource, (date, "lt", clock.stamp(FIRST)), limit, tries)
-    yield early
+        yield _read_single_page(platform, resource, (date_field, "gte", clock.utc_text(hi)), limit, tries)
+    if hi > EARLIEST_DATE:
+        yield from read_closed(platform, resource, EARLIEST_DATE, hi, limit=limit, tries=tries)
+    early_window = _read_single_page(
+        platform, resource, (date_field, "lt", clock.utc_text(EARLIEST_DATE)), limit, tries
+    )
+    yield early_window
     # In this order: what comes between the two is no record without a date.
-    whole = count(platform, resource, [], tries=tries)
-    later = count(platform, resource, [(date, "gte", clock.stamp(FIRST))], tries=tries)
-    undated = whole - later - early.total
-    if undated > 0:
-        without = _page(platform, resource, (date, "eq", None), limit, tries)
-        yield without
-        if without.total < undated:
-            missed = undated - without.total
-            raise NotByTime(f"/{resource.collection}: {missed:,} records are in no window")
+    total = count_records(platform, resource, [], tries=tries)
+    dated_count = count_records(
+        platform, resource, [(date_field, "gte", clock.utc_text(EARLIEST_DATE))], tries=tries
+    )
+    undated_count = total - dated_count - early_window.total
+    if undated_count > 0:
+        undated_window = _read_single_page(platform, resource, (date_field, "eq", None), limit, tries)
+        yield undated_window
+        if undated_window.total < undated_count:
+            missed_count = undated_count - undated_window.total
+            raise TimeFilterUnsupported(f"/{resource.collection}: {missed_count:,} records are in no window")
 
 
-def _page(
+def _read_single_page(
     platform: Platform, resource: Resource, condition: Condition, limit: int, tries: int | None
 ) -> Window:
-    """What is a page at most. Raises NotByTime where it is not."""
-    found = matching(platform, resource, [condition], limit=limit, tries=tries)
-    if found is None:
+    """What is a page at most. Raises TimeFilterUnsupported where it is not."""
+    window = read_matching(platform, resource, [condition], limit=limit, tries=tries)
+    if window is None:
         name, operator, value = condition
-        raise NotByTime(f"/{resource.collection}: more than a page where {name} {operator} {value}")
-    return found
+        raise TimeFilterUnsupported(
+            f"/{resource.collection}: more than a page where {name} {operator} {value}"
+        )
+    return window
 
 
 def _tomorrow() -> datetime:
-    return clock.now().replace(hour=0, minute=0, second=0, microsecond=0) + DAY
+    return clock.now().replace(hour=0, minute=0, second=0, microsecond=0) + ONE_DAY

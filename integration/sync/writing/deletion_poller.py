@@ -8,71 +8,77 @@ from functools import partial
 
 import orjson
 
-from integration.catalogue import resource
-from integration.context import House
+from integration.catalogue import get_resource
+from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import PlatformError
 from integration.core.json_records import read_page
-from integration.mirror.records import single_record as records
-from integration.mirror.sync_state import pending_deletions as accepted
-from integration.mirror.sync_state.pending_deletions import Accepted
-from integration.platform_api.budget import BACKGROUND, PEOPLE, Who
+from integration.mirror.records import single_record
+from integration.mirror.sync_state import pending_deletions
+from integration.mirror.sync_state.pending_deletions import PendingDeletion
+from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority
 from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
 
-EVERY_SECONDS = 1.0
+POLL_SECONDS = 1.0
 
 
-def follow_up(house: House) -> None:
+def poll_due(context: AppContext) -> None:
     """One round over what is due. A platform that is away counts as a look that found nothing done."""
-    with house.mirror.read() as connection:
-        entries = accepted.due(connection, clock.unix())
-    _look(house, entries, BACKGROUND)
+    with context.mirror_db.read() as connection:
+        entries = pending_deletions.due(connection, clock.unix())
+    _poll_entries(context, entries, BACKGROUND)
 
 
-def look_at_once(house: House, collection: str) -> None:
+def poll_now(context: AppContext, collection: str) -> None:
     """What was just accepted of `collection`, for somebody who waits: most of it is done by now, and who
     deletes looks next whether it worked. Never waits for the scheduler's turn."""
-    with house.mirror.read() as connection:
-        entries = [e for e in accepted.due(connection, clock.unix()) if e.collection == collection]
-    _look(house, entries, PEOPLE)
+    with context.mirror_db.read() as connection:
+        entries = [
+            entry
+            for entry in pending_deletions.due(connection, clock.unix())
+            if entry.collection == collection
+        ]
+    _poll_entries(context, entries, INTERACTIVE)
 
 
-def _look(house: House, entries: Iterable[Accepted], who: Who) -> None:
+def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], priority: Priority) -> None:
     for entry in entries:
         try:
-            left = _left(house, entry, who)
+            remaining_keys = _fetch_remaining(context, entry, priority)
         except PlatformError as error:
             log.info("/%s: whether the deletion is done is not known yet: %s", entry.collection, error)
-            house.mirror.write(partial(accepted.later, entry=entry, left=entry.keys))
+            context.mirror_db.write(
+                partial(pending_deletions.reschedule, deletion=entry, remaining_keys=entry.keys)
+            )
             continue
-        _note(house, entry, left)
+        _record_result(context, entry, remaining_keys)
 
 
-def _left(house: House, entry: Accepted, who: Who) -> list[int]:
+def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Priority) -> list[int]:
     """The keys that are still there; of a whole collection one of them."""
-    target = resource(entry.collection)
+    target = get_resource(entry.collection)
     params: dict[str, object] = {"limit": 1}
     if entry.keys is not None:
         condition = [{"property": target.key, "operator": "in", "value": entry.keys}]
         params = {"filter": orjson.dumps(condition).decode(), "limit": len(entry.keys)}
-    page = read_page(house.platform.get(f"/{target.collection}", params, who=who, tries=1).body)
-    return [document.values[target.key or "id"] for document in page.documents]
+    page = read_page(context.platform.get(f"/{target.collection}", params, priority=priority, tries=1).body)
+    return [record.values[target.key or "id"] for record in page.records]
 
 
-def _note(house: House, entry: Accepted, left: list[int]) -> None:
-    target = resource(entry.collection)
+def _record_result(context: AppContext, entry: PendingDeletion, remaining_keys: list[int]) -> None:
+    target = get_resource(entry.collection)
 
     def work(tx: Transaction) -> None:
         if entry.keys is not None:
-            gone = [key for key in entry.keys if key not in left]
-            records.mark_missing(tx, target, gone, clock.stamp())
-        elif not left:
-            records.mark_all_missing(tx, target, clock.stamp())
-        if left:
-            accepted.later(tx, entry, None if entry.keys is None else left)
+            deleted_keys = [key for key in entry.keys if key not in remaining_keys]
+            single_record.mark_missing(tx, target, deleted_keys, clock.utc_text())
+        elif not remaining_keys:
+            single_record.mark_all_missing(tx, target, clock.utc_text())
+        if remaining_keys:
+            pending_deletions.reschedule(tx, entry, None if entry.keys is None else remaining_keys)
         else:
-            accepted.done(tx, entry)
+            pending_deletions.remove(tx, entry)
 
-    house.mirror.write(work)
+    context.mirror_db.write(work)

@@ -43,13 +43,15 @@ CREATE TABLE IF NOT EXISTS idempotency (
 CREATE INDEX IF NOT EXISTS idempotency_at ON idempotency (at); -- serves forgetting after a day
 """
 
-KEPT_SECONDS = 86400.0
-LONGEST_BODY = 10_000
-_SECRET = re.compile(r"pass|token|secret|nonce|^code$|api_?key|^pin|_pin$|fingerprint|^sip_", re.IGNORECASE)
+IDEMPOTENCY_SECONDS = 86400.0
+MAX_BODY_LENGTH = 10_000
+_SECRET_PATTERN = re.compile(
+    r"pass|token|secret|nonce|^code$|api_?key|^pin|_pin$|fingerprint|^sip_", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WriteEntry:
     """One write. `status` and `seconds` are None while it is under way, or was cut off."""
 
     id: int
@@ -65,19 +67,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class First:
+class EarlierRequest:
     """What became of an earlier request with the same Idempotency-Key. `status` None: still under way, or cut
-    off before its answer was known. `same` says whether it asked for the same."""
+    off before its answer was known. `is_same_request` says whether it asked for the same."""
 
-    same: bool
+    is_same_request: bool
     status: int | None
     content_type: str | None
     body: bytes | None
 
 
-def begin(house: Database, *, who: str, address: str, method: str, path: str, body: bytes | None) -> int:
+def begin(app_db: Database, *, who: str, address: str, method: str, path: str, body: bytes | None) -> int:
     """Note that a write is about to be sent. Returns the entry's number, durable."""
-    values = (clock.stamp(), who, address, method, path, redacted(body))
+    values = (clock.utc_text(), who, address, method, path, redact_body(body))
 
     def work(tx: Transaction) -> int:
         cursor = tx.execute(
@@ -85,61 +87,65 @@ def begin(house: Database, *, who: str, address: str, method: str, path: str, bo
         )
         return int(cursor.lastrowid or 0)
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def finish(house: Database, entry: int, *, status: int | None, result: str, seconds: float) -> None:
-    house.write(
+def finish(app_db: Database, entry_id: int, *, status: int | None, result: str, seconds: float) -> None:
+    app_db.write(
         lambda tx: tx.execute(
             "UPDATE journal SET status = ?, result = ?, seconds = ? WHERE id = ?",
-            (status, result, round(seconds, 3), entry),
+            (status, result, round(seconds, 3), entry_id),
         )
     )
 
 
-def newest(house: Database, limit: int = 100, before: int | None = None) -> list[Entry]:
+def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[WriteEntry]:
     """The newest entries first; `before` is the id of the last one of the page before."""
-    with house.read() as connection:
+    with app_db.read() as connection:
         rows = connection.execute(
             "SELECT id, at, who, address, method, path, body, status, result, seconds FROM journal"
             " WHERE id < ? ORDER BY id DESC LIMIT ?",
             (2**62 if before is None else before, limit),
         ).fetchall()
-    return [Entry(*row) for row in rows]
+    return [WriteEntry(*row) for row in rows]
 
 
-def forget(tx: Transaction, before: str) -> int:
+def delete_before(tx: Transaction, before: str) -> int:
     """Remove what is older than `before` (UTC text); returns how many entries."""
     return tx.execute("DELETE FROM journal WHERE at < ?", (before,)).rowcount
 
 
-def claim(house: Database, who: str, key: str, method: str, path: str, body: bytes | None) -> First | None:
+def claim_key(
+    app_db: Database, who: str, key: str, method: str, path: str, body: bytes | None
+) -> EarlierRequest | None:
     """Take `key` for this request: None if it is the first, else what became of the first. Conditional
     insert, so that of two at once exactly one is sent."""
     key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
     request_hash = hashlib.sha256(b"\0".join((method.encode(), path.encode(), body or b""))).digest()
     now = clock.unix()
 
-    def work(tx: Transaction) -> First | None:
-        tx.execute("DELETE FROM idempotency WHERE at < ?", (now - KEPT_SECONDS,))
-        taken = tx.execute(
+    def work(tx: Transaction) -> EarlierRequest | None:
+        tx.execute("DELETE FROM idempotency WHERE at < ?", (now - IDEMPOTENCY_SECONDS,))
+        cursor = tx.execute(
             "INSERT OR IGNORE INTO idempotency (who, key_hash, request_hash, at) VALUES (?, ?, ?, ?)",
             (who, key_hash, request_hash, now),
         )
-        if taken.rowcount:
+        if cursor.rowcount:
             return None
         row = tx.execute(
             "SELECT * FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash)
         ).fetchone()
-        return First(row["request_hash"] == request_hash, row["status"], row["content_type"], row["body"])
+        return EarlierRequest(
+            row["request_hash"] == request_hash, row["status"], row["content_type"], row["body"]
+        )
 
-    return house.write(work)
+    return app_db.write(work)
 
 
-def settle(house: Database, who: str, key: str, status: int, content_type: str, body: bytes) -> None:
+def store_response(app_db: Database, who: str, key: str, status: int, content_type: str, body: bytes) -> None:
     """Keep the answer that repeats of `key` get."""
     key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
-    house.write(
+    app_db.write(
         lambda tx: tx.execute(
             "UPDATE idempotency SET status = ?, content_type = ?, body = ? WHERE who = ? AND key_hash = ?",
             (status, content_type, body, who, key_hash),
@@ -147,15 +153,15 @@ def settle(house: Database, who: str, key: str, status: int, content_type: str, 
     )
 
 
-def release(house: Database, who: str, key: str) -> None:
+def release_key(app_db: Database, who: str, key: str) -> None:
     """Forget a claim whose request was refused: nothing was done, so that it may be sent again."""
     key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
-    house.write(
+    app_db.write(
         lambda tx: tx.execute("DELETE FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash))
     )
 
 
-def redacted(body: bytes | None) -> str | None:
+def redact_body(body: bytes | None) -> str | None:
     """The body for the journal: secrets and long texts replaced, None for none."""
     if not body:
         return None
@@ -164,12 +170,14 @@ def redacted(body: bytes | None) -> str | None:
     except orjson.JSONDecodeError:
         return "(not JSON)"
     text = orjson.dumps(_redact(parsed)).decode()
-    return text if len(text) <= LONGEST_BODY else text[:LONGEST_BODY] + "…"
+    return text if len(text) <= MAX_BODY_LENGTH else text[:MAX_BODY_LENGTH] + "…"
 
 
 def _redact(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: "***" if _SECRET.search(name) else _redact(inner) for name, inner in value.items()}
+        return {
+            name: "***" if _SECRET_PATTERN.search(name) else _redact(inner) for name, inner in value.items()
+        }
     if isinstance(value, list):
         return [_redact(inner) for inner in value]
     if isinstance(value, str) and len(value) > 1000:

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from integration.dashboard.site import formats
-from tests.account.filling import AT
-from tests.dashboard.reading import link, text
+from tests.support.page_text import link, text
+from tests.support.payloads.account_records import AT
 
 pytestmark = pytest.mark.exhaustive
 

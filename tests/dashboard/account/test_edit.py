@@ -7,16 +7,16 @@ import re
 
 import pytest
 
-from integration.dashboard.account.edit import EDITABLE, body_of
-from tests.dashboard.reading import text
-from tests.dashboard.test_actions import acting, asked, simulator
+from integration.dashboard.account.edit import EDIT_RULES, body_fields
+from tests.dashboard.calls.test_actions import acting, asked, simulator
+from tests.support.page_text import text
 
 __all__ = ["acting", "simulator"]
 
 
 @pytest.fixture
 def group(acting):
-    record = acting.parts.platform.page("ringgroups").documents[0].values
+    record = acting.parts.platform.page("ringgroups").records[0].values
     acting.put("ringgroups", **{name: record[name] for name in ("id", "name", "ring_time", "strategy")})
     return record["id"]
 
@@ -29,9 +29,9 @@ def members(record) -> set[int]:
     return {user["id"] if isinstance(user, dict) else user for user in record["users"]}
 
 
-@pytest.mark.parametrize("collection", EDITABLE)
+@pytest.mark.parametrize("collection", EDIT_RULES)
 def test_a_form_has_only_fields_that_the_platform_takes(collection):
-    assert set(EDITABLE[collection].fields) <= body_of(collection).keys() | {"name", "color"}
+    assert set(EDIT_RULES[collection].fields) <= body_fields(collection).keys() | {"name", "color"}
 
 
 def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, group):
@@ -49,14 +49,14 @@ def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, grou
     client.post(f"/account/ringgroups/{group}", **fields)
     assert members(record_of(acting, "ringgroups", group)) == set(kept)
     assert asked(simulator, "PATCH", f"/ringgroups/{group}")[-1]["status"] == 200
-    with acting.mirror.read() as connection:
+    with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT _item, _doc FROM ringgroups WHERE id = ?", (group,)).fetchone()
     assert json.loads(row["_item"])["users"] == kept
 
 
 def test_a_form_offers_nobody_who_is_gone_and_loses_no_member_whom_nobody_here_knows(acting, group):
     member, *_ = sorted(members(record_of(acting, "ringgroups", group)))
-    acting.mirror.write(lambda tx: tx.execute("DELETE FROM users WHERE id = ?", (member,)))
+    acting.mirror_db.write(lambda tx: tx.execute("DELETE FROM users WHERE id = ?", (member,)))
     acting.put("users", id=999, first_name="Gone", _missing_since="2026-01-01 00:00:00")
     page = acting.client("supervisor").get(f"/account/ringgroups/{group}?edit=1").text
     assert f'name="users" value="{member}" checked' in page
@@ -65,7 +65,7 @@ def test_a_form_offers_nobody_who_is_gone_and_loses_no_member_whom_nobody_here_k
 
 def test_an_agent_is_logged_out_of_a_queue_and_stays_a_member(acting):
     client = acting.client("supervisor")
-    number = acting.parts.platform.page("queues").documents[0].values["id"]
+    number = acting.parts.platform.page("queues").records[0].values["id"]
     users = members(record_of(acting, "queues", number))
     page = client.get(f"/account/queues/{number}?edit=1")
     assert "logged out" in page.text

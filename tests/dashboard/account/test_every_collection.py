@@ -9,11 +9,12 @@ from functools import cache
 
 import pytest
 
-from integration.dashboard.account.sections import GROUPS, SHELVES
+from integration.access.visibility import SECTIONS
+from integration.dashboard.account.sections import GROUP_DESCRIPTIONS
 from integration.mirror.records.masking import is_secret
-from tests.account.filling import LISTED, Filling, complete_record, path_of
-from tests.dashboard.reading import text
-from tests.dashboard.site import running
+from tests.support.applications.dashboard_site import running
+from tests.support.page_text import text
+from tests.support.payloads.account_records import LISTED, Filling, complete_record, path_of
 
 pytestmark = pytest.mark.exhaustive
 
@@ -59,8 +60,8 @@ def secretive(of):
 
 
 def test_every_collection_has_its_place_in_a_group():
-    assert [shelf.collection for shelf in SHELVES.values() if shelf.group not in GROUPS] == []
-    assert {of.collection for of in LISTED} == set(SHELVES)
+    assert [shelf.collection for shelf in SECTIONS.values() if shelf.group not in GROUP_DESCRIPTIONS] == []
+    assert {of.collection for of in LISTED} == set(SECTIONS)
 
 
 def test_the_overview_names_and_links_every_collection_with_what_is_here(client, fill):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import requests
 
-from integration.dashboard.account.sections import SHELVES
-from tests.account.filling import AT, LISTED, Filling, complete_record, path_of
-from tests.account.test_lists import keys, names
-from tests.dashboard.reading import text
+from integration.access.visibility import SECTIONS
+from tests.dashboard.account.test_collection import keys, names
+from tests.support.page_text import text
+from tests.support.payloads.account_records import AT, LISTED, Filling, complete_record, path_of
 
 pytestmark = pytest.mark.exhaustive
 
@@ -29,7 +29,7 @@ def test_each_role_opens_what_is_meant_for_it_and_nothing_else(site, fill, role)
         for path in (f"/account/{of.collection}", path_of(of), f"/account/{of.collection}?q=x"):
             assert client.get(path).status_code == expected, (role, path)
     overview = client.get("/account").text
-    for collection in SHELVES:
+    for collection in SECTIONS:
         assert (f'href="/account/{collection}"' in overview) == (everything or collection in OPEN_TO_AGENTS)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.mirror.records.upsert import upsert
 from integration.workspace import notes
-from tests.dashboard.reading import text
-from tests.dashboard.site import Client, running
-from tests.harness import Simulator
+from tests.support.applications.dashboard_site import Client, running
+from tests.support.harness import Simulator
+from tests.support.page_text import text
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def acting(tmp_path, simulator):
     ) as site:
         for name in ("users", "ddis", "contacts", "queues", "sms/cannedresponses", "voicemessages"):
             found = site.parts.platform.page(name)
-            site.mirror.write(
+            site.mirror_db.write(
                 lambda tx, name=name, found=found: upsert(
-                    tx, resource(name), found.documents, source="sync", asked_at=clock.stamp()
+                    tx, get_resource(name), found.records, source="sync", requested_at=clock.utc_text()
                 )
             )
         yield site
@@ -78,9 +78,9 @@ def talk(simulator, site, someone, until: str = "connected") -> int:
     )
     leg = made["leg_ids"][0]
     values = {"dst_id": str(someone["id"]), "dst_name": someone["name"]}
-    site.event("call.ringing", leg, clock.stamp(), state="RINGING", **values)
+    site.event("call.ringing", leg, clock.utc_text(), state="RINGING", **values)
     if until == "connected":
-        now = clock.stamp()
+        now = clock.utc_text()
         site.event("call.connected", leg, now, state="CONNECTED", connected_at=now, **values)
     return leg
 
@@ -99,7 +99,7 @@ def test_hanging_up_ends_the_call_at_the_platform_and_is_journaled(acting, simul
     assert "End the call with 07700 900101 , talking for 0:0" in text(page)
     assert client.post(f"/calls/{leg}/hangup", follow=False).status_code == 303
     assert acting.parts.platform.get(f"/calls/{leg}", check=False).status == 404
-    with acting.house.read() as connection:
+    with acting.app_db.read() as connection:
         row = connection.execute("SELECT * FROM journal ORDER BY id DESC").fetchone()
     assert (row["method"], row["path"], row["status"], row["result"]) == (
         "DELETE",
@@ -151,8 +151,8 @@ def test_recording_is_begun_and_paused(acting, simulator, someone):
 def test_a_label_of_a_live_call_is_kept_here_and_told_to_the_platform(acting, simulator, someone):
     leg = talk(simulator, acting, someone)
     assert acting.client("agent").post(f"/calls/{leg}/labels", label="Order").status_code == 200
-    with acting.house.read() as connection:
-        assert notes.labels_of(connection, [leg]) == ["Order"]
+    with acting.app_db.read() as connection:
+        assert notes.list_labels(connection, [leg]) == ["Order"]
     assert asked(simulator, "PATCH", f"/calls/{leg}")
 
 
@@ -177,7 +177,7 @@ def test_no_deed_goes_without_the_proof_against_forged_requests(acting, simulato
 
 def test_a_call_that_is_over_can_not_be_steered(acting, simulator, someone):
     leg = talk(simulator, acting, someone)
-    acting.event("call.hangup", leg, clock.stamp(), state="HANGUP")
+    acting.event("call.hangup", leg, clock.utc_text(), state="HANGUP")
     client = acting.client("supervisor")
     answer = client.post(f"/calls/{leg}/hangup")
     assert answer.status_code == 409
@@ -195,7 +195,7 @@ def test_a_call_is_placed_from_ones_own_phone_and_only_once(acting, simulator, s
         answer = client.post("/dial", to="07700 900123", once="the same form", follow=False)
         assert answer.status_code == 303, answer.text
     assert len(asked(simulator, "POST", "/calls")) == before + 1
-    with acting.house.read() as connection:
+    with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
     assert body == f'{{"to":"447700900123","from":"{someone["id"]}"}}'
 
@@ -231,7 +231,7 @@ def test_agents_do_not_choose_another_phone(acting, simulator, someone, people):
     other = next(person for person in people if person["online"] and person["id"] != someone["id"])
     client = acting.client("agent", platform_user_id=someone["id"])
     client.post("/dial", to="07700 900127", phone=str(other["id"]))
-    with acting.house.read() as connection:
+    with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
     assert f'"from":"{someone["id"]}"' in body
 
@@ -241,21 +241,19 @@ def test_agents_do_not_choose_another_phone(acting, simulator, someone, people):
 
 def test_a_message_is_sent_and_stands_in_its_thread(acting, simulator):
     client = acting.client("agent")
-    with acting.mirror.read() as connection:
+    with acting.mirror_db.read() as connection:
         line = connection.execute("SELECT e164 FROM ddis WHERE sms_enabled = 1").fetchone()["e164"]
     form = client.get("/messages?with=447700900123").text
     assert f'value="{line}"' in form
     answer = client.post("/messages", to="447700900123", message="Ready at six.", **{"from": str(line)})
     assert "Ready at six." in text(answer)
     assert "· OK" in text(answer)
-    assert any(
-        row.values["message"] == "Ready at six." for row in acting.parts.platform.page("sms").documents
-    )
+    assert any(row.values["message"] == "Ready at six." for row in acting.parts.platform.page("sms").records)
 
 
 def test_a_prepared_message_is_sent_where_nothing_was_written(acting):
     client = acting.client("agent")
-    with acting.mirror.read() as connection:
+    with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT id, _doc ->> '$.text' AS text FROM sms_cannedresponses").fetchone()
         line = connection.execute("SELECT e164 FROM ddis WHERE sms_enabled = 1").fetchone()["e164"]
     answer = client.post("/messages", to="447700900124", canned=str(row["id"]), **{"from": str(line)})
@@ -276,12 +274,12 @@ def test_a_message_that_can_not_be_sent_is_kept_in_the_form(acting):
 
 def test_a_contact_is_changed_at_the_platform_and_here(acting):
     client = acting.client("agent")
-    with acting.mirror.read() as connection:
+    with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT id, first_name FROM contacts ORDER BY id").fetchone()
     after = client.post(f"/contacts/{row['id']}", first_name="Renamed", email="new@example.org")
     assert "Renamed" in text(after)
     assert acting.parts.platform.item(f"/contacts/{row['id']}").values["first_name"] == "Renamed"
-    with acting.house.read() as connection:
+    with acting.app_db.read() as connection:
         body = connection.execute("SELECT body FROM journal ORDER BY id DESC").fetchone()["body"]
     assert body == '{"first_name":"Renamed","email":"new@example.org"}'  # nothing that was not changed
 
@@ -304,9 +302,9 @@ def test_a_contact_is_made_of_a_number(acting):
 
 
 def test_the_platforms_labels_are_proposed(acting, simulator, someone):
-    found = acting.parts.platform.page("calllabels").documents
-    acting.mirror.write(
-        lambda tx: upsert(tx, resource("calllabels"), found, source="sync", asked_at=clock.stamp())
+    found = acting.parts.platform.page("calllabels").records
+    acting.mirror_db.write(
+        lambda tx: upsert(tx, get_resource("calllabels"), found, source="sync", requested_at=clock.utc_text())
     )
     leg = talk(simulator, acting, someone)
     page = acting.client("agent").get(f"/calls/{leg}/beside").text
@@ -315,7 +313,7 @@ def test_the_platforms_labels_are_proposed(acting, simulator, someone):
 
 def test_a_contact_is_deleted_after_being_named(acting):
     client = acting.client("agent")
-    with acting.mirror.read() as connection:
+    with acting.mirror_db.read() as connection:
         number = connection.execute("SELECT max(id) FROM contacts").fetchone()[0]
     assert "on the platform, for everybody?" in text(client.get(f"/contacts/{number}"))
     assert client.post(f"/contacts/{number}/delete").url.endswith("/contacts")
@@ -326,22 +324,22 @@ def test_a_contact_is_deleted_after_being_named(acting):
 def test_a_voice_message_is_heard_here_and_on_the_platform(acting):
     client = acting.client("agent")
     sql = "UPDATE voicemessages SET is_new = 0, folder = 2 WHERE id = (SELECT max(id) FROM voicemessages)"
-    acting.mirror.write(lambda tx: tx.execute(sql))
-    with acting.mirror.read() as connection:
+    acting.mirror_db.write(lambda tx: tx.execute(sql))
+    with acting.mirror_db.read() as connection:
         number = connection.execute("SELECT min(id) FROM voicemessages WHERE is_new = 1").fetchone()[0]
     assert f'id="voicemail-{number}"' in client.get("/voicemail?new=1").text
     client.post(f"/voicemail/{number}/heard")
     assert f'id="voicemail-{number}"' not in client.get("/voicemail?new=1").text
     assert acting.parts.platform.item(f"/voicemessages/{number}").values["is_new"] is False
-    with acting.mirror.read() as connection:
+    with acting.mirror_db.read() as connection:
         row = connection.execute("SELECT is_new FROM voicemessages WHERE id = ?", (number,)).fetchone()
     assert not row["is_new"]
 
 
 def test_a_message_is_heard_here_where_the_platform_does_not_tell_how(site):
-    site.put("voicemessages", id=3, caller="447700900101", origtime=clock.stamp(), duration=9, is_new=1)
+    site.put("voicemessages", id=3, caller="447700900101", origtime=clock.utc_text(), duration=9, is_new=1)
     client = site.client("agent")
     client.post("/voicemail/3/heard")
     assert "Nothing in this view" in client.get("/voicemail?new=1").text
-    with site.house.read() as connection:
+    with site.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM journal").fetchone()[0] == 0

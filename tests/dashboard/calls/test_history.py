@@ -10,11 +10,11 @@ import pytest
 
 from integration.core import clock
 from integration.workspace import notes
-from tests.dashboard.reading import call_ids, link, text
+from tests.support.page_text import call_ids, link, text
 
 
 def ago(**span) -> str:
-    return clock.stamp(clock.now() - timedelta(**span))
+    return clock.utc_text(clock.now() - timedelta(**span))
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_a_name_is_found_without_its_accents_and_in_any_case(site, client, spell
 def test_a_name_that_changed_is_found_by_the_new_one_only(site, client):
     site.call(1, ago(hours=1), party_name="Old Name")
     assert call_ids(client.get("/calls?q=old")) == [1]
-    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
     assert call_ids(client.get("/calls?q=old")) == []
     assert call_ids(client.get("/calls?q=new")) == [1]
 
 
 def test_a_fragment_that_everyone_has_still_finds_all(site, client, monkeypatch):
-    monkeypatch.setattr("integration.mirror.page_queries.history.MANY", 2)
+    monkeypatch.setattr("integration.mirror.page_queries.history.MAX_INDEXED_MATCHES", 2)
     for number in range(1, 6):
         site.call(number, ago(hours=number), party_name=f"Common {number}")
     assert call_ids(client.get("/calls?q=common")) == [1, 2, 3, 4, 5]
@@ -153,7 +153,7 @@ def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(site, c
     moment, number = datetime(2026, 10, 24, 0, 30, tzinfo=UTC), 0
     while moment < datetime(2026, 10, 27, tzinfo=UTC):
         number += 1
-        site.call(number, clock.stamp(moment))
+        site.call(number, clock.utc_text(moment))
         moment += timedelta(hours=1)
 
     def total(first: str, last: str) -> int:
@@ -240,7 +240,7 @@ def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(site, cli
         site.call(number, ago(hours=number))
     site.leg(20, call_id=2)
     for leg, label in ((1, "Order"), (20, "Order"), (3, "Oder")):
-        site.house.write(lambda tx, leg=leg, label=label: notes.add_label(tx, leg, "ann@example.com", label))
+        site.app_db.write(lambda tx, leg=leg, label=label: notes.add_label(tx, leg, "ann@example.com", label))
     assert 'title="Only calls labelled Oder"' in client.get("/calls").text
     assert call_ids(client.get("/calls?label=Order")) == [1, 2]
     assert call_ids(client.get("/calls?q=rder")) == [1, 2]
@@ -259,6 +259,6 @@ def test_a_call_of_which_no_record_came_within_a_day_says_so(site, client):
     site.put("_lookups", kind="leg", id=7, wanted_at=clock.unix() - 2 * 86400, tries=9, state="unlearnt")
     assert "no record of it" in client.get("/calls/7").text
     assert 'href="/calls/7"' in client.get("/system").text
-    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET cdrs = 1"))
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET cdrs = 1"))
     assert "no record of it" not in client.get("/calls/7").text
     assert "no record of" not in client.get("/system").text

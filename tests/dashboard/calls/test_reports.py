@@ -13,10 +13,9 @@ import pytest
 
 from integration.core import clock
 from integration.dashboard.calls import reports as page
-from integration.mirror.page_queries import report_rollups as summary
-from integration.mirror.page_queries import reports
-from tests.dashboard.reading import text
-from tests.dashboard.site import OURS, running
+from integration.mirror.page_queries import report_rollups, reports
+from tests.support.applications.dashboard_site import OURS, running
+from tests.support.page_text import text
 
 pytestmark = pytest.mark.exhaustive
 
@@ -24,7 +23,7 @@ OUTCOMES = ("answered", "answered", "answered", "missed", "voicemail", "abandone
 
 
 def ago(seconds: float) -> str:
-    return clock.stamp(clock.unix() - seconds)
+    return clock.utc_text(clock.unix() - seconds)
 
 
 def figures(answer) -> list[tuple[str, int]]:
@@ -77,7 +76,7 @@ def busy(site):
             user_id=rng.choice((None, 1, 2)),
             user_name=rng.choice(("", "Ann Example")),
         )
-    summary.catch_up(site.mirror, ZoneInfo("Europe/London"), 20)
+    report_rollups.update_due(site.mirror_db, ZoneInfo("Europe/London"), 20)
 
 
 @pytest.mark.parametrize("asked", ["range=week", "range=today"])
@@ -98,9 +97,9 @@ def test_the_export_of_a_report_is_the_calls_it_counts(client, busy):
 
 
 def test_figures_add_up_and_internal_calls_are_left_out(site, client, busy):
-    with site.mirror.read() as connection:
+    with site.mirror_db.read() as connection:
         span = reports.Span(ago(9 * 86400), ago(-60), 20)
-        whole = reports.totals(connection, span)
+        whole = reports.compute_totals(connection, span)
         external = connection.execute("SELECT count(*) FROM _calls WHERE direction <> 'internal'").fetchone()[
             0
         ]
@@ -177,15 +176,15 @@ def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
     first, last = day - timedelta(days=1), day + timedelta(days=1)
     chosen = page.Period("custom", first, last)
     span = chosen.span(where, 20)
-    begin = clock.parse_stamp(span.since)
+    begin = clock.parse_utc(span.since)
     with running(tmp_path / "data", dashboard__timezone=zone) as site:
         # One each seven and a half minutes, the first of them just before the days begin.
         for number in range(1, 640):
             moment = begin + timedelta(seconds=450 * number - 460)
-            site.call(number, clock.stamp(moment))
-        with site.mirror.read() as connection:
-            sums = reports.direct(connection, span, where)
-            whole = reports.totals(connection, span).calls
+            site.call(number, clock.utc_text(moment))
+        with site.mirror_db.read() as connection:
+            sums = reports.compute_sums(connection, span, where)
+            whole = reports.compute_totals(connection, span).calls
             expected = {
                 bar: connection.execute(
                     "SELECT count(*) FROM _calls WHERE started_at >= ? AND started_at < ?",
@@ -194,10 +193,10 @@ def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
                 for bar in (first, day, last)
                 for one in [page.Period("custom", bar, bar).span(where, 20)]
             }
-        bars = page.bars(chosen, sums)
+        bars = page.build_bars(chosen, sums)
         assert [bar.figures.calls for bar in bars] == list(expected.values())
         assert sum(expected.values()) == whole > 500
-        assert sum(cell.count for row in page.heat(chosen, sums) for cell in row) == whole
+        assert sum(cell.count for row in page.build_heatmap(chosen, sums) for cell in row) == whole
         client = site.client()
         heat = client.get(f"/reports?from={first}&to={last}")
         for href, count in figures(heat):

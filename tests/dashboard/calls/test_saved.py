@@ -6,11 +6,11 @@ import pytest
 
 from integration.core import clock
 from integration.workspace import callbacks, notes
-from tests.dashboard.reading import call_ids, text
+from tests.support.page_text import call_ids, text
 
 
 def ago(seconds: float) -> str:
-    return clock.stamp(clock.unix() - seconds)
+    return clock.utc_text(clock.unix() - seconds)
 
 
 def test_a_view_is_kept_pinned_and_found_by_its_name(site, client):
@@ -59,8 +59,8 @@ def test_calls_are_found_by_note_and_label(site, client):
     for number in (1, 2, 3):
         site.call(number, ago(60 * number))
     site.leg(22, call_id=2)
-    site.house.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
-    site.house.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
+    site.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
+    site.app_db.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
     assert call_ids(client.get("/calls?q=blue+kettle")) == [1]
     assert call_ids(client.get("/calls?q=compl")) == [2]
     assert call_ids(client.get("/calls?label=Complaint")) == [2]
@@ -77,7 +77,7 @@ def test_calls_are_found_by_what_was_said_even_if_it_is_told_later(site, client)
     site.put("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
     site.put("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
     assert call_ids(client.get("/calls?q=Umbrella")) == [1, 2]
-    site.mirror.write(lambda tx: tx.execute("UPDATE monitors SET summary = 'A teapot' WHERE id = 900"))
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE monitors SET summary = 'A teapot' WHERE id = 900"))
     assert call_ids(client.get("/calls?q=teapot")) == [1]
 
 
@@ -91,7 +91,7 @@ def test_calls_are_filtered_by_cost_and_hour(site, client):
 
 def test_the_export_of_a_view_knows_its_label(site, client):
     site.call(1, ago(60))
-    site.house.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
+    site.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
     assert "label%3DOrder" in client.get("/calls?label=Order").text
 
 
@@ -107,11 +107,11 @@ def test_the_destination_of_an_outbound_call_is_nobodys_name(site, client, conte
 def test_unread_messages_are_counted_for_each_person_until_they_read_them(site, client):
     other = site.client("agent")
     sms = {"from": "447700900101", "to": "1", "message": "Hello?", "type": "I"}
-    site.put("sms", id=1, created_at=clock.stamp(clock.unix() + 5), **sms)
+    site.put("sms", id=1, created_at=clock.utc_text(clock.unix() + 5), **sms)
     count = 'data-count="messages">1<'
     assert count in client.get("/").text
     assert "Mark as read" in text(client.get("/messages?with=447700900101"))
-    client.post("/messages/read", **{"with": "447700900101", "to": clock.stamp(clock.unix() + 5)})
+    client.post("/messages/read", **{"with": "447700900101", "to": clock.utc_text(clock.unix() + 5)})
     assert count not in client.get("/").text
     assert count in other.get("/").text
 
@@ -120,8 +120,8 @@ def test_the_badge_of_missed_counts_ones_own_where_agents_see_their_own(own_call
     site = own_calls_only
     site.call(7, ago(600), outcome="missed", user_id=1, change_no=1)
     site.call(8, ago(600), outcome="missed", user_id=2, party="1", party_e164="+447700900102", change_no=2)
-    site.mirror.write(lambda tx: tx.announce("call", 8, {}))
-    callbacks.follow(site.house, site.mirror)
+    site.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
+    callbacks.update_from_mirror(site.app_db, site.mirror_db)
     badge = 'data-count="missed">{}<'
     assert badge.format(1) in site.client("agent", platform_user_id=1).get("/").text
     assert badge.format(2) in site.client("supervisor").get("/").text
@@ -156,7 +156,7 @@ def test_a_contacts_card_tells_everything_in_one_line(site, client):
     site.put("voicemessages", id=800, live_id=2, transcript="Ring me")
     sms = {"from": "447700900101", "to": "1", "message": "On my way", "type": "I"}
     site.put("sms", id=1, created_at=ago(100), **sms)
-    site.house.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
+    site.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
     told = text(client.get("/contacts/3"))
     order = [told.index(words) for words in ("Likes tea", "On my way", "“Ring me”", "Ann Example")]
     assert order == sorted(order)

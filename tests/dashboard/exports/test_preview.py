@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 import pytest
 
 from integration.access import people
-from integration.exports import export_request as asking
-from integration.exports.selection import SAID
+from integration.exports import export_request
+from integration.exports.selection import FILTER_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.workspace import column_sets, notes
-from tests.dashboard.site import Site, running
-from tests.exports.test_call_history import exporting
+from tests.exports.test_presets import exporting
+from tests.support.applications.dashboard_site import Site, running
 
 
 @pytest.fixture
@@ -48,17 +48,17 @@ def test_it_counts_the_rows_of_the_view_and_shows_the_first(site: Site) -> None:
 
 def test_what_was_asked_for_is_said_in_words_without_what_the_search_found_on_its_way(site: Site) -> None:
     site.leg(5)
-    site.house.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
+    site.app_db.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
     search = {"range": "all", "q": "quote", "hour": "10", "recorded": "1"}
-    selection = asking.selection(site.parts, "call-history", {"view": urlencode(search)})
+    selection = export_request.build_selection(site.parts, "call-history", {"view": urlencode(search)})
     said = ["at the hours asked for", "search: quote", "recorded"]
-    assert selection.described() == [("Filter", one) for one in said]
-    assert asking.selection(site.parts, "call-history", {}).described() == [("Filter", "none")]
+    assert selection.describe() == [("Filter", one) for one in said]
+    assert export_request.build_selection(site.parts, "call-history", {}).describe() == [("Filter", "none")]
 
 
 def test_whatever_can_narrow_calls_has_its_words() -> None:
-    found_on_the_way = {"noted", "found", "found_all"}
-    assert set(SAID) == {field.name for field in fields(CallFilter)} - found_on_the_way
+    found_on_the_way = {"noted_leg_ids", "matched_call_ids", "has_all_matches"}
+    assert set(FILTER_LABELS) == {field.name for field in fields(CallFilter)} - found_on_the_way
 
 
 def test_the_other_files_of_the_same_calls_are_one_click_away(site: Site) -> None:
@@ -93,8 +93,8 @@ def test_a_set_is_kept_found_by_its_name_everywhere_and_taken_away(site: Site) -
     data = exporting(site).get("/exports/cdrs.csv?set=for+tax").data
     assert data == b'"dst","calldate_local"\r\n'
     assert exporting(site).get("/exports/cdrs.csv?set=for+tax&columns=id").status_code == 400
-    with site.house.read() as connection:
-        (kept,) = column_sets.known(connection, "cdrs", None)
+    with site.app_db.read() as connection:
+        (kept,) = column_sets.list_visible(connection, "cdrs", None)
     assert other.post(f"/export/cdrs/sets/{kept.id}/remove").status_code == 404
     assert boss.post(f"/export/cdrs/sets/{kept.id}/remove").status_code == 200
     assert exporting(site).get("/exports/cdrs.csv?set=for+tax").status_code == 400
@@ -117,7 +117,7 @@ def test_what_cannot_be_exported_says_why(site: Site) -> None:
 def test_only_who_may_export_comes_here_and_sees_what_the_role_may(site: Site) -> None:
     agent = site.client("agent")
     assert agent.get("/export/cdrs").status_code == 403
-    people.set_right(site.house, people.everyone(site.house)[-1].email, "export", True)
+    people.set_right(site.app_db, people.list_all(site.app_db)[-1].email, "export", True)
     assert agent.get("/export/cdrs").status_code == 200
     assert agent.get("/export/ivrs").status_code == 403
     assert "vm_transcribe" not in agent.get("/export/users").text

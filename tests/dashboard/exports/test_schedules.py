@@ -14,23 +14,15 @@ import pytest
 
 from integration.access import audit, people, sessions
 from integration.core import clock
-from integration.exports import (
-    deliveries as export_deliveries,
-)
-from integration.exports import jobs as preparing
-from integration.exports import (
-    prepared_exports,
-)
-from integration.exports import (
-    schedule_table as export_schedules,
-)
-from integration.exports.deliveries import Attempt
-from integration.exports.jobs import EXTENSION, Preparer
+from integration.exports import deliveries, jobs, prepared_exports
+from integration.exports import schedules as export_schedules
+from integration.exports.deliveries import DeliveryAttempt
+from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.exports.routes import make_blueprint
-from integration.exports.schedules import WAKE
-from integration.workspace import saved_views as views
-from tests.dashboard.site import Client, Site
-from tests.harness import wait_for
+from integration.exports.schedule_runner import WAKE_EXTENSION
+from integration.workspace import saved_views
+from tests.support.applications.dashboard_site import Client, Site
+from tests.support.harness import wait_for
 
 NEW = "/exports/schedules/new"
 FORM = {
@@ -41,8 +33,8 @@ FORM = {
 
 
 def schedules(site: Site) -> list[export_schedules.Schedule]:
-    with site.house.read() as connection:
-        return export_schedules.everything(connection)
+    with site.app_db.read() as connection:
+        return export_schedules.list_all(connection)
 
 
 def text(page: str) -> str:
@@ -51,7 +43,7 @@ def text(page: str) -> str:
 
 def test_a_schedule_is_made_changed_paused_run_and_removed(site: Site, client: Client) -> None:
     woken: list[int] = []
-    site.app.extensions[WAKE] = lambda: woken.append(1)
+    site.app.extensions[WAKE_EXTENSION] = lambda: woken.append(1)
     made = client.post(NEW, **FORM, columns="id, started_local")
     (one,) = schedules(site)
     assert made.url.endswith(f"/exports/schedules/{one.id}")
@@ -67,13 +59,13 @@ def test_a_schedule_is_made_changed_paused_run_and_removed(site: Site, client: C
     client.post(f"/exports/schedules/{one.id}/resume")
     assert schedules(site)[0].paused_at is None
     client.post(f"/exports/schedules/{one.id}/run")
-    with site.house.read() as connection:
-        (standing,) = export_deliveries.standings(connection, one.id).values()
+    with site.app_db.read() as connection:
+        (standing,) = deliveries.load_period_states(connection, one.id).values()
     assert standing.at_once
     assert len(woken) == 4
     client.post(f"/exports/schedules/{one.id}/remove")
     assert schedules(site) == []
-    assert [entry.what for entry in audit.newest(site.house)] == [
+    assert [entry.what for entry in audit.list_newest(site.app_db)] == [
         "schedule removed", "schedule run by hand", "schedule resumed", "schedule paused",
         "schedule changed", "schedule added",
     ]  # fmt: skip
@@ -113,7 +105,7 @@ def test_two_schedules_do_not_write_the_same_files(site: Site, client: Client) -
 
 
 def test_the_days_of_a_view_are_the_schedules(site: Site, client: Client) -> None:
-    views.save(site.house, 1, "calls", "Sales", "direction=in&range=month", shared=True, pinned=False)
+    saved_views.save(site.app_db, 1, "calls", "Sales", "direction=in&range=month", shared=True, pinned=False)
     page = client.get(NEW).text
     (query,) = re.findall(r'<option value="([^"]*)">Sales</option>', page)
     assert unescape(query) == "direction=in&range=all"
@@ -154,7 +146,7 @@ def test_only_who_supervises_and_may_export_has_schedules(site: Site, client: Cl
     token = site.token("agent", email="agent@example.com")
     agent = Client(site.url, token)
     assert agent.get("/exports").status_code == 403
-    people.set_right(site.house, "agent@example.com", "export", True)
+    people.set_right(site.app_db, "agent@example.com", "export", True)
     page = agent.get("/exports")
     assert page.status_code == 200
     assert "Front desk" not in page.text
@@ -164,7 +156,7 @@ def test_only_who_supervises_and_may_export_has_schedules(site: Site, client: Cl
     assert agent.post("/exports/schedules/1/remove").status_code == 403
     supervisor = Client(site.url, site.token("supervisor", email="boss@example.com"))
     assert supervisor.get("/exports/schedules/1").status_code == 200
-    people.set_right(site.house, "boss@example.com", "export", False)
+    people.set_right(site.app_db, "boss@example.com", "export", False)
     assert supervisor.get("/exports/schedules/1").status_code == 403
     assert len(schedules(site)) == 1
 
@@ -173,18 +165,18 @@ def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) ->
     client.post(NEW, **FORM)
     (one,) = schedules(site)
     day = str(clock.now().astimezone(ZoneInfo("Europe/London")).date() - timedelta(days=1))
-    site.house.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
+    site.app_db.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
 
-    def attempt(state: str, result: str, rows: int | None) -> Attempt:
-        return Attempt(one.id, one.name, day, clock.stamp(), "a.csv", rows, rows, state, result)
+    def attempt(state: str, result: str, rows: int | None) -> DeliveryAttempt:
+        return DeliveryAttempt(one.id, one.name, day, clock.utc_text(), "a.csv", rows, rows, state, result)
 
-    export_deliveries.begun(site.house, one.id, day, clock.stamp(clock.unix() + 60))
-    export_deliveries.failed(site.house, attempt("failed", "<the disk is full>", None), holds_all=True)
+    deliveries.mark_started(site.app_db, one.id, day, clock.utc_text(clock.unix() + 60))
+    deliveries.mark_failed(site.app_db, attempt("failed", "<the disk is full>", None), holds_all=True)
     for path in ("/exports", f"/exports/schedules/{one.id}"):
         page = text(client.get(path).text)
         assert "failing" in page
         assert "<the disk is full>" in page
-    export_deliveries.delivered(site.house, attempt("delivered", "written to a.csv", 1234))
+    deliveries.mark_delivered(site.app_db, attempt("delivered", "written to a.csv", 1234))
     page = text(client.get(f"/exports/schedules/{one.id}").text)
     assert "1 234" in page
     assert "Not delivered yet" not in page
@@ -194,27 +186,27 @@ def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) ->
 
 
 @pytest.fixture
-def preparer(site: Site) -> Preparer:
-    made = Preparer(site.parts)
+def preparer(site: Site) -> ExportJobs:
+    made = ExportJobs(site.parts)
     made.run = lambda: None  # type: ignore[method-assign]
     site.app.extensions[EXTENSION] = made
     return made
 
 
-def prepared(site: Site, person: people.Person, **more: Any) -> prepared_exports.Prepared:
+def prepared(site: Site, person: people.Person, **more: Any) -> prepared_exports.ExportJob:
     return prepared_exports.add(
-        site.house, owner=f"person {person.id}", who=person.email, person_id=person.id, form="xlsx",
+        site.app_db, owner=f"person {person.id}", who=person.email, person_id=person.id, form="xlsx",
         only_user=None, **{"export": "cdrs", "args": {}, "total": 60000, **more},
     )  # fmt: skip
 
 
-def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, preparer: Preparer) -> None:
-    ann = people.create(site.house, "ann@example.com", "supervisor", password_hash="x")
-    client = Client(site.url, sessions.begin(site.house, ann.id))
+def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, preparer: ExportJobs) -> None:
+    ann = people.create(site.app_db, "ann@example.com", "supervisor", password_hash="x")
+    client = Client(site.url, sessions.create(site.app_db, ann.id))
     other = site.client("admin")
     one = prepared(site, ann)
-    prepared_exports.begin(site.house, one.id)
-    preparer._written[one.id] = 21000
+    prepared_exports.mark_running(site.app_db, one.id)
+    preparer._rows_written[one.id] = 21000
     page = client.get("/exports")
     assert page.headers["Refresh"] == "2"
     assert "being prepared: 21 000 of 60 000" in text(page.text)
@@ -224,19 +216,19 @@ def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, p
     assert other.post(f"/exports/prepared/{one.id}/remove").status_code == 404
     client.post(f"/exports/prepared/{one.id}/remove")
     assert "cancelled" in text(client.get("/exports").text)
-    with site.house.read() as connection:
-        assert prepared_exports.in_states(connection, "cancelled")
+    with site.app_db.read() as connection:
+        assert prepared_exports.list_in_states(connection, "cancelled")
 
 
 def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
     site: Site, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "MANY", 2)
-    preparer = Preparer(site.parts)
+    monkeypatch.setattr(jobs, "BACKGROUND_ROWS", 2)
+    preparer = ExportJobs(site.parts)
     site.app.extensions[EXTENSION] = preparer
     site.app.register_blueprint(make_blueprint(site.parts))
     for number in range(3):
-        site.call(number + 1, clock.stamp(clock.unix() - 600 - number))
+        site.call(number + 1, clock.utc_text(clock.unix() - 600 - number))
     (excel,) = re.findall(r'href="(/exports/call-history\.xlsx[^"]*)"', client.get("/calls").text)
     shown = client.get(unescape(excel))
     assert shown.url.endswith("/exports")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from integration.core import clock
-from tests.dashboard.site import CALLER, OURS
+from tests.support.applications.dashboard_site import CALLER, OURS
 
 
 def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_path):
@@ -14,7 +14,7 @@ def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_
         values = {
             "from": sender,
             "to": receiver,
-            "created_at": clock.stamp(clock.unix() + 60),
+            "created_at": clock.utc_text(clock.unix() + 60),
             "pages": number,
             "status": 1,
         }
@@ -38,8 +38,8 @@ def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_
 
 
 def test_a_fax_stands_on_the_line_of_everything_with_its_number(site, client):
-    site.call(1, clock.stamp(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
-    at = clock.stamp(clock.unix() - 30)
+    site.call(1, clock.utc_text(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
+    at = clock.utc_text(clock.unix() - 30)
     site.put("faxes", id=4, created_at=at, **{"from": f"00{CALLER}", "to": OURS}, pages=3)
     page = client.get(f"/contacts/of/{CALLER}").text
     assert page.index("/messages/faxes/4.pdf") < page.index('href="/calls/1"')

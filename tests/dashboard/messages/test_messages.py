@@ -9,13 +9,13 @@ from html import unescape
 
 import pytest
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.json_records import read_object
+from integration.core.json_records import read_record
 from integration.mirror.page_queries import messages
-from integration.mirror.records import change_log as changes
+from integration.mirror.records import change_log
 from integration.mirror.records.upsert import upsert
-from tests.dashboard.reading import text
+from tests.support.page_text import text
 
 SENDER, RECEIVER = "447700900101", "442079460002"
 
@@ -23,7 +23,7 @@ SENDER, RECEIVER = "447700900101", "442079460002"
 @dataclass
 class Event:
     event_id: str
-    at: str
+    event_time: str
     text: str = "Hello"
     user_id: int | None = None
     sender: str = SENDER
@@ -33,17 +33,17 @@ class Event:
 
 def told(site, *events: Event) -> None:
     for event in events:
-        site.mirror.write(lambda tx, event=event: messages.add_event(tx, event))
+        site.mirror_db.write(lambda tx, event=event: messages.add_event(tx, event))
 
 
 def listed(site, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
     site.put("sms", id=number, created_at=at, **{"from": sender, "to": RECEIVER}, message=message, type="I")
-    site.mirror.write(messages.match)
+    site.mirror_db.write(messages.match_events)
 
 
 def shown(site) -> int:
-    with site.mirror.read() as connection:
-        return len(messages.thread(connection, SENDER))
+    with site.mirror_db.read() as connection:
+        return len(messages.list_messages(connection, SENDER))
 
 
 TIMES = ("09:00:01", "09:00:04", "09:00:09")
@@ -56,7 +56,9 @@ def steps(events: int, records: int):
 @pytest.mark.parametrize(("events", "records"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (0, 2), (2, 0)])
 def test_equal_texts_seconds_apart_are_as_many_as_the_larger_side(site, events, records):
     for order in itertools.permutations(steps(events, records)):
-        site.mirror.write(lambda tx: (tx.execute("DELETE FROM sms"), tx.execute("DELETE FROM _sms_events")))
+        site.mirror_db.write(
+            lambda tx: (tx.execute("DELETE FROM sms"), tx.execute("DELETE FROM _sms_events"))
+        )
         for kind, n in order:
             if kind == "event":
                 told(site, Event(f"e{n}", f"2026-09-02 {TIMES[n]}"))
@@ -97,9 +99,9 @@ def test_other_texts_other_people_stay_apart(site):
 
 def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(site, client):
     begun = int(clock.unix()) - 3600
-    moments = [clock.stamp(begun - min(number, 58)) for number in range(64)]
+    moments = [clock.utc_text(begun - min(number, 58)) for number in range(64)]
     rows = [(number, at, SENDER, f"Text {number};") for number, at in enumerate(moments)]
-    site.mirror.write(
+    site.mirror_db.write(
         lambda tx: tx.executemany(
             'INSERT INTO sms (_doc, _first_seen, _last_seen, _source, id, created_at, "from", message, type)'
             " VALUES ('{}', '', '', 'sync', ?, ?, ?, ?, 'I')",
@@ -132,26 +134,28 @@ def test_a_thread_shows_both_ways_oldest_first_and_its_contact(site, client):
 
 
 def test_what_comes_while_a_page_is_made_its_stream_tells(site, client, monkeypatch):
-    own_numbers = messages.own_numbers
+    own_numbers = messages.list_sms_numbers
 
     def after_the_threads(connection):
-        told(site, Event("late", clock.stamp()))
+        told(site, Event("late", clock.utc_text()))
         return own_numbers(connection)
 
-    monkeypatch.setattr(messages, "own_numbers", after_the_threads)
+    monkeypatch.setattr(messages, "list_sms_numbers", after_the_threads)
     page = client.get("/messages").text
     assert "07700 900101" not in page
     begun = int(re.search(r'data-change="[^"]*-(\d+)"', page)[1])
-    assert [change.topic for change in changes.since(site.mirror, begun)] == ["sms"]
+    assert [change.topic for change in change_log.since(site.mirror_db, begun)] == ["sms"]
 
 
 def test_open_pages_are_told_of_a_message_that_no_webhook_told(site):
-    sent = read_object(f'{{"id": 1, "from": "{RECEIVER}", "to": "{SENDER}", "message": "Yes", "type": "O"}}')
+    sent = read_record(f'{{"id": 1, "from": "{RECEIVER}", "to": "{SENDER}", "message": "Yes", "type": "O"}}')
     for _ in range(2):
-        site.mirror.write(
-            lambda tx: upsert(tx, resource("sms"), [sent], source="sync", asked_at=clock.stamp())
+        site.mirror_db.write(
+            lambda tx: upsert(tx, get_resource("sms"), [sent], source="sync", requested_at=clock.utc_text())
         )
-    assert [change.topic for change in changes.since(site.mirror, 0)] == ["sms"], "once: it did not change"
+    assert [change.topic for change in change_log.since(site.mirror_db, 0)] == ["sms"], (
+        "once: it did not change"
+    )
 
 
 def test_threads_page_without_gap_or_double_though_times_are_equal(site, client):
@@ -161,8 +165,8 @@ def test_threads_page_without_gap_or_double_though_times_are_equal(site, client)
             **{"from": f"4477009{number:05}", "to": RECEIVER},
         )  # fmt: skip
     found, before = [], None
-    with site.mirror.read() as connection:
-        while rows := messages.threads(connection, before=before, limit=50):
+    with site.mirror_db.read() as connection:
+        while rows := messages.list_threads(connection, cursor=before, limit=50):
             found += [row["contact"] for row in rows]
             before = (rows[-1]["at"], rows[-1]["contact"])
     assert len(found) == len(set(found)) == 120

@@ -14,9 +14,9 @@ from werkzeug.test import Client
 from integration.access import audit, keys, people, sessions, setup_links
 from integration.core import clock
 from integration.inbox.receive import Receiver
-from integration.settings.data_dir_secrets import HookSecrets, webhook_secrets
+from integration.settings.data_dir_secrets import WebhookSecrets, load_webhook_secrets
 from integration.workspace import wallboards
-from tests.dashboard.reading import text
+from tests.support.page_text import text
 
 
 def shown_once(answer: requests.Response) -> str:
@@ -26,7 +26,7 @@ def shown_once(answer: requests.Response) -> str:
 
 
 def done(site) -> list[tuple[str, str]]:
-    return [(entry.what, entry.about) for entry in audit.newest(site.house)]
+    return [(entry.what, entry.about) for entry in audit.list_newest(site.app_db)]
 
 
 POSTS = (
@@ -62,9 +62,9 @@ def test_only_administrators_see_settings(site, path):
 def test_a_person_is_added_with_a_link_that_is_shown_once(site, client):
     answer = client.post("/settings/people", email="Bea@example.com", role="agent", platform_user_id="7")
     link = shown_once(answer)
-    found = people.find(site.house, "bea@example.com")
-    assert (found.role, found.platform_user_id, found.ready) == ("agent", 7, False)
-    assert setup_links.look(site.house, link.rsplit("/", 1)[1]).person == found
+    found = people.find(site.app_db, "bea@example.com")
+    assert (found.role, found.platform_user_id, found.has_password) == ("agent", 7, False)
+    assert setup_links.find(site.app_db, link.rsplit("/", 1)[1]).person == found
     token = link.rsplit("/", 1)[1]
     for path in ("/settings", "/settings/audit"):
         assert token not in client.get(path).text
@@ -76,73 +76,73 @@ def test_who_is_there_already_is_refused_with_the_reason(site, client):
     again = client.post("/settings/people", email="bea@example.com", role="admin")
     assert again.status_code == 400
     assert "is there already" in text(again)
-    assert people.find(site.house, "bea@example.com").role == "agent"
+    assert people.find(site.app_db, "bea@example.com").role == "agent"
 
 
 def test_role_rights_and_platform_user_are_changed_and_audited(site, client):
-    bea = people.create(site.house, "bea@example.com", "viewer", password_hash="x")
+    bea = people.create(site.app_db, "bea@example.com", "viewer", password_hash="x")
     client.post(
         f"/settings/people/{bea.id}", role="agent", export="yes", recordings="no", platform_user_id="12"
     )
-    changed = people.get(site.house, bea.id)
+    changed = people.get(site.app_db, bea.id)
     assert (changed.role, changed.rights, changed.platform_user_id) == ("agent", {"export"}, 12)
     assert ("user changed", "bea@example.com, agent, may export") in done(site)
 
 
 def test_the_last_administrator_can_neither_be_removed_nor_demoted(site, client):
-    (admin,) = people.everyone(site.house)
+    (admin,) = people.list_all(site.app_db)
     for answer in (
         client.post(f"/settings/people/{admin.id}/remove"),
         client.post(f"/settings/people/{admin.id}", role="viewer"),
     ):
         assert answer.status_code == 400
         assert "is the last administrator" in text(answer)
-    assert people.everyone(site.house) == [admin]
+    assert people.list_all(site.app_db) == [admin]
 
 
 def test_who_is_removed_is_out_at_once(site, client):
     other = site.client("agent")
     assert other.get("/").url.endswith("/")
-    number = next(one.id for one in people.everyone(site.house) if one.role == "agent")
+    number = next(one.id for one in people.list_all(site.app_db) if one.role == "agent")
     client.post(f"/settings/people/{number}/remove")
     assert other.get("/").url.endswith("/login")
 
 
 def test_a_reset_makes_a_link_and_leaves_the_password_until_it_is_used(site, client):
-    bea = people.create(site.house, "bea@example.com", "viewer", password_hash="x")
+    bea = people.create(site.app_db, "bea@example.com", "viewer", password_hash="x")
     link = shown_once(client.post(f"/settings/people/{bea.id}/reset"))
-    assert setup_links.look(site.house, link.rsplit("/", 1)[1]).person.id == bea.id
-    assert people.get(site.house, bea.id).ready
+    assert setup_links.find(site.app_db, link.rsplit("/", 1)[1]).person.id == bea.id
+    assert people.get(site.app_db, bea.id).has_password
 
 
 def test_a_session_is_ended_from_elsewhere(site, client):
     other = site.client("agent")
-    number = next(one.id for one in people.everyone(site.house) if one.role == "agent")
-    (session,) = sessions.of_person(site.house, number)
+    number = next(one.id for one in people.list_all(site.app_db) if one.role == "agent")
+    (session,) = sessions.list_of_person(site.app_db, number)
     client.post(f"/settings/people/{number}/log-out", session=str(session.id))
     assert other.get("/").url.endswith("/login")
 
 
 def test_no_session_of_somebody_else_is_ended_by_its_number(site, client):
     site.client("agent")
-    agent = next(one.id for one in people.everyone(site.house) if one.role == "agent")
-    admin = next(one.id for one in people.everyone(site.house) if one.role == "admin")
-    (mine,) = sessions.of_person(site.house, admin)
+    agent = next(one.id for one in people.list_all(site.app_db) if one.role == "agent")
+    admin = next(one.id for one in people.list_all(site.app_db) if one.role == "admin")
+    (mine,) = sessions.list_of_person(site.app_db, admin)
     assert client.post(f"/settings/people/{agent}/log-out", session=str(mine.id)).status_code == 400
-    assert sessions.of_person(site.house, admin)
+    assert sessions.list_of_person(site.app_db, admin)
 
 
 def test_a_key_works_is_shown_once_and_stops_when_revoked(site, client):
     user_id, secret = shown_once(
         client.post("/settings/keys", name="Reports", scope="read", collections="cdrs")
     ).split(":")
-    key = keys.check(site.house, user_id, secret)
+    key = keys.authenticate(site.app_db, user_id, secret)
     assert (key.name, key.scope, key.collections) == ("Reports", "read", ("cdrs",))
     page = client.get("/settings").text
     assert secret not in page
     assert "Reports" in page
     client.post(f"/settings/keys/{user_id}/revoke")
-    assert keys.check(site.house, user_id, secret) is None
+    assert keys.authenticate(site.app_db, user_id, secret) is None
     assert [what for what, _ in done(site)] == ["key revoked", "key added"]
 
 
@@ -160,16 +160,16 @@ def test_what_was_typed_stands_there_again_when_it_is_refused(site, client):
 def test_a_key_of_an_unknown_collection_is_refused(site, client):
     answer = client.post("/settings/keys", name="X", scope="read", collections="nonsense")
     assert answer.status_code == 400
-    assert keys.everything(site.house) == []
+    assert keys.list_all(site.app_db) == []
 
 
 def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten(site, client, monkeypatch):
-    monkeypatch.setattr("integration.settings.data_dir_secrets.LOOK_SECONDS", 0)
-    (old,) = webhook_secrets(site.settings)
-    receiver = Client(Receiver(site.inbox, site.settings.webhooks, HookSecrets(site.settings)))
+    monkeypatch.setattr("integration.settings.data_dir_secrets.CHECK_SECONDS", 0)
+    (old,) = load_webhook_secrets(site.settings)
+    receiver = Client(Receiver(site.inbox, site.settings.webhooks, WebhookSecrets(site.settings)))
     assert old in client.get("/settings").text
     client.post("/settings/webhook/rotate")
-    new, kept = webhook_secrets(site.settings)
+    new, kept = load_webhook_secrets(site.settings)
     assert kept == old != new
     assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old, "wrong")] == [200, 200, 404]
     page = client.get("/settings").text
@@ -186,7 +186,7 @@ def test_the_check_of_the_webhook_says_what_is_missing(client):
 
 def test_the_audit_pages_back_to_its_beginning(site, client):
     for number in range(150):
-        audit.record(site.house, "ann@example.com", f"deed {number:03}", "<b>")
+        audit.record(site.app_db, "ann@example.com", f"deed {number:03}", "<b>")
     first = client.get("/settings/audit")
     assert "deed 149" in first.text
     assert "deed 050" in first.text
@@ -203,7 +203,7 @@ def test_the_audit_pages_back_to_its_beginning(site, client):
 def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(site, client):
     for number, state in enumerate(("ringing", "talking"), 1):
         site.call(
-            number, clock.stamp(clock.unix() - 90), state=state, outcome=None, party_name="Greta Lindqvist"
+            number, clock.utc_text(clock.unix() - 90), state=state, outcome=None, party_name="Greta Lindqvist"
         )
     url = shown_once(
         client.post("/settings/wallboards", name="Front desk", level="90", wait="60", missed="2")
@@ -224,10 +224,10 @@ def test_every_figure_of_a_wallboard_has_something_to_be_measured_by(site, clien
     for number in (1, 2):
         site.put("users", id=number, first_name=f"Person {number}", ext=f"100{number}")
     site.put("users", id=3, first_name="Gone", _missing_since="2026-01-01 00:00:00")
-    site.call(1, clock.stamp(), state="ringing", outcome=None)
-    site.call(2, clock.stamp(), state="talking", outcome=None, user_id=1)
-    site.call(3, clock.stamp(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
-    text = client.get(f"/wall/{wallboards.add(site.house, 'Front desk')}").text
+    site.call(1, clock.utc_text(), state="ringing", outcome=None)
+    site.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
+    site.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
+    text = client.get(f"/wall/{wallboards.add(site.app_db, 'Front desk')}").text
     assert len(re.findall(r'class="aim">[^<]', text)) == 6
     assert "1 is free" in text
     assert "of 2 people" in text

@@ -13,8 +13,8 @@ from werkzeug.routing import Rule
 from integration import factory
 from integration.access import passwords, people
 from integration.settings.model import load
-from tests.dashboard_login.conftest import GOOD, Browser, served
-from tests.dashboard_login.test_guard import METHODS, raw, spellings
+from tests.dashboard.site.test_guard import METHODS, raw, spellings
+from tests.support.applications.login_site import GOOD, Browser, served
 
 NO_LOGIN = {
     "/static/<path:filename>",
@@ -92,7 +92,7 @@ def test_nothing_is_shown_to_strangers(app: Flask) -> None:
 
 def test_no_unsafe_route_works_without_the_proof_of_its_page(product: factory.Product, app: Flask) -> None:
     people.create(
-        product.parts.house, "ann@example.com", "admin", password_hash=passwords.hash_password(GOOD)
+        product.context.app_db, "ann@example.com", "admin", password_hash=passwords.hash_password(GOOD)
     )
     unsafe = [
         (method, rule)

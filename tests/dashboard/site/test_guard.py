@@ -10,13 +10,12 @@ import pytest
 import requests
 from flask import Flask
 
-from integration.access import browser as security
-from integration.access import passwords, people, sessions
-from integration.access import visibility as roles
+from integration.access import passwords, people, sessions, visibility
 from integration.dashboard.site import guard
-from integration.dashboard.site.guard import needs
+from integration.dashboard.site.guard import requires
 from integration.sqlite.database import Database
-from tests.dashboard_login.conftest import GOOD, Browser, Fields, Site, make_app, served
+from integration.web import trusted_proxies
+from tests.support.applications.login_site import GOOD, Browser, Fields, Site, make_app, served
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND")
 
@@ -145,10 +144,10 @@ def test_one_browsers_token_is_no_good_in_another(site: Site, inside: Browser) -
     ],
 )
 def test_an_unsafe_request_must_come_from_our_own_pages(
-    house: Database, headers: dict[str, str], status: int
+    app_db: Database, headers: dict[str, str], status: int
 ) -> None:
-    people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
-    with served(make_app(house, public_url="https://switchroom.example.com/")) as base:
+    people.create(app_db, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
+    with served(make_app(app_db, public_url="https://switchroom.example.com/")) as base:
         browser = Browser(base)
         browser.log_in()
         sent = {name: value.replace("SELF", base) for name, value in headers.items()}
@@ -171,7 +170,7 @@ def test_a_login_needs_the_token_of_its_form(site: Site) -> None:
     browser.get("/login")
     assert browser.post("/login", {**form, **other}).status_code == 403
     assert browser.cookie is not None
-    assert sessions.find(site.house, browser.cookie) is None
+    assert sessions.find(site.app_db, browser.cookie) is None
 
 
 def test_a_form_without_end_is_not_read(inside: Browser, site: Site) -> None:
@@ -213,7 +212,7 @@ def test_every_answer_carries_the_headers(site: Site, inside: Browser) -> None:
 
 def test_a_decorator_refuses_words_that_are_no_role_or_right() -> None:
     with pytest.raises(ValueError, match="boss"):
-        needs("boss")
+        requires("boss")
 
 
 def test_asking_who_is_there_on_an_open_route_is_a_mistake() -> None:
@@ -225,10 +224,10 @@ def test_asking_who_is_there_on_an_open_route_is_a_mistake() -> None:
 
 
 @pytest.fixture
-def proxied(house: Database) -> Iterator[str]:
-    people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
+def proxied(app_db: Database) -> Iterator[str]:
+    people.create(app_db, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
     networks = (ip_network("127.0.0.0/8"), ip_network("192.0.2.0/24"))
-    with served(make_app(house, trusted_proxies=networks)) as base:
+    with served(make_app(app_db, trusted_proxies=networks)) as base:
         yield base
 
 
@@ -268,12 +267,12 @@ def test_some_proxies_tell_the_clients_port_which_is_none_of_its_address(told: s
         seen.append(environ["REMOTE_ADDR"])
         return []
 
-    proxied = security.TrustedProxies(app, (ip_network("192.0.2.0/24"),))
+    proxied = trusted_proxies.TrustedProxies(app, (ip_network("192.0.2.0/24"),))
     proxied({"REMOTE_ADDR": "192.0.2.1", "HTTP_X_FORWARDED_FOR": told}, lambda *_: None)
     assert seen == [address]
 
 
-def test_a_trusted_proxys_word_is_taken(proxied: str, house: Database) -> None:
+def test_a_trusted_proxys_word_is_taken(proxied: str, app_db: Database) -> None:
     answer = log_in_through_proxy(proxied)
     assert answer.status_code == 303
     cookie = answer.headers["Set-Cookie"]
@@ -282,7 +281,7 @@ def test_a_trusted_proxys_word_is_taken(proxied: str, house: Database) -> None:
     assert "Path=/" in cookie
     assert "Domain" not in cookie
     assert answer.headers["Strict-Transport-Security"].startswith("max-age=31536000")
-    found = sessions.find(house, cookie.split(";")[0].partition("=")[2])
+    found = sessions.find(app_db, cookie.split(";")[0].partition("=")[2])
     assert found is not None
     assert found[0].address == "198.51.100.7", "the first from the right that is no proxy of ours"
 
@@ -299,7 +298,7 @@ def test_a_strangers_forwarded_headers_are_ignored(site: Site) -> None:
     assert statuses == [401] * 10 + [429]
 
 
-def test_a_plain_cookie_is_not_taken_under_https(proxied: str, house: Database) -> None:
+def test_a_plain_cookie_is_not_taken_under_https(proxied: str, app_db: Database) -> None:
     token = log_in_through_proxy(proxied).headers["Set-Cookie"].split(";")[0].partition("=")[2]
     for name, status in (("session", 302), ("__Host-session", 200)):
         answer = requests.get(
@@ -314,20 +313,28 @@ def test_a_plain_cookie_is_not_taken_under_https(proxied: str, house: Database) 
 # --- whose calls -----------------------------------------------------------------------------------------
 
 
-def test_agents_see_their_own_calls_where_it_is_set_so(house: Database) -> None:
-    ann = people.create(house, "ann@example.com", "agent", platform_user_id=412345)
-    ben = people.create(house, "ben@example.com", "viewer")
-    sue = people.create(house, "sue@example.com", "supervisor", platform_user_id=412346)
-    assert [roles.only_calls_of(person, "own") for person in (ann, ben, sue)] == [412345, roles.NOBODYS, None]
-    assert [roles.only_calls_of(person, "all") for person in (ann, ben, sue)] == [None, None, None]
+def test_agents_see_their_own_calls_where_it_is_set_so(app_db: Database) -> None:
+    ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
+    ben = people.create(app_db, "ben@example.com", "viewer")
+    sue = people.create(app_db, "sue@example.com", "supervisor", platform_user_id=412346)
+    assert [visibility.user_scope_of(person, "own") for person in (ann, ben, sue)] == [
+        412345,
+        visibility.NO_USER_ID,
+        None,
+    ]
+    assert [visibility.user_scope_of(person, "all") for person in (ann, ben, sue)] == [None, None, None]
 
 
-def test_people_who_see_the_same_share_one_rendering(house: Database) -> None:
-    ann = people.create(house, "ann@example.com", "agent", platform_user_id=412345)
-    ben = people.create(house, "ben@example.com", "agent", platform_user_id=412346)
-    sue = people.create(house, "sue@example.com", "supervisor")
-    assert roles.visibility(ann, "all") == roles.visibility(ben, "all") != roles.visibility(sue, "all")
-    assert roles.visibility(ann, "own") != roles.visibility(ben, "own")
+def test_people_who_see_the_same_share_one_rendering(app_db: Database) -> None:
+    ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
+    ben = people.create(app_db, "ben@example.com", "agent", platform_user_id=412346)
+    sue = people.create(app_db, "sue@example.com", "supervisor")
+    assert (
+        visibility.visibility_key(ann, "all")
+        == visibility.visibility_key(ben, "all")
+        != visibility.visibility_key(sue, "all")
+    )
+    assert visibility.visibility_key(ann, "own") != visibility.visibility_key(ben, "own")
 
 
 def test_a_stream_ends_when_the_session_does(
@@ -337,5 +344,5 @@ def test_a_stream_ends_when_the_session_does(
     with inside.get("/live/stream", stream=True) as answer:
         lines = answer.iter_lines()
         assert next(lines).startswith(b"retry:")
-        sessions.revoke_all(site.house, 1)
+        sessions.revoke_all(site.app_db, 1)
         assert b"event: reload" in islice(lines, 500)

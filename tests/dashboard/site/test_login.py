@@ -4,10 +4,9 @@ import logging
 
 import pytest
 
-from integration.access import audit, passwords, people, sessions, setup_links
-from integration.access import browser as security
-from tests.dashboard_login.conftest import GOOD, Browser, Fields, Site
-from tests.house.conftest import Clock
+from integration.access import audit, browser, passwords, people, sessions, setup_links
+from tests.support.applications.app_database import Clock
+from tests.support.applications.login_site import GOOD, Browser, Fields, Site
 
 
 def test_a_login_leads_to_the_page_that_was_asked_for(visitor: Browser) -> None:
@@ -56,7 +55,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(visitor: Browser)
 def test_a_login_over_plain_http_is_warned_of_once_unless_this_machine_asks_for_itself(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    security._warned.clear()
+    browser._has_warned.clear()
     with caplog.at_level(logging.WARNING, "integration.access.browser"):
         site.browser().log_in()
         assert not caplog.records
@@ -75,11 +74,11 @@ def test_login_rotates_what_the_browser_carries(site: Site, visitor: Browser) ->
     first = visitor.cookie
     assert planted is not None
     assert first not in (None, planted)
-    assert sessions.find(site.house, planted) is None
+    assert sessions.find(site.app_db, planted) is None
     form = {"csrf_token": visitor.token, "email": "ann@example.com", "password": GOOD}
     assert visitor.post("/login", form).status_code == 303
     assert visitor.cookie != first
-    assert sessions.find(site.house, first or "") is None
+    assert sessions.find(site.app_db, first or "") is None
 
 
 def test_logout_ends_the_session_not_only_the_cookie(site: Site, inside: Browser) -> None:
@@ -100,31 +99,31 @@ def test_logout_needs_a_post(inside: Browser) -> None:
 def test_a_session_ends_idle_and_a_week_after_login(site: Site, moving: Clock) -> None:
     browser = site.browser()
     browser.log_in()
-    moving.forward(sessions.IDLE - 60)
+    moving.forward(sessions.IDLE_SECONDS - 60)
     assert browser.get("/").status_code == 200
-    site.house.write(lambda tx: None)
-    moving.forward(sessions.IDLE + 1)
+    site.app_db.write(lambda tx: None)
+    moving.forward(sessions.IDLE_SECONDS + 1)
     assert browser.get("/").status_code == 302
     browser.log_in()
-    for _ in range(int(sessions.ABSOLUTE // 36000)):
+    for _ in range(int(sessions.MAX_AGE_SECONDS // 36000)):
         moving.forward(36000)
         assert browser.get("/").status_code == 200
-        site.house.write(lambda tx: None)
+        site.app_db.write(lambda tx: None)
     moving.forward(36000)
     assert browser.get("/").status_code == 302
 
 
 def test_a_role_that_changes_counts_at_once(site: Site, inside: Browser) -> None:
     assert inside.get("/exports/cdrs.csv").status_code == 403
-    people.set_right(site.house, "ann@example.com", "export", True)
+    people.set_right(site.app_db, "ann@example.com", "export", True)
     assert inside.get("/exports/cdrs.csv").status_code == 200
     assert inside.get("/people").status_code == 403
-    people.set_role(site.house, "ann@example.com", "admin")
+    people.set_role(site.app_db, "ann@example.com", "admin")
     assert inside.get("/people").status_code == 200
 
 
 def test_an_unknown_address_is_answered_like_a_wrong_password(site: Site) -> None:
-    people.create(site.house, "ben@example.com", "agent")
+    people.create(site.app_db, "ben@example.com", "agent")
     browser = site.browser()
     answers = [
         browser.log_in(email, "a wrong password")
@@ -140,11 +139,11 @@ def test_an_unknown_address_is_answered_like_a_wrong_password(site: Site) -> Non
 
 def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: Site, moving: Clock) -> None:
     known, unknown = site.browser(), site.browser()
-    for browser, email in ((known, "ann@example.com"), (unknown, "nobody@example.com")):
-        site.house.write(lambda tx: tx.execute("DELETE FROM attempts"))
-        statuses = [browser.log_in(email, "wrong password").status_code for _ in range(11)]
+    for session, email in ((known, "ann@example.com"), (unknown, "nobody@example.com")):
+        site.app_db.write(lambda tx: tx.execute("DELETE FROM attempts"))
+        statuses = [session.log_in(email, "wrong password").status_code for _ in range(11)]
         assert statuses == [401] * 10 + [429]
-    site.house.write(lambda tx: tx.execute("DELETE FROM attempts"))
+    site.app_db.write(lambda tx: tx.execute("DELETE FROM attempts"))
     for _ in range(10):
         known.log_in(password="wrong password")
     refused = known.log_in()
@@ -161,7 +160,7 @@ def test_logging_in_again_and_again_is_no_guessing(site: Site, moving: Clock) ->
 def test_a_busy_moment_is_no_guess(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "WAIT_SECONDS", 0.001)
     browser = site.browser()
-    with passwords._place(), passwords._place():
+    with passwords._hash_slot(), passwords._hash_slot():
         statuses = [browser.log_in().status_code for _ in range(12)]
     assert statuses == [503] * 12
     assert browser.log_in().status_code == 303
@@ -172,21 +171,21 @@ def test_logins_are_in_the_audit_and_what_was_typed_is_not(site: Site) -> None:
     browser.log_in("my-password-in-the-wrong-field", GOOD)
     browser.log_in(password="wrong password")
     browser.log_in()
-    entries = audit.newest(site.house)
+    entries = audit.list_newest(site.app_db)
     assert [(entry.who, entry.what, entry.result) for entry in entries] == [
         ("ann@example.com", "login", "done"),
         ("ann@example.com", "login", "refused"),
         ("", "login", "refused"),
     ]
     assert {entry.address for entry in entries} == {"127.0.0.1"}
-    kept = b"".join(path.read_bytes() for path in site.house.path.parent.glob("house.db*"))
+    kept = b"".join(path.read_bytes() for path in site.app_db.path.parent.glob("house.db*"))
     for canary in (b"my-password-in", GOOD.encode(), (browser.cookie or "").encode()):
         assert canary not in kept
 
 
 def test_a_set_up_link_sets_the_password_once_and_logs_in(site: Site) -> None:
-    people.create(site.house, "ben@example.com", "viewer")
-    path = setup_links.one_time_link(site.house, "ben@example.com", site.base).removeprefix(site.base)
+    people.create(site.app_db, "ben@example.com", "viewer")
+    path = setup_links.create_link(site.app_db, "ben@example.com", site.base).removeprefix(site.base)
     browser = site.browser()
     page = browser.get(path)
     assert page.status_code == 200
@@ -208,8 +207,8 @@ def test_a_set_up_link_sets_the_password_once_and_logs_in(site: Site) -> None:
 
 
 def test_the_first_link_asks_who_you_are(site: Site) -> None:
-    site.house.write(lambda tx: tx.execute("DELETE FROM people"))
-    url = setup_links.first_run_link(site.house, site.base)
+    site.app_db.write(lambda tx: tx.execute("DELETE FROM people"))
+    url = setup_links.create_first_run_link(site.app_db, site.base)
     assert url is not None
     path = url.removeprefix(site.base)
     browser = site.browser()

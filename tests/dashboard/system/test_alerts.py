@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from integration.access import audit
-from integration.alerts import notification_log as alert_log
+from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
-from integration.alerts.evaluate import Watch
+from integration.alerts.evaluate import RuleEvaluator
 from integration.core import clock
-from tests.dashboard.reading import text
-from tests.dashboard.site import running
+from tests.support.applications.dashboard_site import running
+from tests.support.page_text import text
 
 URL = "https://hooks.example.net/services/canary-token?token=canary-token"
 FORM = {"name": "Long waits", "condition": "waiting", "threshold": "45", "notice": "1", "cooldown": "15"}
@@ -18,23 +18,23 @@ WEEK = {"day": "0"}
 
 
 def rules(site) -> list[alert_rules.Rule]:
-    with site.house.read() as connection:
-        return alert_rules.everything(connection)
+    with site.app_db.read() as connection:
+        return alert_rules.list_all(connection)
 
 
 def audited(site) -> list[str]:
-    return [f"{entry.what}: {entry.about}" for entry in audit.newest(site.house)]
+    return [f"{entry.what}: {entry.about}" for entry in audit.list_newest(site.app_db)]
 
 
 def ring(site, number: int = 1) -> None:
     site.call(
         number,
-        clock.stamp(clock.unix() - 90),
+        clock.utc_text(clock.unix() - 90),
         state="ringing",
         outcome=None,
         party_name="<img src=x onerror=alert(1)>",
     )
-    Watch(site.parts, lambda: None).round()
+    RuleEvaluator(site.parts, lambda: None).run()
 
 
 def test_a_rule_is_made_changed_paused_and_removed(site, client):
@@ -119,15 +119,15 @@ def test_the_test_button_says_what_became_of_each_target(site, client):
     said = text(client.post(f"/system/alerts/{rule.id}/test"))
     assert "shown Test to the dashboard" in said
     assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: nothing listens there" in said
-    with site.house.read() as connection:
-        lines = alert_log.newest(connection, 9)
-        assert alert_log.due(connection, "post", 9) == []
+    with site.app_db.read() as connection:
+        lines = notification_log.list_newest(connection, 9)
+        assert notification_log.due(connection, "post", 9) == []
     assert {(line.kind, line.state) for line in lines} == {("test", "sent"), ("test", "failed")}
     assert "alert rule tested: Long waits" in audited(site)
 
 
 def test_a_notice_stands_on_every_page_until_it_is_over(site, client):
-    alert_rules.save(site.house, alert_rules.Rule(0, "Long <b>waits", "waiting", 60, notice=True))
+    alert_rules.save(site.app_db, alert_rules.Rule(0, "Long <b>waits", "waiting", 60, notice=True))
     ring(site)
     page = client.get("/contacts").text
     assert "Long &lt;b&gt;waits" in page
@@ -138,26 +138,26 @@ def test_a_notice_stands_on_every_page_until_it_is_over(site, client):
     assert client.get("/").text.count("has been waiting") == 1
     assert "and 4 more" in client.get("/").text
     for number in range(3):
-        alert_rules.save(site.house, alert_rules.Rule(0, f"Rule {number}", "waiting", 60, notice=True))
-    Watch(site.parts, lambda: None).round()
+        alert_rules.save(site.app_db, alert_rules.Rule(0, f"Rule {number}", "waiting", 60, notice=True))
+    RuleEvaluator(site.parts, lambda: None).run()
     assert client.get("/").text.count("has been waiting") == 3
     assert "More rules find something" in client.get("/").text
-    site.mirror.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
-    Watch(site.parts, lambda: None).round()
+    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
+    RuleEvaluator(site.parts, lambda: None).run()
     assert "has been waiting" not in client.get("/").text
 
 
 def test_open_pages_are_told_by_the_stream(site):
-    alert_rules.save(site.house, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
+    alert_rules.save(site.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
     ring(site)
-    with site.mirror.read() as connection:
+    with site.mirror_db.read() as connection:
         topics = [row["topic"] for row in connection.execute("SELECT topic FROM _changes")]
     assert topics == ["alert"]
 
 
 def test_who_sees_their_own_calls_only_is_told_of_no_others(tmp_path):
     with running(tmp_path / "data", dashboard__agents_see="own") as site:
-        alert_rules.save(site.house, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
+        alert_rules.save(site.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
         ring(site)
         assert "Long waits" not in site.client("agent", platform_user_id=1).get("/").text
         assert "Long waits" in site.client("supervisor").get("/").text

@@ -5,28 +5,27 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from integration.core import clock
-from integration.dashboard.site.background_jobs import EXTENSION, Jobs
+from integration.dashboard.site.background_jobs import EXTENSION, BackgroundJobs
 from integration.mirror.calls import backlog
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import completeness as coverage
-from integration.sync.reading import verify as proof
-from integration.sync.reading.call_assembly import NAME
-from integration.workspace import promoted_fields as promoted
-from tests.dashboard.reading import text
-from tests.harness import wait_for
+from integration.mirror.sync_state import collection_state, completeness
+from integration.sync.reading import verify
+from integration.sync.reading.call_assembly import JOB_NAME
+from integration.workspace import promoted_fields
+from tests.support.harness import wait_for
+from tests.support.page_text import text
 
 
 def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(site, client):
     def job(tx) -> None:
-        walks.finish(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
-        coverage.note(tx, "cdrs", "2026-11-18", 7, 7)
-        coverage.note(tx, "cdrs", "2026-11-17", 5, 3, "the platform counts 2 more than it lists")
+        collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
+        completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
+        completeness.save_day(tx, "cdrs", "2026-11-17", 5, 3, "the platform counts 2 more than it lists")
         tx.execute(
             "INSERT INTO _drift VALUES ('cdrs', '<b>mood</b>', 'field', 'string', '2026-11-01 10:00:00', "
             "'2026-11-19 10:00:00', 0)"
         )
 
-    site.mirror.write(job)
+    site.mirror_db.write(job)
     page = client.get("/system")
     shown = text(page)
     assert "2026-11-17: 3 of 5" in shown
@@ -43,11 +42,11 @@ def test_system_says_nothing_of_either_before_anything_is_known(client):
 
 def test_each_day_of_the_ledger_has_a_line(site, client):
     def job(tx) -> None:
-        walks.finish(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
-        coverage.note(tx, "cdrs", "2026-11-18", 7, 7)
-        coverage.note(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
+        collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
+        completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
+        completeness.save_day(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
 
-    site.mirror.write(job)
+    site.mirror_db.write(job)
     assert 'href="/system/coverage/cdrs"' in client.get("/system").text
     shown = text(client.get("/system/coverage/cdrs"))
     for words in ("2026-11-18", "2026-11-17", "never", "counts differ", "read again"):
@@ -57,23 +56,23 @@ def test_each_day_of_the_ledger_has_a_line(site, client):
 
 
 def test_what_goes_on_now_is_never_called_incomplete(site, client):
-    site.mirror.write(lambda tx: walks.polled(tx, "calls", 3))
+    site.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3))
     assert "all of it with each poll" in text(client.get("/system"))
     account = text(client.get("/account"))
     assert "live" in account
-    with site.mirror.read() as connection:
-        (line,) = coverage.ledger(connection)
-    assert line.live
+    with site.mirror_db.read() as connection:
+        (line,) = completeness.list_collections(connection)
+    assert line.is_live
 
 
 def test_a_long_reading_shows_how_far_it_is_and_how_long_it_takes(site, client):
-    site.mirror.write(lambda tx: walks.begin(tx, "cdrs"))
+    site.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, "cdrs"))
     facts = {"done": 400_000, "total": 1_000_000, "per_second": 5_000.0, "seconds_left": 120.0}
-    site.parts.health.fact("reading cdrs", facts)
+    site.parts.health.set_fact("reading cdrs", facts)
     page = client.get("/system")
     assert "400 000 of 1 000 000 read, 5 000 a second, 2 min left" in text(page)
     assert page.headers["Refresh"]
-    site.parts.health.fact("reading cdrs", None)
+    site.parts.health.set_fact("reading cdrs", None)
     assert "walking, 0 read" in text(client.get("/system"))
 
 
@@ -85,12 +84,12 @@ def test_a_platform_in_trouble_shows_how_it_is_asked(site, client):
         ({"rest": 30.0}, "rests for 30 s"),
         ({"open_since": 1.0, "again": 40.0}, "asked again in 40 s"),
     ):
-        site.parts.health.fact("platform_requests", {**standing, **facts})
+        site.parts.health.set_fact("platform_requests", {**standing, **facts})
         assert words in text(client.get("/system"))
 
 
 def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
-    site.mirror.write(
+    site.mirror_db.write(
         lambda tx: (
             tx.execute(
                 "INSERT INTO _drift VALUES ('cdrs', 'mood', 'field', 'string', '2026-11-01 10:00:00', "
@@ -106,8 +105,8 @@ def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
     client.post("/system/promote", **form)
     wait_for(lambda: "mood is a column of cdrs" in text(client.get("/system")), "the column")
     assert "Take back" in client.get("/system").text
-    with site.house.read() as connection:
-        assert promoted.wanted(connection) == {"cdrs": {"mood"}}
+    with site.app_db.read() as connection:
+        assert promoted_fields.list_requested(connection) == {"cdrs": {"mood"}}
     client.post("/system/promote", **form)
     wait_for(lambda: "has a column" in text(client.get("/system")), "the refusal")
     client.post("/system/demote", **form)
@@ -122,12 +121,14 @@ def test_a_proof_can_be_begun_and_tells_what_it_found(site, client):
     def handler(arguments, progress):
         asked.append(arguments)
         progress(collection="cdrs", done=3, total=9)
-        good, bad = proof.Proof("cdrs", days=9), proof.Proof("sms", error="away")
+        good, bad = verify.CompletenessResult("cdrs", days=9), verify.CompletenessResult("sms", error="away")
         return {"proofs": [asdict(good), asdict(bad)], "complete": False}
 
-    site.app.extensions[EXTENSION] = Jobs(commands={proof.PROVE: handler})
-    site.mirror.write(lambda tx: coverage.note(tx, "cdrs", "2026-11-18", 7, 7))
-    site.mirror.write(lambda tx: walks.finish(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
+    site.app.extensions[EXTENSION] = BackgroundJobs(commands={verify.VERIFY_COMPLETENESS: handler})
+    site.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
+    site.mirror_db.write(
+        lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
+    )
     assert site.client("supervisor").post("/system/prove").status_code == 403
     client.post("/system/prove")
     said = "1 of 2 collections proved, 9 days counted; not proved: sms"
@@ -136,16 +137,16 @@ def test_a_proof_can_be_begun_and_tells_what_it_found(site, client):
 
 
 def test_whoever_counts_calls_is_told_that_old_ones_are_still_being_put_together(site, client):
-    site.put("cdrs", id=7, live_id=4278000007, calldate=clock.stamp(clock.unix() - 86_400 * 3))
-    site.mirror.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
+    site.put("cdrs", id=7, live_id=4278000007, calldate=clock.utc_text(clock.unix() - 86_400 * 3))
+    site.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
     facts = {"done": 5, "total": 7, "per_second": 1250.0, "seconds_left": 120.0}
-    site.parts.health.fact(NAME, facts)
+    site.parts.health.set_fact(JOB_NAME, facts)
     said = "are still being put together from their records, the newest first: 2 left"
     shown = text(client.get("/system"))
     assert said in shown
     assert "a second, 2 min to go" in shown
     for path, told in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
         assert (said in text(client.get(path))) == told, path
-    site.mirror.write(lambda tx: backlog.done(tx, [4278000006, 4278000007]))
+    site.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))
     for path in ("/system", "/calls", "/reports"):
         assert "put together" not in text(client.get(path))

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from integration.access import audit
-from integration.dashboard.site.background_jobs import EXTENSION, Jobs
-from integration.inbox.replay_command import REPLAY
-from integration.sync.writing import write_log as journal
-from tests.dashboard.reading import text
-from tests.harness import wait_for
+from integration.dashboard.site.background_jobs import EXTENSION, BackgroundJobs
+from integration.inbox.replay import REPLAY
+from integration.sync.writing import write_log
+from tests.support.harness import wait_for
+from tests.support.page_text import text
 
 
 def store(site, body: bytes, status: str = "failed", error: str = "boom") -> int:
@@ -36,7 +36,7 @@ def said_by(client, *words: str) -> bool:
 def test_only_administrators_begin_work_and_only_by_a_form_of_ours(site, path):
     assert site.client("supervisor").post(path).status_code == 403
     assert site.client().post(path, csrf=False).status_code == 403
-    assert audit.newest(site.house) == []
+    assert audit.list_newest(site.app_db) == []
 
 
 @pytest.mark.parametrize("path", ["/system/doctor", "/system/journal"])
@@ -54,7 +54,7 @@ def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client)
         go_on.wait(30)
         return {"applied": 2, "failed": 1}
 
-    site.app.extensions[EXTENSION] = Jobs(commands={REPLAY: handler})
+    site.app.extensions[EXTENSION] = BackgroundJobs(commands={REPLAY: handler})
     page = client.post("/system/replay")
     assert "Applying again" in text(page)
     client.post("/system/replay")  # a second press changes nothing
@@ -63,7 +63,7 @@ def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client)
     assert asked == [{"failed": True}]
 
     def kept() -> list[tuple[str, str]]:
-        return [(one.what, one.result) for one in audit.newest(site.house)]
+        return [(one.what, one.result) for one in audit.list_newest(site.app_db)]
 
     # The page may tell of the end a moment before the audit does.
     wait_for(lambda: len(kept()) == 2, "the audit of the replay's end")
@@ -75,7 +75,7 @@ def test_a_replay_that_breaks_says_so_and_may_be_tried_again(site, client):
         raise RuntimeError("secret detail")
 
     store(site, b"{}")
-    site.app.extensions[EXTENSION] = Jobs(commands={REPLAY: handler})
+    site.app.extensions[EXTENSION] = BackgroundJobs(commands={REPLAY: handler})
     client.post("/system/replay")
     wait_for(lambda: said_by(client, "RuntimeError", "failed again"), "the failure and the button")
     assert not said_by(client, "secret detail")
@@ -103,7 +103,7 @@ def test_a_backup_is_made_listed_and_audited(site, client):
     assert folder.name in client.get("/system").text
 
     def newest() -> tuple[str, str]:
-        entry = audit.newest(site.house)[0]
+        entry = audit.list_newest(site.app_db)[0]
         return entry.what, entry.result
 
     # The page tells of it as soon as it is there.
@@ -125,8 +125,8 @@ def test_doctor_says_on_a_page_what_it_says_on_the_command_line(client):
 
 
 def test_writes_stand_in_the_journal_without_their_secrets(site, client):
-    entry = journal.begin(
-        site.house,
+    entry = write_log.begin(
+        site.app_db,
         who="key Reports",
         address="192.0.2.1",
         method="PATCH",
@@ -134,7 +134,7 @@ def test_writes_stand_in_the_journal_without_their_secrets(site, client):
         body=b'{"password": "hunter2", "name": "<b>Ann</b>"}',
     )
     assert "it was cut off" in text(client.get("/system/journal"))
-    journal.finish(site.house, entry, status=200, result="done", seconds=0.25)
+    write_log.finish(site.app_db, entry, status=200, result="done", seconds=0.25)
     page = client.get("/system/journal")
     assert "PATCH /users/7" in text(page)
     assert "0.25 s" in text(page)

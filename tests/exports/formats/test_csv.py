@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from integration.core.errors import QueryError
 from integration.exports.formats import csv, jsonl
 from integration.exports.selection import select
-from tests.facade.tables import collection_at, insert
-from tests.facade.test_query import CALLS
+from tests.support.payloads.collection_table import collection_at, insert
+from tests.support.payloads.query_reference import CALLS
 
 
 def exported(
@@ -100,7 +100,7 @@ def test_any_records_read_back_as_they_are(records: list[dict[str, Any]], lines:
     names = ["id", "src", "src_name", "duration"] + (
         ["extra"] if any(r["extra"] is not None for r in records) else []
     )
-    rows = exported(table, {"columns": ",".join(names)}, lines=lines)
+    rows = exported(table, {"columns": ",".join(names)}, chunk_rows=lines)
     assert rows[1:] == [[guarded(record[name]) for name in names] for record in records]
     table.close()
 
@@ -161,7 +161,7 @@ def test_nonsense_is_refused_before_the_first_byte(args: dict[str, str], named: 
 
 def test_chunks_are_small_however_long_the_file_is() -> None:
     table = collection_at(":memory:", CALLS, [{"id": n, "src": "442079460001"} for n in range(1, 5001)])
-    chunks = list(csv.stream(lambda: nullcontext(table), select(CALLS, {}), lines=100))
+    chunks = list(csv.stream(lambda: nullcontext(table), select(CALLS, {}), chunk_rows=100))
     assert len(chunks) == 51
     assert max(map(len, chunks)) < 20_000
 
@@ -169,5 +169,5 @@ def test_chunks_are_small_however_long_the_file_is() -> None:
 def test_json_lines_are_the_records_as_received() -> None:
     records = [{"id": n, "src": "=1", "more": [1, {"a": None}]} for n in range(1, 6)]
     table = collection_at(":memory:", CALLS, records)
-    data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {}), lines=2))
+    data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {}), chunk_rows=2))
     assert [json.loads(line) for line in data.splitlines()] == records

@@ -15,12 +15,12 @@ import pyarrow.parquet
 import pytest
 from openpyxl.utils.escape import unescape
 
-from integration.catalogue import resource
-from integration.core.json_records import read_object
+from integration.catalogue import get_resource
+from integration.core.json_records import read_record
 from integration.mirror.records.upsert import upsert
-from tests.dashboard.site import Site, running
-from tests.exports.test_call_history import exporting
-from tests.exports.test_csv import guarded
+from tests.exports.formats.test_csv import guarded
+from tests.exports.test_presets import exporting
+from tests.support.applications.dashboard_site import Site, running
 
 ODD = [
     "+442079460001", "00442079460001", "0207", "=1+1", "@SUM(A1)", "-2+3", "+1+1", "\t=1", "\r=1",
@@ -33,9 +33,11 @@ ODD = [
 
 def stored(site: Site, collection: str, *records: str) -> None:
     """Records as the platform sent them, through the door for rows."""
-    documents = [read_object(record) for record in records]
-    site.mirror.write(
-        lambda tx: upsert(tx, resource(collection), documents, source="sync", asked_at="2026-07-01 00:00:00")
+    documents = [read_record(record) for record in records]
+    site.mirror_db.write(
+        lambda tx: upsert(
+            tx, get_resource(collection), documents, source="sync", requested_at="2026-07-01 00:00:00"
+        )
     )
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from integration.exports.formats import csv
 from integration.exports.selection import select
-from tests.exports.test_csv import guarded
-from tests.facade.tables import collection_at
-from tests.facade.test_query import CALLS
+from tests.exports.formats.test_csv import guarded
+from tests.support.payloads.collection_table import collection_at
+from tests.support.payloads.query_reference import CALLS
 
 ROWS = 200_000
 ODD = [
@@ -49,7 +49,7 @@ def test_every_cell_of_200_000_records_is_there_once_and_memory_stays_flat() -> 
         records,
     )
     stream = csv.stream(lambda: nullcontext(table), select(CALLS, {"columns": "id,src,src_name,duration"}))
-    assert stream.rows == ROWS
+    assert stream.row_count == ROWS
     tracemalloc.start()
     found, peak = _read(stream), 0
     try:
@@ -63,7 +63,7 @@ def test_every_cell_of_200_000_records_is_there_once_and_memory_stays_flat() -> 
     assert peak < 5_000_000
 
 
-def _read(stream: csv.Stream) -> Iterator[list[str]]:
+def _read(stream: csv.ExportStream) -> Iterator[list[str]]:
     """Lines as they come; a chunk always ends where a line does."""
     for chunk in stream:
         yield from python_csv.reader(io.StringIO(chunk.decode(), newline=""))

@@ -14,10 +14,10 @@ import pytest
 from integration.core.errors import QueryError
 from integration.exports.formats import parquet
 from integration.exports.selection import select
-from tests.dashboard.site import running
-from tests.exports.test_call_history import exporting
-from tests.facade.tables import collection_at
-from tests.facade.test_query import CALLS
+from tests.exports.test_presets import exporting
+from tests.support.applications.dashboard_site import running
+from tests.support.payloads.collection_table import collection_at
+from tests.support.payloads.query_reference import CALLS
 
 
 def read_back(tmp_path: Path, records: list[dict[str, Any]], args: dict[str, str]) -> pyarrow.Table:

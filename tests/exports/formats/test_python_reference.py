@@ -15,12 +15,12 @@ import openpyxl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from integration.catalogue.shapes import OPERATORS
 from integration.exports.formats import csv, jsonl, xlsx
 from integration.exports.selection import select
-from integration.mirror.query.filters import OPERATORS
-from tests.exports.test_csv import guarded
-from tests.facade.tables import collection_at
-from tests.facade.test_query import CALLS, CONDITION, RECORD, holds, rank
+from tests.exports.formats.test_csv import guarded
+from tests.support.payloads.collection_table import collection_at
+from tests.support.payloads.query_reference import CALLS, CONDITION, RECORD, holds, rank
 
 MOMENTS = st.sampled_from([
     "2026-03-29 00:59:59", "2026-03-29 01:00:00",  # London, Madrid: forward
@@ -123,8 +123,8 @@ def test_an_export_has_the_rows_and_cells_that_the_question_means(
     table = collection_at(":memory:", CALLS, records)
     chosen = select(CALLS, args)
 
-    stream = csv.stream(lambda: nullcontext(table), chosen, lines=3)
-    assert stream.rows == len(expected)
+    stream = csv.stream(lambda: nullcontext(table), chosen, chunk_rows=3)
+    assert stream.row_count == len(expected)
     text = b"".join(stream).decode()
     rows = list(python_csv.reader(io.StringIO(text, newline="")))
     assert rows == [list(COLUMNS), *([written(cell) for cell in row] for row in expected)]

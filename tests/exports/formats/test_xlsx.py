@@ -16,10 +16,10 @@ from openpyxl.utils.escape import unescape
 
 from integration.exports.formats import xlsx
 from integration.exports.selection import select
-from tests.dashboard.site import running
-from tests.exports.test_call_history import exporting
-from tests.facade.tables import collection_at
-from tests.facade.test_query import CALLS
+from tests.exports.test_presets import exporting
+from tests.support.applications.dashboard_site import running
+from tests.support.payloads.collection_table import collection_at
+from tests.support.payloads.query_reference import CALLS
 
 
 def workbook(records: list[dict[str, Any]], args: dict[str, str] | None = None, **options: Any) -> Any:
@@ -75,7 +75,7 @@ def test_the_last_sheet_says_what_this_is_a_file_of() -> None:
 
 
 def test_more_rows_than_a_sheet_holds_go_on_in_the_next_and_it_says_so() -> None:
-    book = workbook([{"id": number} for number in range(1, 8)], {"columns": "id"}, rows=4)
+    book = workbook([{"id": number} for number in range(1, 8)], {"columns": "id"}, sheet_rows=4)
     assert book.sheetnames == ["cdrs", "cdrs 2", "cdrs 3", "About"]
     ids = [row[0] for page in book.worksheets[:-1] for row in cells(page)[1:]]
     assert ids == list(range(1, 8))

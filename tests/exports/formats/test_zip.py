@@ -14,8 +14,8 @@ from integration.access import audit, people, sessions
 from integration.exports.formats import zip as zipped
 from integration.exports.presets import PRESETS
 from integration.exports.selection import select_preset
-from tests.dashboard.site import running
-from tests.exports.test_call_history import archived, exporting
+from tests.exports.test_presets import archived, exporting
+from tests.support.applications.dashboard_site import running
 
 AUDIO = bytes(range(256)) * 4000
 
@@ -79,29 +79,31 @@ def test_nothing_outside_the_archive_is_ever_packed(site, tmp_path):
     link = tmp_path / "data/recordings/2026/07/01/31.mp3"
     link.unlink()
     link.symlink_to(secret)
-    site.mirror.write(lambda tx: tx.execute("UPDATE media SET path = '../data/secret' WHERE record_id = 32"))
+    site.mirror_db.write(
+        lambda tx: tx.execute("UPDATE media SET path = '../data/secret' WHERE record_id = 32")
+    )
     data = exporting(site).get("/exports/recordings.zip").data
     assert b"canary" not in data
     assert len(table(opened(data), "missing.csv")) == 3
 
 
 def test_it_is_made_while_it_is_sent(site):
-    selection = select_preset(PRESETS["recordings"], {}, timezone="UTC", base="")
-    with site.mirror.read() as connection:
-        archive = zipped.Archive(lambda: nullcontext(connection), selection, site.settings.storage.data_dir)
+    selection = select_preset(PRESETS["recordings"], {}, timezone="UTC", base_url="")
+    with site.mirror_db.read() as connection:
+        archive = zipped.ZipExport(lambda: nullcontext(connection), selection, site.settings.storage.data_dir)
     sizes = [len(chunk) for chunk in archive]
     assert sum(sizes) > 2 * len(AUDIO)
-    assert max(sizes) < zipped.PIECE + 1000
+    assert max(sizes) < zipped.CHUNK_BYTES + 1000
 
 
 def test_it_takes_the_right_to_hear_recordings_as_well(site):
-    person = people.create(site.house, "back@example.com", "supervisor", password_hash="x")
+    person = people.create(site.app_db, "back@example.com", "supervisor", password_hash="x")
     client = exporting(site)
-    client.set_cookie("session", sessions.begin(site.house, person.id))
+    client.set_cookie("session", sessions.create(site.app_db, person.id))
     assert client.get("/exports/recordings.zip").status_code == 200
-    entry = audit.newest(site.house)[0]
+    entry = audit.list_newest(site.app_db)[0]
     assert (entry.who, entry.about, entry.result) == ("back@example.com", "recordings.zip", "3 rows")
-    people.set_right(site.house, "back@example.com", "recordings", False)
+    people.set_right(site.app_db, "back@example.com", "recordings", False)
     assert client.get("/exports/recordings.zip").status_code == 403
     assert client.get("/exports/recordings.csv").status_code == 200
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import ROOT, installed, wait_for
+from tests.support.harness import ROOT, installed, wait_for
 
 pytestmark = pytest.mark.exhaustive
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from integration.catalogue import OPERATIONS, resource
+from integration.catalogue import OPERATIONS, get_resource
 from integration.facade.exposure import EXPOSURE, Exposure
-from tests.conformance.conftest import Pair
-from tests.harness import wait_for
+from tests.support.applications.platform_pair import Pair
+from tests.support.harness import wait_for
 
 pytestmark = pytest.mark.exhaustive
 
@@ -25,7 +25,7 @@ CASES = int(os.environ.get("CONFORMANCE_CASES", "25"))
 COLLECTIONS = [
     operation
     for operation in OPERATIONS
-    if operation.answer in ("collection", "dictionary")
+    if operation.response_kind in ("collection", "dictionary")
     # Live calls and their media sessions change by themselves.
     and operation.path not in ("/calls", "/mediasessions")
     and EXPOSURE[operation.name] is Exposure.MIRROR
@@ -61,7 +61,7 @@ def question(rng: random.Random, name: str, rows: list[dict[str, Any]]) -> dict[
     if rng.random() < 0.6:
         params["sort"], params["dir"] = rng.choice(plain), rng.choice(("ASC", "DESC", "asc"))
     if rng.random() < 0.25:
-        date = resource(name).date
+        date = get_resource(name).date
         dated = [row[date] or "" for row in rows] if date else []
         # Which of a dictionary's codes stands for a group nobody says.
         if dated == sorted(dated) and not name.endswith("_dictionary"):
@@ -96,7 +96,7 @@ def condition(rng: random.Random, name: str, rows: list[dict[str, Any]]) -> dict
         value = rng.choice((piece, piece.upper(), f"%{piece}", f"{piece}%", f"%{piece}%"))
     elif isinstance(value, int) and not isinstance(value, bool) and rng.random() < 0.3:
         value = str(value)
-    elif isinstance(value, str) and resource(name).date == field and rng.random() < 0.3:
+    elif isinstance(value, str) and get_resource(name).date == field and rng.random() < 0.3:
         value = value[:10]
         word = rng.choice(("lt", "gte"))
     return {"property": field, "operator": rng.choice((word, word.upper())), "value": value}

@@ -8,10 +8,10 @@ import io
 import pytest
 
 from integration.catalogue import OPERATIONS
-from tests.conformance.conftest import Pair, steady, told
-from tests.harness import wait_for
-from tests.simulator.conftest import Client
 from tests.simulator.test_operations import prepared
+from tests.support.applications.platform_pair import Pair, steady, told
+from tests.support.harness import wait_for
+from tests.support.simulator_client import Client
 
 pytestmark = pytest.mark.exhaustive
 
@@ -26,8 +26,8 @@ def test_an_administrator_is_answered_alike(name: str, pair: Pair) -> None:
     if path.startswith("/calls") or path.endswith("/calls"):
         _once_known(pair, path)
     # How many come without a limit is not specified: here all, in the simulator 25.
-    params = {"limit": "5000"} if operation.answer in ("collection", "dictionary", "unknown") else {}
-    if operation.resource in ("media_session", "msdr") and operation.answer == "collection":
+    params = {"limit": "5000"} if operation.response_kind in ("collection", "dictionary", "unknown") else {}
+    if operation.resource in ("media_session", "msdr") and operation.response_kind == "collection":
         # A live call makes more of them, and no webhook tells: it is here with the next look-back.
         wait_for(
             lambda: (
@@ -85,7 +85,7 @@ def _ids(text: str) -> list[str]:
 def test_an_ordinary_user_is_answered_alike(name: str, pair: Pair) -> None:
     operation = READS[name]
     path, _ = prepared(pair.platform, operation)
-    person = pair.platform.simulator.ordinary
+    person = pair.platform.simulator.ordinary_user
     ours = Client(pair.facade.simulator, person.api_key).get(path)
     theirs = Client(pair.platform.simulator, person.api_key).get(path)
     assert ours.status_code == theirs.status_code
@@ -93,7 +93,7 @@ def test_an_ordinary_user_is_answered_alike(name: str, pair: Pair) -> None:
         assert steady(told(operation, ours)) == steady(told(operation, theirs))
 
 
-@pytest.mark.parametrize("name", [n for n, row in READS.items() if row.parameters and not row.public])
+@pytest.mark.parametrize("name", [n for n, row in READS.items() if row.parameters and not row.is_public])
 def test_what_is_unknown_is_answered_alike(name: str, pair: Pair) -> None:
     path = READS[name].path
     for parameter in READS[name].parameters:

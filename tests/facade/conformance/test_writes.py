@@ -10,10 +10,10 @@ import pytest
 from integration.catalogue import OPERATIONS, match
 from integration.catalogue.shapes import Operation
 from integration.facade.exposure import EXPOSURE, Exposure
-from tests.conformance.conftest import Twins, told
-from tests.harness import wait_for
-from tests.simulator.conftest import Client
 from tests.simulator.test_operations import prepared
+from tests.support.applications.platform_pair import Twins, told
+from tests.support.harness import wait_for
+from tests.support.simulator_client import Client
 
 pytestmark = pytest.mark.exhaustive
 
@@ -72,7 +72,7 @@ def _collection(path: str) -> str | None:
     parts = path.strip("/").split("/")
     for candidate in ("/" + "/".join(parts[:2]), "/" + parts[0]):
         found = match("GET", candidate)
-        if found and found[0].answer == "collection":
+        if found and found[0].response_kind == "collection":
             return candidate
     return None
 
@@ -82,7 +82,9 @@ def _rows(client: Client, path: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k != "duration"} for row in rows] if path == "/calls" else rows
 
 
-@pytest.mark.parametrize("name", [n for n, row in WRITES.items() if row.body is not None and not row.public])
+@pytest.mark.parametrize(
+    "name", [n for n, row in WRITES.items() if row.body is not None and not row.is_public]
+)
 def test_a_body_that_is_refused_is_refused_alike(name: str, twins: Twins) -> None:
     operation = WRITES[name]
     path = operation.path

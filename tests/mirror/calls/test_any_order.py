@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from integration.mirror.calls.facts import CallEvent
-from tests.calls import test_worked_examples as examples
-from tests.calls.telling import (
+from tests.mirror.calls import test_worked_examples as examples
+from tests.support.payloads.call_facts import (
     ANN,
     BOB,
     CAT,
@@ -24,8 +24,8 @@ from tests.calls.telling import (
     Phone,
     compute,
     event,
+    format_timestamp,
     set_now,
-    stamp,
 )
 
 SCRIPTS: dict[str, Callable[[], Sequence[Fact]]] = {
@@ -117,7 +117,7 @@ def webhooks(draw: st.DrawFn) -> CallEvent:
     if draw(st.booleans()):
         return told
     payload = {
-        "event_time": stamp(T0 + when),
+        "event_time": format_timestamp(T0 + when),
         "event_name": f"call.{what}",
         "call_id": leg,
         "state": "RINGING",

@@ -9,16 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.core.phone_numbers import Numbers
+from integration.core.phone_numbers import PhoneNumbers
 from integration.dashboard.calls import live
 from integration.mirror.calls import store, writing
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
-from integration.mirror.calls.fast_path import call_of, is_alone, is_plain, leg_of
-from integration.mirror.calls.joins import join
-from integration.mirror.calls.leg_view import Knowledge, View, link
-from integration.mirror.calls.legs import build
-from integration.mirror.calls.outcomes import evaluate
-from tests.calls.telling import (
+from integration.mirror.calls.fast_path import (
+    build_single_leg_call,
+    build_single_record_leg,
+    is_single_leg_call,
+    is_single_record,
+)
+from integration.mirror.calls.joins import join_legs
+from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
+from integration.mirror.calls.legs import build_leg
+from integration.mirror.calls.outcomes import evaluate_call
+from tests.support.payloads.call_facts import (
     ANN,
     BOB,
     CALLER,
@@ -48,8 +53,8 @@ CDRS = st.builds(
     Cdr,
     id=st.integers(1, 9),
     live_id=st.just(LEG),
-    parent=FAMILY,
-    root=FAMILY,
+    parent_id=FAMILY,
+    root_id=FAMILY,
     user_id=st.sampled_from([None, ANN, BOB]),
     type=st.sampled_from([None, "I", "O", "M", "x"]),
     calldate=st.none() | st.integers(T0, T0 + 40) | st.just(-1000),
@@ -67,7 +72,7 @@ CDRS = st.builds(
     context=st.sampled_from(CONTEXTS),
     charge=st.sampled_from([None, 0.0, -0.0, 0.1234567, 2]),
     t_cause=st.sampled_from([None, "No Answer", "Normal Clearing"]),
-    known=st.none() | st.integers(T0, T0 + 90) | st.just(0),
+    received_at=st.none() | st.integers(T0, T0 + 90) | st.just(0),
 )
 RECORDINGS = st.lists(
     st.builds(Recording, st.integers(1, 9), st.just(LEG), st.sampled_from([None, ANN, CAT])), max_size=3
@@ -82,12 +87,12 @@ MARKS = st.none() | st.integers(T0, T0 + 90)
 @given(CDRS, RECORDINGS, MESSAGES, MARKS, MARKS)
 def test_a_plain_leg_is_what_the_whole_way_makes_of_it(cdr, recordings, messages, missing, gone):
     facts = LegFacts(LEG, [], None, missing, gone, [cdr], messages, recordings)
-    assert is_plain(facts)
-    assert leg_of(facts) == build(facts)
-    assert repr(leg_of(facts).charge) == repr(build(facts).charge)
+    assert is_single_record(facts)
+    assert build_single_record_leg(facts) == build_leg(facts)
+    assert repr(build_single_record_leg(facts).charge) == repr(build_leg(facts).charge)
 
 
-KNOWLEDGE = (Knowledge(PEOPLE, Numbers("GB"), {f"+{CALLER}": "Contact"}), Knowledge())
+KNOWLEDGE = (ReferenceData(PEOPLE, PhoneNumbers("GB"), {f"+{CALLER}": "Contact"}), ReferenceData())
 
 
 @given(
@@ -101,11 +106,13 @@ KNOWLEDGE = (Knowledge(PEOPLE, Numbers("GB"), {f"+{CALLER}": "Contact"}), Knowle
 def test_a_call_of_one_leg_is_what_the_whole_way_makes_of_it(
     cdrs, recordings, messages, knowledge, company, now
 ):
-    view = View(build(LegFacts(LEG, [], None, None, None, cdrs, messages, recordings)), knowledge)
-    view.company = company
-    (joined,) = join([link(view, knowledge)])
-    assert is_alone(joined, view)
-    assert call_of(joined, view, knowledge, now) == evaluate(joined, [view], knowledge, now)
+    view = LegView(build_leg(LegFacts(LEG, [], None, None, None, cdrs, messages, recordings)), knowledge)
+    view.has_staff_in_conference = company
+    (joined,) = join_legs([make_link(view, knowledge)])
+    assert is_single_leg_call(joined, view)
+    assert build_single_leg_call(joined, view, knowledge, now) == evaluate_call(
+        joined, [view], knowledge, now
+    )
 
 
 def stored(office: Office, chance: random.Random) -> list[int]:
@@ -132,7 +139,7 @@ def stored(office: Office, chance: random.Random) -> list[int]:
         if chance.random() < 0.2:
             phone = Phone(leg, chance.choice((ANN, None)), started=when)
             told = phone.tell(chance.choice(("ringing", "missed")), when + 1)
-            office.mirror.write(lambda tx, told=told: store._keep(tx, told))
+            office.mirror_db.write(lambda tx, told=told: store._store_event(tx, told))
     return legs
 
 
@@ -143,29 +150,31 @@ def test_many_legs_at_once_give_what_each_by_itself_gives(
     set_now(monkeypatch, 100 * 3600)
     chance = random.Random(seed)
     legs = stored(office, chance)
-    office.mirror.write(lambda tx: office.store.refresh(tx, legs))
+    office.mirror_db.write(lambda tx: office.store.refresh(tx, legs))
     at_once = office.state()
     assert len(at_once) > 12
-    office.mirror.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
+    office.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
     for leg in chance.sample(legs, len(legs)):
-        office.mirror.write(lambda tx, leg=leg: office.store.refresh(tx, [leg]))
+        office.mirror_db.write(lambda tx, leg=leg: office.store.refresh(tx, [leg]))
     assert office.state() == at_once
 
 
 def test_new_calls_that_are_long_over_are_announced_as_one_each_with_a_number_of_its_own(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert live.RECENT.total_seconds() <= writing.PAST, "a page that shows a call is told of it"
+    assert live.RECENT_PERIOD.total_seconds() <= writing.HISTORY_AGE_SECONDS, (
+        "a page that shows a call is told of it"
+    )
     set_now(monkeypatch, 100 * 3600)
     for leg, when in ((101, 0), (102, 500), (103, 99 * 3600)):
         office.put("cdrs", cdr(leg, leg, when, 20, 9))
-    office.mirror.write(lambda tx: office.store.refresh(tx, [101, 102, 103]))
+    office.mirror_db.write(lambda tx: office.store.refresh(tx, [101, 102, 103]))
     assert office.changes() == [("call", "103"), ("history", "2")]
     numbers = dict(office.calls("id", "change_no"))
-    with office.mirror.read() as connection:
+    with office.mirror_db.read() as connection:
         assert max(numbers.values()) == connection.execute("SELECT max(id) FROM _changes").fetchone()[0]
     assert len(set(numbers.values())) == 3
     office.put("cdrs", cdr(201, 101, 0, 90, 80))
-    office.mirror.write(lambda tx: office.store.refresh(tx, [101, 102]))
+    office.mirror_db.write(lambda tx: office.store.refresh(tx, [101, 102]))
     assert office.changes()[2:] == [("call", "101")], "what somebody may have seen is told by itself"
     assert dict(office.calls("id", "change_no"))[101] > max(numbers.values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror.calls.joins import Link, join
-from tests.calls.telling import (
+from integration.mirror.calls.joins import Link, join_legs
+from tests.support.payloads.call_facts import (
     ANN,
     BOB,
     CALLER,
@@ -24,30 +24,30 @@ KEY = "+447700900101|ringgroup|80001"
 
 
 def ringing(id_: int, started: int = 0, key: str | None = KEY, **more: object) -> Link:
-    values = {"root": None, "parent": None, "group_id": None, "ended": None, "window": None, **more}
+    values = {"root_id": None, "parent_id": None, "group_id": None, "ended": None, "window": None, **more}
     return Link(id=id_, key=key, started=started, **values)  # type: ignore[arg-type]
 
 
 def legs(*links: Link) -> list[tuple[int, tuple[int, ...], bool]]:
-    return [(call.id, call.legs, call.provisional) for call in join(links)]
+    return [(call.id, call.leg_ids, call.is_provisional) for call in join_legs(links)]
 
 
 def test_the_same_root_joins_and_names_the_call_even_if_the_root_was_never_seen() -> None:
-    assert legs(ringing(5, root=3), ringing(7, root=3)) == [(3, (5, 7), False)]
+    assert legs(ringing(5, root_id=3), ringing(7, root_id=3)) == [(3, (5, 7), False)]
 
 
 def test_a_chain_of_parents_joins_and_its_top_names_the_call() -> None:
-    assert legs(ringing(9), ringing(5, key=None, parent=9), ringing(7, key=None, parent=5)) == [
+    assert legs(ringing(9), ringing(5, key=None, parent_id=9), ringing(7, key=None, parent_id=5)) == [
         (9, (5, 7, 9), False)
     ]
 
 
 def test_a_circle_of_parents_does_not_hang() -> None:
-    assert legs(ringing(5, parent=7), ringing(7, parent=5)) == [(5, (5, 7), False)]
+    assert legs(ringing(5, parent_id=7), ringing(7, parent_id=5)) == [(5, (5, 7), False)]
 
 
 def test_a_transferred_leg_that_is_its_own_root_still_belongs_to_its_parent() -> None:
-    assert legs(ringing(5, root=5), ringing(7, root=7, parent=5)) == [(5, (5, 7), False)]
+    assert legs(ringing(5, root_id=5), ringing(7, root_id=7, parent_id=5)) == [(5, (5, 7), False)]
 
 
 def test_phones_that_start_within_two_seconds_are_joined_provisionally() -> None:
@@ -69,7 +69,7 @@ def test_other_callers_other_groups_and_plain_calls_are_not_joined_by_time() -> 
 
 
 def test_two_calls_with_roots_are_never_joined_by_time_and_a_loose_leg_goes_to_the_nearer() -> None:
-    one, other = ringing(1, 0, root=1, ended=20, window=22), ringing(5, 30, root=5)
+    one, other = ringing(1, 0, root_id=1, ended=20, window=22), ringing(5, 30, root_id=5)
     assert legs(one, other) == [(1, (1,), False), (5, (5,), False)]
     assert legs(one, other, ringing(6, 31)) == [(1, (1,), False), (5, (5, 6), True)]
 

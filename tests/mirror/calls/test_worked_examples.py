@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.calls.telling import (
+from tests.support.payloads.call_facts import (
     ANN,
     BOB,
     CALLER,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration.mirror.calls.schema import insert_sql, update_sql
-from integration.mirror.page_queries import media_lists as audio
-from integration.mirror.page_queries import search_index as search
+from integration.mirror.calls.schema import build_insert_sql, build_update_sql
+from integration.mirror.page_queries import media_lists, search_index
 from integration.mirror.schema import open_mirror
 
 
@@ -23,7 +22,7 @@ def plan(tmp_path):
 
 
 def test_what_was_said_in_a_call_is_found_by_its_legs(plan):
-    steps = plan(f"SELECT {search._SAID} FROM _calls AS c")
+    steps = plan(f"SELECT {search_index._TRANSCRIPTS} FROM _calls AS c")
     assert [step for step in steps if step in ("SCAN m", "SCAN v", "SCAN l")] == []
     assert any("monitors_live_id" in step for step in steps)
 
@@ -32,14 +31,14 @@ def test_counting_unheard_messages_reads_no_heard_ones(tmp_path):
     mirror, asked = open_mirror(tmp_path / "mirror.db"), []
     with mirror.read() as connection:
         connection.set_trace_callback(asked.append)
-        audio.count_new(connection, None, [])
+        media_lists.count_unplayed(connection, None, [])
         connection.set_trace_callback(None)
         steps = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[0]}")]
     mirror.close()
     assert steps[0] == "SCAN v USING INDEX voicemessages_new"
 
 
-@pytest.mark.parametrize("sql", [insert_sql, update_sql])
+@pytest.mark.parametrize("sql", [build_insert_sql, build_update_sql])
 def test_a_row_of_calls_is_written_without_copying_its_pages_aside(tmp_path, sql):
     """SQLite does where a statement with triggers may abort: at a function, or where a constraint says so."""
     mirror = open_mirror(tmp_path / "mirror.db")

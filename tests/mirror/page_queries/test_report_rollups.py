@@ -10,9 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.core import clock
-from integration.mirror.calls.schema import insert_sql
-from integration.mirror.page_queries import report_rollups as summary
-from integration.mirror.page_queries import reports
+from integration.mirror.calls.schema import build_insert_sql
+from integration.mirror.page_queries import report_rollups, reports
 from integration.mirror.schema import open_mirror
 
 TODAY = date(2026, 4, 6)
@@ -35,7 +34,7 @@ def call(rng: random.Random, number: int) -> list[object]:
     kind = rng.choice((None, "queue", "ringgroup"))
     return [
         number, rng.choice(("in", "in", "out", "internal")), "ended", 0, 0, 0, "0", "", 1, 0, 0, 1, "cdr", 0,
-        rng.choice((clock.stamp(moment),) * 9 + (None,)),
+        rng.choice((clock.utc_text(moment),) * 9 + (None,)),
         rng.choice((None, "answered", "answered", "missed", "voicemail", "abandoned")),
         rng.choice((None, 3, 20, 21)), rng.choice((None, 0, 60)), rng.choice((None, 0.0, 0.25)),
         rng.choice((None, 1, 2)), rng.choice((None, "+442079460002")), rng.choice((None, "442079460003")),
@@ -63,10 +62,10 @@ def put(mirror, *calls) -> None:
 
 def catch_up(mirror, zone: ZoneInfo, level: int) -> bool:
     """Until there is no more, however slow the machine is."""
-    return summary.catch_up(mirror, zone, level, seconds=600)
+    return report_rollups.update_due(mirror, zone, level, seconds=600)
 
 
-def told(sums: reports.Sums, *, hours: bool) -> dict[str, object]:
+def told(sums: reports.ReportSums, *, hours: bool) -> dict[str, object]:
     """What two sums are compared by; hours of the day are kept for single days only."""
     found = asdict(sums)
     found["week"] = {key: count for key, count in sums.week.items() if count}
@@ -75,17 +74,17 @@ def told(sums: reports.Sums, *, hours: bool) -> dict[str, object]:
 
 def check(mirror, first: date, last: date, zone: ZoneInfo, level: int = 20) -> None:
     with mirror.read() as connection:
-        ours = summary.read(connection, first, last, zone, level, TODAY)
+        ours = report_rollups.read_sums(connection, first, last, zone, level, TODAY)
         span = reports.Span(
             *(
-                clock.stamp(datetime(day.year, day.month, day.day, tzinfo=zone))
+                clock.utc_text(datetime(day.year, day.month, day.day, tzinfo=zone))
                 for day in (first, last + timedelta(days=1))
             ),
             level,
         )
-        direct = reports.direct(connection, span, zone)
+        direct = reports.compute_sums(connection, span, zone)
         assert told(ours, hours=first == last) == told(direct, hours=first == last), (first, last)
-        assert ours.whole == reports.totals(connection, span)
+        assert ours.total == reports.compute_totals(connection, span)
 
 
 @pytest.mark.parametrize("name", ZONES)
@@ -109,7 +108,9 @@ def test_kept_sums_equal_the_calls_after_anything(mirror, name):
             case "sums":
                 # Stopped halfway or not, what is left is read from the calls.
                 mirror.write(
-                    lambda tx: [summary.settle(tx, zone, 20, TODAY) for _ in range(rng.randrange(30))]
+                    lambda tx: [
+                        report_rollups.update_next_days(tx, zone, 20, TODAY) for _ in range(rng.randrange(30))
+                    ]
                 )
         first = FIRST + timedelta(days=rng.randrange(41))
         check(mirror, first, first + timedelta(days=rng.choice((0, 0, 1, 7, 40, 60))), zone)
@@ -143,8 +144,8 @@ def test_a_settled_day_is_read_from_its_sums_and_today_never(mirror):
     assert kept_days(mirror) == 40
     mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = 1000"))
     with mirror.read() as connection:
-        assert summary.read(connection, FIRST, TODAY, zone, 20, TODAY).whole.missed > 40_000
-        assert summary.read(connection, TODAY, TODAY, zone, 20, TODAY).whole.missed < 1000
+        assert report_rollups.read_sums(connection, FIRST, TODAY, zone, 20, TODAY).total.missed > 40_000
+        assert report_rollups.read_sums(connection, TODAY, TODAY, zone, 20, TODAY).total.missed < 1000
 
 
 @pytest.mark.parametrize(("zone", "level"), [("Europe/London", 21), ("Asia/Kathmandu", 20)])
@@ -182,9 +183,11 @@ def test_sums_that_are_wrong_are_found_and_made_anew(mirror):
     rng, zone = random.Random(8), ZoneInfo("Asia/Kathmandu")
     put(mirror, *(call(rng, number) for number in range(300)))
     catch_up(mirror, zone, 20)
-    assert {summary.prove(mirror, zone, 20) for _ in range(9)} == {None}
+    assert {report_rollups.verify_random_day(mirror, zone, 20) for _ in range(9)} == {None}
     mirror.write(lambda tx: tx.execute("UPDATE _report_days SET missed = missed + 1"))
-    found = {day for _ in range(40) if (day := summary.prove(mirror, zone, 20)) is not None}
+    found = {
+        day for _ in range(40) if (day := report_rollups.verify_random_day(mirror, zone, 20)) is not None
+    }
     assert len(found) > 5
     catch_up(mirror, zone, 20)
     for day in found:
@@ -208,7 +211,7 @@ def test_triggers_of_an_older_mirror_are_made_anew(tmp_path):
     mirror = open_mirror(tmp_path / "mirror.db")
     rows = [call(random.Random(9), number) for number in (1, 2)]
     rows[1][COLUMNS.index("started_at")] = rows[0][COLUMNS.index("started_at")]
-    mirror.write(lambda tx: tx.executemany(insert_sql("_calls", COLUMNS), rows))
+    mirror.write(lambda tx: tx.executemany(build_insert_sql("_calls", COLUMNS), rows))
     with mirror.read() as connection:
         assert connection.execute("SELECT count(*) FROM _report_due").fetchone()[0] == 1
     mirror.close()
@@ -218,8 +221,8 @@ def test_hours_that_are_noted_in_advance_are_not_noted_call_by_call(mirror):
     rows = [call(random.Random(7), number) for number in range(50)]
     mirror.write(
         lambda tx: (
-            summary.due(tx, [row[COLUMNS.index("started_at")] for row in rows]),
-            tx.executemany(insert_sql("_calls", COLUMNS), rows),
+            report_rollups.mark_due(tx, [row[COLUMNS.index("started_at")] for row in rows]),
+            tx.executemany(build_insert_sql("_calls", COLUMNS), rows),
         )
     )
     with mirror.read() as connection:

@@ -8,13 +8,11 @@ from dataclasses import replace
 import pytest
 
 from integration.core import clock
-from integration.mirror.page_queries import history
-from integration.mirror.page_queries import media_lists as audio
+from integration.mirror.page_queries import history, media_lists
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import media_files as media
-from integration.mirror.sync_state import scrub_log as checks
-from tests.dashboard.site import running
+from integration.mirror.sync_state import media_files, scrub_log
+from tests.support.applications.dashboard_site import running
 
 STATES = ("wanted", "have", "failed", "gone")
 
@@ -48,9 +46,9 @@ def test_files_by_state_after_anything(mirror):
     with mirror.read() as connection:
         rows = connection.execute("SELECT kind, state, count(*) FROM media GROUP BY 1, 2").fetchall()
         size = connection.execute("SELECT sum(size) FROM media WHERE state = 'have'").fetchone()[0]
-        assert media.counts(connection) == {(row[0], row[1]): row[2] for row in rows}
-        assert media.stored_bytes(connection) == size
-        assert audio.states(connection, "voicemail") == {
+        assert media_files.count_by_state(connection) == {(row[0], row[1]): row[2] for row in rows}
+        assert media_files.count_stored_bytes(connection) == size
+        assert media_lists.count_by_state(connection, "voicemail") == {
             row[1]: row[2] for row in rows if row[0] == "voicemail"
         }
 
@@ -72,10 +70,11 @@ def test_the_file_left_longest_is_found_whatever_was_read_and_fetched_again(mirr
         mirror.write(lambda tx, sql=sql, at=at, number=number: tx.execute(sql, (at, number)))
         with mirror.read() as connection:
             found = connection.execute(
-                f"SELECT count(*), min({checks._SEEN}) FROM media {checks._BESIDE} WHERE media.state = 'have'"
+                f"SELECT count(*), min({scrub_log._LAST_READ_AT}) FROM media {scrub_log._JOIN_CHECKS}"
+                " WHERE media.state = 'have'"
             ).fetchone()
-            archive = checks.archive(connection)
-        assert (archive.files, archive.oldest) == tuple(found)
+            archive = scrub_log.get_archive_state(connection)
+        assert (archive.file_count, archive.oldest_read_at) == tuple(found)
 
 
 def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
@@ -94,27 +93,30 @@ def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
     mirror.close()
     mirror = open_mirror(tmp_path / "mirror.db")
     with mirror.read() as connection:
-        assert (media.counts(connection), media.stored_bytes(connection)) == ({("fax", "have"): 1}, 5)
+        assert (media_files.count_by_state(connection), media_files.count_stored_bytes(connection)) == (
+            {("fax", "have"): 1},
+            5,
+        )
     mirror.close()
 
 
 def test_a_count_that_is_cut_says_so(tmp_path, monkeypatch):
     with running(tmp_path / "data") as site:
         for number in range(1, 31):
-            site.call(number, clock.stamp(clock.unix() - 60 * number), talk_seconds=number)
-        asked = CallFilter(at_least=25)
-        with site.mirror.read() as connection:
-            assert history.count_some(connection, asked) == (6, True)
-            monkeypatch.setattr(history, "COUNTED", 10)
-            number, whole = history.count_some(connection, replace(asked, at_least=5))
+            site.call(number, clock.utc_text(clock.unix() - 60 * number), talk_seconds=number)
+        asked = CallFilter(min_talk_seconds=25)
+        with site.mirror_db.read() as connection:
+            assert history.count_up_to_limit(connection, asked) == (6, True)
+            monkeypatch.setattr(history, "MAX_COUNT", 10)
+            number, whole = history.count_up_to_limit(connection, replace(asked, min_talk_seconds=5))
             assert (number < 26, whole) == (True, False)
-            assert history.count_some(connection, CallFilter(user_id=7)) == (0, True)
+            assert history.count_up_to_limit(connection, CallFilter(user_id=7)) == (0, True)
         said = site.client().get("/calls?min=5").text
         assert ">more than" not in said  # the page is all there is
 
 
 def test_a_page_of_hours_is_found_among_the_newest_and_then_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "SPANS", 2)
+    monkeypatch.setattr(history, "NEWEST_SPANS", 2)
     with running(tmp_path / "data") as site:
         for number in range(1, 21):
             site.call(number, f"2026-03-{number:02} 10:30:00")
@@ -123,14 +125,14 @@ def test_a_page_of_hours_is_found_among_the_newest_and_then_all(tmp_path, monkey
             + ",".join(f'["2026-03-{day:02} 10:00:00", "2026-03-{day:02} 11:00:00"]' for day in range(1, 21))
             + "]"
         )
-        asked = CallFilter(hours=hours)
-        with site.mirror.read() as connection:
+        asked = CallFilter(time_spans=hours)
+        with site.mirror_db.read() as connection:
             for size in (1, 2, 5):
-                seen, page = [], history.page(connection, asked, size=size)
+                seen, page = [], history.fetch_page(connection, asked, size=size)
                 while True:
                     seen += [row["id"] for row in page.rows]
                     if page.older is None:
                         break
-                    page = history.page(connection, asked, page.older, size)
+                    page = history.fetch_page(connection, asked, page.older, size)
                 assert seen == list(range(20, 0, -1))
             assert history.count(connection, asked) == 20

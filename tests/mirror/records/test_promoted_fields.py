@@ -8,25 +8,25 @@ import threading
 
 import pytest
 
-from integration.app_schema import open_house
-from integration.catalogue import resource
+from integration.app_schema import open_app_db
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Field
 from integration.core.errors import QueryError, StorageFull
-from integration.core.json_records import Document, read_page
+from integration.core.json_records import JsonRecord, read_page
 from integration.exports.formats import csv
 from integration.exports.selection import select
 from integration.factory import build
 from integration.mirror import schema
 from integration.mirror.query import query
-from integration.mirror.query.filter_sql import Binder
-from integration.mirror.records import promoted_fields as promoted
+from integration.mirror.query.filter_sql import SqlBuilder
+from integration.mirror.records import promoted_fields
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.schema import open_mirror
 from integration.settings.model import Settings
 from integration.workspace import promoted_fields as wishes
-from tests.harness import NOWHERE, wait_for
+from tests.support.harness import NOWHERE, wait_for
 
-CDRS, TRACKED = resource("cdrs"), resource("calltracking/cdrs")
+CDRS, TRACKED = get_resource("cdrs"), get_resource("calltracking/cdrs")
 AT = "2026-11-02 09:15:00"
 
 
@@ -38,19 +38,19 @@ def mirror(tmp_path):
 
 
 def come(mirror, *records, of=CDRS):
-    documents = [Document(json.dumps(record), record) for record in records]
+    documents = [JsonRecord(json.dumps(record), record) for record in records]
     store = upsert if of.key else replace_all
-    mirror.write(lambda tx: store(tx, of, documents, source="sync", asked_at=AT))
+    mirror.write(lambda tx: store(tx, of, documents, source="sync", requested_at=AT))
 
 
 def promote(mirror, name="mood", of=CDRS):
-    promoted.promote(mirror, of, name)
+    promoted_fields.promote(mirror, of, name)
 
 
 def ids(mirror, *conditions, **args):
     asked = json.dumps([dict(zip(("property", "operator", "value"), one, strict=True)) for one in conditions])
     with mirror.read() as connection:
-        rows = query.parse(CDRS, {"filter": asked, **args}).rows(connection)
+        rows = query.parse(CDRS, {"filter": asked, **args}).fetch_rows(connection)
     return [row["id"] for row in rows]
 
 
@@ -72,20 +72,20 @@ def test_values_stay_what_they_are(mirror):
         come(mirror, {"id": number, "mood": value})
     values = {"+442079460001", "007", 7, 1.5, 1, '{"a":[1]}'}
     assert set(column(mirror)) == values
-    promoted.demote(mirror, CDRS, "mood")
+    promoted_fields.demote(mirror, CDRS, "mood")
     promote(mirror)
     assert set(column(mirror)) == values
 
 
 def test_a_record_that_is_no_plain_json_is_kept_as_before(mirror):
     promote(mirror)
-    (document,) = read_page(b'{"data":[{"id":1,"rate":NaN,"mood":"odd"}],"total":1}').documents
-    mirror.write(lambda tx: upsert(tx, CDRS, [document], source="sync", asked_at=AT))
+    (document,) = read_page(b'{"data":[{"id":1,"rate":NaN,"mood":"odd"}],"total":1}').records
+    mirror.write(lambda tx: upsert(tx, CDRS, [document], source="sync", requested_at=AT))
     assert column(mirror) == ["odd"]
 
 
 def test_a_big_table_is_filled_in_slices_that_let_others_write(mirror, monkeypatch):
-    monkeypatch.setattr(promoted, "SLICE", 3)
+    monkeypatch.setattr(promoted_fields, "BATCH_SIZE", 3)
     come(mirror, *({"id": number, "mood": f"m{number}"} for number in range(-4, 6)))
     told = []
 
@@ -94,7 +94,7 @@ def test_a_big_table_is_filled_in_slices_that_let_others_write(mirror, monkeypat
         assert ids(mirror, ("mood", "eq", "m4")) == [4], "whatever is not filled yet is found as before"
         come(mirror, {"id": 100 + done, "mood": "new"}, {"id": 5, "mood": "changed"})
 
-    promoted.promote(mirror, CDRS, "mood", tell)
+    promoted_fields.promote(mirror, CDRS, "mood", tell)
     assert told == [(3, 10), (6, 10), (9, 10), (10, 10)]
     with mirror.read() as connection:
         rows = connection.execute("SELECT mood, json_extract(_doc, '$.mood') FROM cdrs").fetchall()
@@ -103,27 +103,27 @@ def test_a_big_table_is_filled_in_slices_that_let_others_write(mirror, monkeypat
 
 
 def test_what_was_interrupted_is_finished_at_the_next_start(mirror, monkeypatch):
-    monkeypatch.setattr(promoted, "SLICE", 2)
+    monkeypatch.setattr(promoted_fields, "BATCH_SIZE", 2)
     come(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
 
     def stop(_done, _total):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        promoted.promote(mirror, CDRS, "mood", stop)
-    promoted.settle(mirror, CDRS, {"mood"})
+        promoted_fields.promote(mirror, CDRS, "mood", stop)
+    promoted_fields.apply_requested_columns(mirror, CDRS, {"mood"})
     assert column(mirror) == ["dull"] * 5
 
 
 def test_filling_ends_with_the_product_and_is_finished_later(mirror, monkeypatch):
-    monkeypatch.setattr(promoted, "SLICE", 2)
+    monkeypatch.setattr(promoted_fields, "BATCH_SIZE", 2)
     come(mirror, *({"id": number, "mood": "dull"} for number in range(5)))
     asked = iter([False, True])
-    promoted.settle(mirror, CDRS, {"mood"}, lambda: next(asked))
+    promoted_fields.apply_requested_columns(mirror, CDRS, {"mood"}, lambda: next(asked))
     assert column(mirror).count("dull") == 2
     with mirror.read() as connection:
-        assert promoted.ready(connection, CDRS) == set()
-    promoted.settle(mirror, CDRS, {"mood"})
+        assert promoted_fields.list_ready_columns(connection, CDRS) == set()
+    promoted_fields.apply_requested_columns(mirror, CDRS, {"mood"})
     assert column(mirror) == ["dull"] * 5
 
 
@@ -134,7 +134,7 @@ def test_neither_start_nor_stop_wait_for_a_big_table_to_be_filled(tmp_path, monk
         begun.set()
         wait_for(stopping, "the product to stop", 60)
 
-    monkeypatch.setattr(wishes, "settle", lasts)
+    monkeypatch.setattr(wishes, "restore_columns", lasts)
     platform = {"base_url": NOWHERE, "user_id": "1", "api_key": "k"}
     product = build(Settings.model_validate({"platform": platform, "storage": {"data_dir": str(tmp_path)}}))
     try:
@@ -150,8 +150,8 @@ def test_filters_sorts_and_exports_take_it_as_any_column_by_its_index(mirror):
     assert ids(mirror, ("mood", "eq", "m3")) == [3, 8, 13, 18]
     assert ids(mirror, ("mood", "gte", "m4"), sort="mood", dir="DESC") == [4, 9, 14, 19]
     with mirror.read() as connection:
-        binder = Binder(CDRS, connection)
-        sql = f"SELECT id FROM cdrs WHERE {binder.expression('mood', 'filter')} = 'm3'"
+        binder = SqlBuilder(CDRS, connection)
+        sql = f"SELECT id FROM cdrs WHERE {binder.build_expression('mood', 'filter')} = 'm3'"
         plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", binder.values).fetchone()[3]
     assert "cdrs_promoted_mood" in plan
     lines = b"".join(csv.stream(mirror.read, select(CDRS, {"columns": "id,mood"}))).split()
@@ -162,7 +162,7 @@ def test_a_hidden_field_stays_hidden(mirror):
     come(mirror, {"id": 1, "mood": "dull"})
     promote(mirror)
     with mirror.read() as connection, pytest.raises(QueryError):
-        Binder(CDRS, connection, frozenset({"mood"})).expression("mood", "filter")
+        SqlBuilder(CDRS, connection, frozenset({"mood"})).build_expression("mood", "filter")
 
 
 def test_records_without_keys_have_it_too(mirror):
@@ -182,37 +182,37 @@ def test_what_cannot_be_a_column_is_refused(mirror, name):
 def test_it_can_be_taken_back(mirror):
     come(mirror, {"id": 1, "mood": "dull"})
     promote(mirror)
-    promoted.demote(mirror, CDRS, "mood")
+    promoted_fields.demote(mirror, CDRS, "mood")
     assert ids(mirror, ("mood", "eq", "dull")) == [1]
     promote(mirror)
     assert column(mirror) == ["dull"]
 
 
 def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
-    house = open_house(tmp_path / "house.db")
-    wishes.promote(house, mirror, CDRS, "mood", "someone@example.com")
+    app_db = open_app_db(tmp_path / "house.db")
+    wishes.promote(app_db, mirror, CDRS, "mood", "someone@example.com")
     mirror.close()
     for name in ("mirror.db", "another.db"):
         again = open_mirror(tmp_path / name)
-        wishes.settle(house, again)
+        wishes.restore_columns(app_db, again)
         come(again, {"id": 1, "mood": "dull"})
         assert column(again) == ["dull"]
-        wishes.settle(house, again)
+        wishes.restore_columns(app_db, again)
         again.close()
     last = open_mirror(tmp_path / "another.db")
-    wishes.demote(house, last, CDRS, "mood")
+    wishes.demote(app_db, last, CDRS, "mood")
     with last.read() as connection:
-        assert promoted.columns(connection, CDRS) == []
-    with house.read() as connection:
-        assert wishes.wanted(connection) == {}
+        assert promoted_fields.list_columns(connection, CDRS) == []
+    with app_db.read() as connection:
+        assert wishes.list_requested(connection) == {}
     last.close()
-    house.close()
+    app_db.close()
 
 
 def test_what_could_not_be_taken_back_can_be_taken_back_again(tmp_path, mirror, monkeypatch):
-    house = open_house(tmp_path / "house.db")
-    wishes.promote(house, mirror, CDRS, "mood", "someone@example.com")
-    take_back = wishes.handlers(house, mirror)[wishes.DEMOTE]
+    app_db = open_app_db(tmp_path / "house.db")
+    wishes.promote(app_db, mirror, CDRS, "mood", "someone@example.com")
+    take_back = wishes.handlers(app_db, mirror)[wishes.DEMOTE]
     asked = {"collection": "cdrs", "field": "mood"}
     with monkeypatch.context() as full:
         full.setattr(mirror, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
@@ -220,8 +220,8 @@ def test_what_could_not_be_taken_back_can_be_taken_back_again(tmp_path, mirror, 
             take_back(asked, lambda **_: None)
     take_back(asked, lambda **_: None)
     with mirror.read() as connection:
-        assert promoted.columns(connection, CDRS) == []
-    house.close()
+        assert promoted_fields.list_columns(connection, CDRS) == []
+    app_db.close()
 
 
 def test_when_it_is_documented_the_tables_own_column_takes_its_place(tmp_path, mirror, monkeypatch):
@@ -231,10 +231,10 @@ def test_when_it_is_documented_the_tables_own_column_takes_its_place(tmp_path, m
     learnt = dataclasses.replace(
         CDRS, fields=(*CDRS.fields, Field("mood", "string"), Field("tone", "string"))
     )
-    monkeypatch.setattr(schema, "mirrored", lambda: [learnt])
+    monkeypatch.setattr(schema, "list_mirrored_resources", lambda: [learnt])
     again = open_mirror(tmp_path / "mirror.db")
     assert column(again) == [None, "dull"]
     assert column(again, "tone") == [None, "low"]
     with again.read() as connection:
-        assert promoted.columns(connection, learnt) == []
+        assert promoted_fields.list_columns(connection, learnt) == []
     again.close()

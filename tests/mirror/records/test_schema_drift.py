@@ -4,33 +4,33 @@ import json
 
 import pytest
 
-from integration.catalogue import resource
-from integration.core.json_records import Document, read_page
-from integration.mirror.records import schema_drift as drift
+from integration.catalogue import get_resource
+from integration.core.json_records import JsonRecord, read_page
+from integration.mirror.records import schema_drift
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 
-CDRS = resource("cdrs")
+CDRS = get_resource("cdrs")
 AT = "2026-11-02 09:15:00"
 
 
 @pytest.fixture
 def mirror(tmp_path):
     mirror = open_mirror(tmp_path / "mirror.db")
-    drift.follow(mirror)
+    schema_drift.register_hooks(mirror)
     yield mirror
     mirror.close()
 
 
 def come(mirror, *records, of=CDRS, at=AT):
-    documents = [Document(json.dumps(record), record) for record in records]
-    mirror.write(lambda tx: upsert(tx, of, documents, source="sync", asked_at=at))
+    documents = [JsonRecord(json.dumps(record), record) for record in records]
+    mirror.write(lambda tx: upsert(tx, of, documents, source="sync", requested_at=at))
 
 
 def departures(mirror):
     with mirror.read() as connection:
-        return {(found.field, found.what, found.value) for found in drift.listed(connection)}
+        return {(found.field, found.kind, found.value) for found in schema_drift.list_drift(connection)}
 
 
 def test_records_as_documented_depart_from_nothing(mirror):
@@ -69,7 +69,7 @@ def test_null_is_no_departure(mirror):
 def test_codes_nobody_listed_are_learnt_until_the_first_walk_is_complete(mirror):
     come(mirror, {"id": 1, "context": "RG-80001"}, {"id": 2, "context": "PSTN_CALL"})
     assert departures(mirror) == set()
-    mirror.write(lambda tx: walks.finish(tx, "cdrs", 2, 2, AT))
+    mirror.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 2, 2, AT))
     come(mirror, {"id": 3, "context": "RG-80002"})
     assert departures(mirror) == set(), "another group is no other code"
     come(mirror, {"id": 4, "context": "MOON"})
@@ -79,18 +79,18 @@ def test_codes_nobody_listed_are_learnt_until_the_first_walk_is_complete(mirror)
 def test_first_and_last_sight_are_kept(mirror, monkeypatch):
     come(mirror, {"id": 1, "mood": "fine"})
     with mirror.read() as connection:
-        (before,) = drift.listed(connection)
-    monkeypatch.setattr(drift, "AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr(drift.clock, "stamp", lambda *_: "2999-01-01 00:00:00")
+        (before,) = schema_drift.list_drift(connection)
+    monkeypatch.setattr(schema_drift, "LAST_SEEN_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(schema_drift.clock, "utc_text", lambda *_: "2999-01-01 00:00:00")
     come(mirror, {"id": 2, "mood": "dull"})
     with mirror.read() as connection:
-        (after,) = drift.listed(connection)
+        (after,) = schema_drift.list_drift(connection)
     assert after.first_seen == before.first_seen
     assert after.last_seen == "2999-01-01 00:00:00"
 
 
 def test_where_a_code_is_documented_as_a_number_and_observed_as_text_neither_departs(mirror):
-    queues = resource("queues")
+    queues = get_resource("queues")
     come(mirror, {"id": 1, "ring_strategy": "A"}, {"id": 2, "ring_strategy": 3}, of=queues)
     assert ("ring_strategy", "type", "string") not in departures(mirror)
     assert ("ring_strategy", "type", "integer") not in departures(mirror)
@@ -98,11 +98,11 @@ def test_where_a_code_is_documented_as_a_number_and_observed_as_text_neither_dep
 
 def test_looking_costs_little(mirror):
     """Records of one shape are looked at as one."""
-    watch = drift._Watch("cdrs", CDRS.fields)
-    record = {field.name: 1 if field.real_type == "integer" else None for field in CDRS.fields}
-    documents = [Document("{}", {**record, "id": number}) for number in range(1000)]
-    assert list(watch._departures(documents)) == []
-    assert len(watch._shapes) == 1
+    watch = schema_drift._DriftDetector("cdrs", CDRS.fields)
+    record = {field.name: 1 if field.actual_type == "integer" else None for field in CDRS.fields}
+    documents = [JsonRecord("{}", {**record, "id": number}) for number in range(1000)]
+    assert list(watch._find_drift(documents)) == []
+    assert len(watch._drift_by_shape) == 1
 
 
 def test_what_was_kept_unparsed_departs_as_what_it_is(mirror):
@@ -110,8 +110,8 @@ def test_what_was_kept_unparsed_departs_as_what_it_is(mirror):
     body = (
         b'{"data": [{"id": 1, "src": {"a": 12345678901234567890}, "mood": [1], "duration": {}}], "total": 1}'
     )
-    documents = read_page(body).documents
-    mirror.write(lambda tx: upsert(tx, CDRS, documents, source="sync", asked_at=AT))
+    documents = read_page(body).records
+    mirror.write(lambda tx: upsert(tx, CDRS, documents, source="sync", requested_at=AT))
     assert departures(mirror) == {
         ("src", "type", "object"),
         ("mood", "field", "array"),
@@ -125,7 +125,7 @@ def test_what_webhooks_tell_departs_too_and_names_of_any_type_harm_nobody(mirror
         json.dumps({"id": "b", "event_name": ["call.hangup"], "mood": "fine"}),
         json.dumps({"id": "c", "event_name": "queue.wrapup", "mood": "fine"}),
     ]
-    mirror.write(lambda tx: drift.Told().look(tx, bodies))
+    mirror.write(lambda tx: schema_drift.EventDriftDetector().check_events(tx, bodies))
     with mirror.read() as connection:
-        found = {(one.collection, one.field, one.what) for one in drift.listed(connection)}
+        found = {(one.collection, one.field, one.kind) for one in schema_drift.list_drift(connection)}
     assert found == {("webhook call.hangup", "mood", "field"), ("webhook call.hangup", "duration", "type")}

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from integration.catalogue import resource
-from integration.core.json_records import Document
-from integration.mirror.records import subresources as below
+from integration.catalogue import get_resource
+from integration.core.json_records import JsonRecord
+from integration.mirror.records import subresources
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
 
-CDRS = resource("cdrs")
+CDRS = get_resource("cdrs")
 SINCE, OLD, OLDEST = "2026-10-16 00:00:00", "2026-10-20 00:00:00", "2026-11-19 00:00:00"
 
 
@@ -22,14 +22,18 @@ def due(tmp_path):
     dates = {1: "2026-01-01 10:00:00", 2: "2026-11-01 10:00:00", 3: "2026-11-19 10:00:00", 4: None}
     records = [{"id": key, "nb_notes": 1, "calldate": date} for key, date in dates.items()]
     records.append({"id": 5, "nb_notes": 0, "calldate": "2026-11-19 10:00:00"})
-    documents = [Document(json.dumps(record), record) for record in records]
-    mirror.write(lambda tx: upsert(tx, CDRS, documents, source="sync", asked_at=OLD))
+    documents = [JsonRecord(json.dumps(record), record) for record in records]
+    mirror.write(lambda tx: upsert(tx, CDRS, documents, source="sync", requested_at=OLD))
 
     def due(**read):
         for key, at in read.items():
-            mirror.write(lambda tx, key=int(key[1:]), at=at: below.put(tx, "cdrs", key, "notes", "[]", at))
+            mirror.write(
+                lambda tx, key=int(key[1:]), at=at: subresources.store(tx, "cdrs", key, "notes", "[]", at)
+            )
         with mirror.read() as connection:
-            return below.due(connection, "cdrs", "notes", "nb_notes", OLDEST, old=OLD, since=SINCE)
+            return subresources.due(
+                connection, "cdrs", "notes", "nb_notes", OLDEST, old_read_before=OLD, old_date_limit=SINCE
+            )
 
     yield due
     mirror.close()
@@ -50,7 +54,9 @@ def test_the_few_that_have_any_are_found_by_an_index(tmp_path):
     mirror, asked = open_mirror(tmp_path / "mirror.db"), []
     with mirror.read() as connection:
         connection.set_trace_callback(asked.append)
-        below.due(connection, "cdrs", "notes", "nb_notes", OLDEST, old=OLD, since=SINCE)
+        subresources.due(
+            connection, "cdrs", "notes", "nb_notes", OLDEST, old_read_before=OLD, old_date_limit=SINCE
+        )
         connection.set_trace_callback(None)
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked[-1]}")]
     mirror.close()

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from integration.catalogue import RESOURCES, resource
+from integration.catalogue import RESOURCES, get_resource
 from integration.core.errors import NewerDatabase
-from integration.core.json_records import Document, read_item, read_page
-from integration.mirror.records import single_record as records
-from integration.mirror.records.upsert import delete_rows, put_item, replace_all, upsert
+from integration.core.json_records import JsonRecord, read_item, read_page
+from integration.mirror.records import single_record
+from integration.mirror.records.upsert import delete_rows, replace_all, store_item, upsert
 from integration.mirror.schema import open_mirror
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "platform"
 EARLY, LATE = "2026-09-02 09:00:00", "2026-09-02 10:00:00"
 
 
@@ -27,11 +27,13 @@ def mirror(tmp_path):
 
 
 def document(**values):
-    return Document(json.dumps(values, separators=(",", ":")), values)
+    return JsonRecord(json.dumps(values, separators=(",", ":")), values)
 
 
 def store(mirror, name, *documents, asked_at=EARLY, source="sync"):
-    return mirror.write(lambda tx: upsert(tx, resource(name), documents, source=source, asked_at=asked_at))
+    return mirror.write(
+        lambda tx: upsert(tx, get_resource(name), documents, source=source, requested_at=asked_at)
+    )
 
 
 def row(mirror, table, key, key_name="id"):
@@ -44,7 +46,7 @@ def test_every_listed_collection_has_its_table_with_every_field(mirror):
     with mirror.read() as connection:
         for listed in RESOURCES:
             columns = {column[1] for column in connection.execute(f'PRAGMA table_info("{listed.table}")')}
-            if listed.listed:
+            if listed.is_listed:
                 assert {field.name for field in listed.fields} <= columns, listed.table
                 assert {"_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"} <= columns
             else:
@@ -65,9 +67,9 @@ def test_every_listed_collection_has_its_table_with_every_field(mirror):
 )
 def test_the_platforms_samples_are_stored_as_they_came(mirror, sample, name):
     body = (FIXTURES / f"response-{sample}-200.json").read_bytes()
-    store(mirror, name, *read_page(body).documents)
+    store(mirror, name, *read_page(body).records)
     for record in json.loads(body)["data"]:
-        kept = row(mirror, resource(name).table, record["id"])
+        kept = row(mirror, get_resource(name).table, record["id"])
         assert list(json.loads(kept["_doc"]).items()) == list(record.items())
         assert kept["_source"] == "sync"
         for key, value in record.items():
@@ -121,7 +123,7 @@ def test_a_record_seen_again_is_no_longer_missing(mirror):
 def test_a_page_that_was_on_its_way_does_not_bring_back_what_was_deleted_meanwhile(mirror, asked_at):
     """Stamps have whole seconds: a page of the same second may have been asked for before."""
     store(mirror, "contacts", document(id=1, first_name="a"))
-    mirror.write(lambda tx: records.mark_missing(tx, resource("contacts"), [1], LATE))
+    mirror.write(lambda tx: single_record.mark_missing(tx, get_resource("contacts"), [1], LATE))
     for name in ("a", "changed"):
         assert store(mirror, "contacts", document(id=1, first_name=name), asked_at=asked_at).outdated == 1
     assert row(mirror, "contacts", 1)["_missing_since"] == LATE
@@ -162,7 +164,7 @@ def test_ids_that_the_specification_types_as_text_stay_text(mirror):
 def test_sip_credentials_are_never_stored(mirror):
     item = read_item((FIXTURES / "response-me-200.json").read_bytes())
     store(mirror, "me", item)
-    mirror.write(lambda tx: put_item(tx, resource("me"), item, source="sync", asked_at=LATE))
+    mirror.write(lambda tx: store_item(tx, get_resource("me"), item, source="sync", requested_at=LATE))
     mirror.close()
     assert b"invented-sip-secret" not in b"".join(
         path.read_bytes() for path in mirror.path.parent.iterdir() if path.name.startswith("mirror.db")
@@ -172,7 +174,7 @@ def test_sip_credentials_are_never_stored(mirror):
 def test_a_records_own_form_stands_beside_the_listed_one(mirror):
     store(mirror, "users", document(id=1, email="ann@example.com"))
     item = document(id=1, email="ann@example.com", vm_to_email=True)
-    mirror.write(lambda tx: put_item(tx, resource("users"), item, source="sync", asked_at=LATE))
+    mirror.write(lambda tx: store_item(tx, get_resource("users"), item, source="sync", requested_at=LATE))
     kept = row(mirror, "users", 1)
     assert "vm_to_email" not in json.loads(kept["_doc"])
     assert json.loads(kept["_item"])["vm_to_email"] is True
@@ -195,16 +197,16 @@ def test_hooks_run_in_the_same_transaction(mirror):
 
 
 def test_a_collection_without_keys_is_replaced_as_a_whole(mirror):
-    raw = resource("callmeback/visitors")
+    raw = get_resource("callmeback/visitors")
     for documents in ([document(a=1), document(a=1)], [document(b=2)]):
-        mirror.write(lambda tx, d=documents: replace_all(tx, raw, d, source="sync", asked_at=EARLY))
+        mirror.write(lambda tx, d=documents: replace_all(tx, raw, d, source="sync", requested_at=EARLY))
     with mirror.read() as connection:
         assert [found[0] for found in connection.execute(f"SELECT _doc FROM {raw.table}")] == ['{"b":2}']
 
 
 def test_rows_can_be_taken_out(mirror):
     store(mirror, "calls", document(id=1), document(id=2))
-    mirror.write(lambda tx: delete_rows(tx, resource("calls"), [1]))
+    mirror.write(lambda tx: delete_rows(tx, get_resource("calls"), [1]))
     assert row(mirror, "calls", 1) is None
     assert row(mirror, "calls", 2) is not None
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import completeness as coverage
-from integration.mirror.sync_state import settled
-from integration.mirror.sync_state.completeness import WHOLE
+from integration.mirror.sync_state import collection_state, completeness
+from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
 from integration.sqlite.database import Database
 
 SINCE, UNTIL = datetime(2026, 11, 17, 23, tzinfo=UTC), datetime(2026, 11, 18, 23, tzinfo=UTC)
@@ -24,7 +22,7 @@ SINCE, UNTIL = datetime(2026, 11, 17, 23, tzinfo=UTC), datetime(2026, 11, 18, 23
 
 class Ledger:
     def __init__(self, mirror: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.mirror, self._patch = mirror, monkeypatch
+        self.mirror_db, self._patch = mirror, monkeypatch
 
     def at(self, text: str) -> Ledger:
         moment = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
@@ -33,17 +31,17 @@ class Ledger:
 
     def walked(self, begun: str = "2026-11-01 00:00:00", collection: str = "cdrs") -> None:
         def work(tx: Any) -> None:
-            walks.begin(tx, collection)
-            walks.finish(tx, collection, None, None, begun)
+            collection_state.begin_full_sync(tx, collection)
+            collection_state.finish_full_sync(tx, collection, None, None, begun)
 
-        self.mirror.write(work)
+        self.mirror_db.write(work)
 
     def counted(self, day: str, total: int = 5, ours: int = 5) -> None:
-        self.mirror.write(lambda tx: coverage.note(tx, "cdrs", day, total, ours))
+        self.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", day, total, ours))
 
     def lacking(self, collection: str = "cdrs") -> str | None:
-        with self.mirror.read() as connection:
-            return settled.lacking(connection, resource(collection), SINCE, UNTIL)
+        with self.mirror_db.read() as connection:
+            return completeness.explain_gaps(connection, get_resource(collection), SINCE, UNTIL)
 
 
 @pytest.fixture
@@ -78,9 +76,9 @@ def test_a_later_reading_of_all_of_it_proves_it_too(ledger: Ledger) -> None:
 
 def test_so_does_the_count_of_the_whole(ledger: Ledger) -> None:
     ledger.at("2026-11-02 00:00:00").walked()
-    ledger.at("2026-11-18 23:00:00").counted(WHOLE, total=0, ours=0)
+    ledger.at("2026-11-18 23:00:00").counted(ENTIRE_COLLECTION, total=0, ours=0)
     assert ledger.lacking() is None
-    ledger.counted(WHOLE, total=1, ours=0)
+    ledger.counted(ENTIRE_COLLECTION, total=1, ours=0)
     assert ledger.lacking() is not None
 
 
@@ -92,8 +90,8 @@ def test_before_the_oldest_day_there_is_nothing(ledger: Ledger) -> None:
 
 def test_settings_have_to_be_read_afterwards(ledger: Ledger) -> None:
     def unread() -> str | None:
-        with ledger.mirror.read() as connection:
-            return settled.unread(connection, resource("users"), UNTIL)
+        with ledger.mirror_db.read() as connection:
+            return completeness.explain_unread(connection, get_resource("users"), UNTIL)
 
     assert unread() == "/users was never read completely"
     ledger.at("2026-11-18 22:00:00").walked(collection="users")
@@ -104,5 +102,5 @@ def test_settings_have_to_be_read_afterwards(ledger: Ledger) -> None:
 
 def test_what_the_platform_refuses_is_never_complete(ledger: Ledger) -> None:
     ledger.at("2026-11-19 00:00:00").walked(begun="2026-11-18 23:30:00")
-    ledger.mirror.write(lambda tx: tx.execute("UPDATE _walks SET off_since = '2026-11-18 12:00:00'"))
+    ledger.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET off_since = '2026-11-18 12:00:00'"))
     assert "refuses" in (ledger.lacking() or "")

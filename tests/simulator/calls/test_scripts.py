@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.core import clock
-from integration.simulator.calls.scripts import Scripts
+from integration.simulator.calls.scripts import CallScripts
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def hurry(monkeypatch):
         unix = clock.unix
         monkeypatch.setattr(clock, "unix", lambda: unix() + 3600)
         # Wakes who waits for what comes next.
-        client.simulator.machine.traffic.at(clock.unix(), lambda _: None)
+        client.simulator.context.traffic.schedule(clock.unix(), lambda _: None)
 
     return hurry
 
@@ -161,14 +161,14 @@ def test_a_recording_can_be_asked_for_or_forbidden(begin):
 def test_a_wish_nobody_knows_is_refused(begin):
     client = begin()
     for wish in ({"script": "nothing"}, {"script": "internal", "talk": 5}, {"script": "internal", "user": 9}):
-        answer = client.session.post(client.simulator.control + "/calls", json=wish, timeout=30)
+        answer = client.session.post(client.simulator.control_url + "/calls", json=wish, timeout=30)
         assert answer.status_code == 400, wish
 
 
 def test_every_script_can_be_played(begin):
     client = begin()
     simulator = client.simulator
-    assert isinstance(simulator.world.scripts, Scripts)
+    assert isinstance(simulator.world.scripts, CallScripts)
     for script in simulator.world.scripts.by_name:
         made = client.play(script)
         assert made["cdr_ids"], script

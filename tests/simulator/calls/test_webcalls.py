@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.conftest import Client, sample
+from tests.support.simulator_client import Client, sample
 
 
 def test_a_web_call_dials_both_ends_and_is_billed(begin):
@@ -73,7 +73,7 @@ def test_a_caller_id_is_one_of_the_accounts_numbers_or_withheld(begin):
 
 def test_nobody_calls_from_anothers_phone_but_administrators(begin):
     client = begin()
-    ben = Client(client.simulator, client.simulator.ordinary.api_key)
+    ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     body = {"to": "447700900321", "from": "1000004"}
     assert client.ask("POST", "/calls", json=body).status_code == 201
     assert ben.ask("POST", "/calls", json=body).status_code == 403
@@ -130,7 +130,7 @@ def test_a_script_nobody_is_left_for_is_refused(begin):
     client = begin()
     for group in (80101, 80102):
         client.ask("PATCH", f"/queues/{group}", json={"users": []})
-    refused = client.session.post(client.simulator.control + "/calls", json={"script": "queue_answered"})
+    refused = client.session.post(client.simulator.control_url + "/calls", json={"script": "queue_answered"})
     assert refused.status_code == 400
     assert "queue" in refused.json()["message"]
 

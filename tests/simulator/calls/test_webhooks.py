@@ -11,7 +11,7 @@ import threading
 import pytest
 import trustme
 
-from tests.simulator.conftest import sample
+from tests.support.simulator_client import sample
 
 # What live captures show on every call event, while the samples of most events were made from documentation.
 LIVE = {"root_call_id"}
@@ -154,7 +154,9 @@ def test_who_begins_to_listen_soon_hears_a_call(begin, receiver):
 def test_a_url_is_probed_when_asked_for(begin):
     client = begin()
     refused = client.session.post(
-        client.simulator.control + "/webhook", json={"url": "http://127.0.0.1:9/", "probe": True}, timeout=30
+        client.simulator.control_url + "/webhook",
+        json={"url": "http://127.0.0.1:9/", "probe": True},
+        timeout=30,
     )
     assert refused.status_code == 400
     assert "does not answer" in json.loads(refused.content)["message"]

@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from integration.core import clock
-from tests.simulator.conftest import Client, sample
+from tests.support.simulator_client import Client, sample
 
 
 def basic(text: str) -> dict[str, str]:
@@ -55,7 +55,7 @@ def test_credentials_that_do_not_do_are_refused_as_the_platform_refuses_them(beg
 
 def test_a_second_factor_answers_202_with_a_nonce_and_prints_the_code(begin, capsys):
     client = begin()
-    person, url = client.simulator.two_factor, client.simulator.url
+    person, url = client.simulator.two_factor_user, client.simulator.url
     answer = requests.post(url + "/login", json={"email": person.email, "password": person.password})
     assert answer.status_code == 202
     assert answer.json().keys() == sample("response-login-202-2fa").keys()
@@ -105,11 +105,11 @@ def test_api_tokens_are_made_listed_and_dropped(begin):
 
 @pytest.fixture(scope="module")
 def ordinary(world: Client) -> Client:
-    return Client(world.simulator, world.simulator.ordinary.api_key)
+    return Client(world.simulator, world.simulator.ordinary_user.api_key)
 
 
 def test_an_ordinary_user_sees_only_what_is_their_own(world, ordinary):
-    me = world.simulator.ordinary
+    me = world.simulator.ordinary_user
     for name, owner in (("cdrs", "user_id"), ("monitors", "user_id"), ("sms", "user_id"), ("users", "id")):
         own = [row for row in world.rows(f"/{name}") if row[owner] == me.id]
         assert own
@@ -121,7 +121,9 @@ def test_an_ordinary_user_sees_only_what_is_their_own(world, ordinary):
 
 def test_what_is_others_is_403_and_what_is_nobodys_404(world, ordinary):
     other = next(
-        row for row in world.rows("/cdrs") if row["user_id"] not in (None, ordinary.simulator.ordinary.id)
+        row
+        for row in world.rows("/cdrs")
+        if row["user_id"] not in (None, ordinary.simulator.ordinary_user.id)
     )
     assert ordinary.get(f"/cdrs/{other['id']}").status_code == 403
     assert ordinary.get("/cdrs/1").status_code == 404

@@ -7,7 +7,7 @@ import time
 import pytest
 import requests
 
-from integration.simulator.http.faults import BadSpec, Faults, parse
+from integration.simulator.http.faults import ActiveFaults, InvalidFaultSpec, parse
 
 
 def path_of_a_recording(client) -> str:
@@ -176,8 +176,8 @@ def test_faults_can_be_seen_and_cleared_while_running(begin):
 
 def test_the_same_seed_meets_the_same_faults():
     def draws(seed: int) -> list[bool]:
-        faults = Faults(seed, "status=500:0.3")
-        return [bool(faults.draw("GET", "/cdrs")) for _ in range(200)]
+        faults = ActiveFaults(seed, "status=500:0.3")
+        return [bool(faults.draw_for_request("GET", "/cdrs")) for _ in range(200)]
 
     assert draws(1) == draws(1) != draws(2)
     assert 30 < sum(draws(1)) < 90
@@ -187,7 +187,7 @@ def test_the_same_seed_meets_the_same_faults():
     "spec", ["nothing", "status", "status=abc", "hang=1:2", "malformed=xml", "status=500:x", "wrong-file=ogg"]
 )
 def test_a_specification_that_makes_no_sense_is_refused(begin, spec):
-    with pytest.raises(BadSpec):
+    with pytest.raises(InvalidFaultSpec):
         parse(spec)
     client = begin()
     assert "message" in client.control("POST", "/faults", json={"spec": spec})

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.simulator.conftest import sample
+from tests.support.simulator_client import sample
 
 
 def test_pages_join_to_the_whole_collection(world):
@@ -143,7 +143,7 @@ def test_what_is_not_there_is_404_and_a_wrong_method_405_in_the_platforms_shape(
 
 
 def test_both_versions_answer_alike(world):
-    other = world.simulator.origin + "/v1.1/cdrs?limit=3"
+    other = world.simulator.base_origin + "/v1.1/cdrs?limit=3"
     answer = world.session.get(other, headers={"X-Auth-Token": world.token})
     assert answer.content == world.get("/cdrs", limit=3).content
 

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from integration.core import clock
-from tests.simulator.conftest import Client
+from tests.support.simulator_client import Client
 
 NEW = {"email": "nia@example.org", "first_name": "Nia", "last_name": "New", "password": "not shown again"}
 
@@ -70,7 +70,7 @@ def test_registrations_that_cannot_be_are_refused(begin):
 
 def test_a_forgotten_password_is_set_anew_and_ends_sessions(begin, capsys):
     client = begin()
-    ben = client.simulator.ordinary
+    ben = client.simulator.ordinary_user
     old = {"email": ben.email, "password": ben.password}
     session = post(client, "/login", old).json()["user_token"]
     assert post(client, "/password", {"email": ben.email}).status_code == 200
@@ -86,10 +86,10 @@ def test_a_forgotten_password_is_set_anew_and_ends_sessions(begin, capsys):
 
 def test_a_device_that_was_added_needs_no_second_code(begin):
     client = begin()
-    person = client.simulator.two_factor
+    person = client.simulator.two_factor_user
     login = {"email": person.email, "password": person.password, "device_fingerprint": "abc"}
     nonce = post(client, "/login", login).json()["nonce"]
-    code = client.simulator.machine.doorman.codes[person.email]
+    code = client.simulator.context.login_service.codes[person.email]
     assert post(client, "/login2fa", {"nonce": nonce, "code": code, "add_device": True}).status_code == 200
     assert post(client, "/login2fa", {"nonce": nonce, "code": code}).status_code == 400, "once only"
     assert post(client, "/login", login).status_code == 200
@@ -111,11 +111,11 @@ def test_a_login_that_is_remembered_outlives_the_idle_time(begin, monkeypatch):
 
 def test_the_control_page_shows_the_last_code(begin):
     client = begin()
-    person = client.simulator.two_factor
+    person = client.simulator.two_factor_user
     post(client, "/login", {"email": person.email, "password": person.password})
     people = client.control("GET", "/account")["people"]
     shown = next(entry["code"] for entry in people if entry["id"] == person.id)
-    assert shown == client.simulator.machine.doorman.codes[person.email]
+    assert shown == client.simulator.context.login_service.codes[person.email]
     assert len(shown) == 6
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.bodies import GOOD, WAV
-from tests.simulator.conftest import START, Client
+from tests.support.payloads.operation_bodies import GOOD, WAV
+from tests.support.simulator_client import START, Client
 
 ADMIN, BEN, DEV = 1000001, 1000002, 1000004
 
@@ -62,7 +62,7 @@ def test_two_records_never_share_an_id(begin):
 
 def test_an_ordinary_users_own_records_are_theirs_to_write(begin):
     client = begin()
-    ben = Client(client.simulator, client.simulator.ordinary.api_key)
+    ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     for path in ("/calllabels", "/sms/cannedresponses", "/contacts"):
         record = ben.ask("POST", path, json=GOOD[f"POST {path}"]).json()["data"]
         assert record["user_id"] == BEN
@@ -113,7 +113,7 @@ def test_bulk_changes_of_cdrs_voice_messages_users_and_tracked_numbers_show(begi
 def test_a_whole_collection_can_be_deleted_by_an_administrator_alone(begin, name):
     client = begin(cdrs=200, start_at=START)
     path = f"/users/{ADMIN}/chatmsgs" if name == "chatmsgs" else f"/{name}"
-    ben = Client(client.simulator, client.simulator.ordinary.api_key)
+    ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
     assert ben.ask("DELETE", f"/{name}").status_code == 403
     assert client.ask("DELETE", f"/{name}").status_code in (202, 204)
     assert client.rows(path) == []

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.simulator.media.capture import checksum
-from tests.simulator.conftest import Client, sample
+from integration.simulator.media.capture import compute_checksum
+from tests.support.simulator_client import Client, sample
 
 
 def packets(data: bytes) -> Iterator[tuple[float, bytes, bytes, int, int, bytes]]:
@@ -30,19 +30,19 @@ def packets(data: bytes) -> Iterator[tuple[float, bytes, bytes, int, int, bytes]
         assert frame[12:14] == b"\x08\x00"
         ip = frame[14:34]
         assert ip[0] == 0x45
-        assert checksum(ip) == 0
+        assert compute_checksum(ip) == 0
         assert struct.unpack(">H", ip[2:4])[0] == len(frame) - 14
         udp = frame[34:]
         source, target, size, _ = struct.unpack(">HHHH", udp[:8])
         assert size == len(udp)
-        assert checksum(ip[12:20] + struct.pack(">BBH", 0, 17, size) + udp) == 0
+        assert compute_checksum(ip[12:20] + struct.pack(">BBH", 0, 17, size) + udp) == 0
         yield seconds + micros / 1e6, ip[12:16], ip[16:20], source, target, udp[8:]
     assert at == len(data)
 
 
 def test_the_check_sum_is_the_one_of_the_standard():
-    # The example of RFC 1071 §3.
-    assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0x220D
+    # The example of RFC 1071 .3.
+    assert compute_checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0x220D
 
 
 @pytest.mark.parametrize("name", ["cdrs", "msdrs"])
@@ -149,7 +149,7 @@ def test_a_users_cdrs_come_as_csv_and_other_exports_are_only_queued(world):
 
 
 def test_files_of_nothing_and_of_others_are_errors_in_json(world):
-    ordinary = Client(world.simulator, world.simulator.ordinary.api_key)
+    ordinary = Client(world.simulator, world.simulator.ordinary_user.api_key)
     other = next(row for row in world.rows("/msdrs") if row["user_id"] != 1000002)
     for path in ("/cdrs/1.pcap", "/msdrs/1.trace", "/faxes/1.pdf", "/monitors/1.mp3"):
         assert world.get(path).json() == {"message": "Resource not found", "errors": []}

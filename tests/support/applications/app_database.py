@@ -7,7 +7,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from integration.access import passwords
-from integration.app_schema import open_house
+from integration.app_schema import open_app_db
 from integration.core import clock
 from integration.sqlite.database import Database
 
@@ -36,13 +36,13 @@ def moving(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Passwords cost next to nothing; what they cost in truth is proved once, in test_people."""
     monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-    passwords._nobodys.cache_clear()
+    passwords._dummy_hash.cache_clear()
     yield
-    passwords._nobodys.cache_clear()
+    passwords._dummy_hash.cache_clear()
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Database]:
-    database = open_house(tmp_path / "house.db")
+def app_db(tmp_path: Path) -> Iterator[Database]:
+    database = open_app_db(tmp_path / "house.db")
     yield database
     database.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from integration.mirror.schema import open_mirror
-from tests.calls.telling import Office
+from tests.support.payloads.call_facts import Office
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
     office = Office(open_mirror(tmp_path / "mirror.db"))
     office.seed()
     yield office
-    office.mirror.close()
+    office.mirror_db.close()
 
 
 @pytest.fixture
@@ -25,4 +25,4 @@ def strangers(tmp_path: Path) -> Iterator[Office]:
     """A mirror that knows nobody yet: before the first sync."""
     office = Office(open_mirror(tmp_path / "mirror.db"))
     yield office
-    office.mirror.close()
+    office.mirror_db.close()

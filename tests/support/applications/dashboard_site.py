@@ -12,27 +12,28 @@ import requests
 from flask import Flask
 from werkzeug.serving import make_server
 
-from integration.access import browser as security
 from integration.access import people, sessions
-from integration.app_schema import open_house
-from integration.context import EXTENSION, House
+from integration.access.authenticator import Authenticator
+from integration.app_schema import open_app_db
+from integration.context import EXTENSION, AppContext
 from integration.core import clock
 from integration.core.health import Health
-from integration.core.phone_numbers import Numbers
+from integration.core.phone_numbers import PhoneNumbers
 from integration.dashboard import pages
-from integration.dashboard.calls.live import beat, present
-from integration.dashboard.site import guard, login
+from integration.dashboard.calls.live import render_change, render_heartbeat
+from integration.dashboard.site import guard, headers, login
 from integration.factory import ROOT
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
-from integration.mirror import hooks as wiring
+from integration.mirror import hooks
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
-from integration.mirror.records import change_log as changes
-from integration.mirror.schema import epoch, open_mirror
+from integration.mirror.records import change_log
+from integration.mirror.schema import get_epoch, open_mirror
 from integration.platform_api.client import Platform
 from integration.settings.model import load
+from integration.web import trusted_proxies
 
 OURS = "442079460002"
 CALLER = "447700900101"
@@ -65,28 +66,30 @@ class Site:
             **settings,
         }
         self.settings = load(None, {f"SWITCHROOM_{key.upper()}": value for key, value in values.items()})
-        numbers = Numbers(self.settings.dashboard.country)
-        self.calls = CallStore(numbers=numbers)
-        self.mirror = open_mirror(folder / "mirror.db", on_commit=lambda told: self.hub.publish(told))
-        self.house = open_house(folder / "house.db")
+        numbers = PhoneNumbers(self.settings.dashboard.country)
+        self.calls = CallStore(phone_numbers=numbers)
+        self.mirror_db = open_mirror(folder / "mirror.db", on_commit=lambda told: self.hub.publish(told))
+        self.app_db = open_app_db(folder / "house.db")
         self.inbox = Inbox(folder / "inbox.db")
-        wiring.connect(self.mirror, self.calls)
-        with self.mirror.read() as connection:
-            self.hub = Hub(lambda number: changes.since(self.mirror, number), epoch(connection))
+        hooks.register_hooks(self.mirror_db, self.calls)
+        with self.mirror_db.read() as connection:
+            self.hub = Hub(lambda number: change_log.since(self.mirror_db, number), get_epoch(connection))
         self.files: dict[tuple[str, int], Path] = {}
         self.health = Health()
-        self.parts = House(
+        # Without an address no request may be sent to the platform.
+        platform = Platform(self.settings.platform) if "platform__base_url" in settings else None
+        self.parts = AppContext(
             settings=self.settings,
             health=self.health,
-            mirror=self.mirror,
-            house=self.house,
+            mirror_db=self.mirror_db,
+            app_db=self.app_db,
             inbox=self.inbox,
-            # Without an address nothing may ask the platform.
-            platform=Platform(self.settings.platform) if "platform__base_url" in settings else None,
-            clockwork=None,  # type: ignore[arg-type]
-            calls=self.calls,
-            numbers=numbers,
-            hub=self.hub,
+            platform=platform,
+            sync_jobs=None,  # type: ignore[arg-type]
+            call_store=self.calls,
+            phone_numbers=numbers,
+            live_hub=self.hub,
+            authenticator=Authenticator(self.settings, self.mirror_db, self.app_db, platform),
             fetch_file=lambda kind, number: self.files[kind, number],
         )
         self.app = self._make_app()
@@ -98,16 +101,19 @@ class Site:
     def _make_app(self) -> Flask:
         app = Flask("switchroom", template_folder=str(ROOT / "templates"), static_folder=str(ROOT / "static"))
         app.extensions[EXTENSION] = self.parts
-        security.install(app, ())
+        trusted_proxies.install(app, ())
+        headers.install(app)
         watch = guard.install(
             app,
-            self.house,
+            self.app_db,
             public_url=None,
             agents_see=self.settings.dashboard.agents_see,
             open_to_all=("static", "wall"),
         )
-        app.register_blueprint(login.make_login(self.house))
-        app.register_blueprint(make_stream(self.hub, present, 200, viewer=watch.viewer, beat=beat))
+        app.register_blueprint(login.make_blueprint(self.app_db))
+        app.register_blueprint(
+            make_stream(self.hub, render_change, 200, find_viewer=watch.viewer, heartbeat=render_heartbeat)
+        )
         pages.register(app)
         return app
 
@@ -115,7 +121,7 @@ class Site:
         self.hub.close()
         self._server.shutdown()
         self._server.server_close()
-        for database in (self.mirror, self.house, self.inbox):
+        for database in (self.mirror_db, self.app_db, self.inbox):
             database.close()
 
     # --- who asks --------------------------------------------------------------------------------
@@ -124,9 +130,9 @@ class Site:
         self, role: str = "admin", platform_user_id: int | None = None, email: str | None = None
     ) -> str:
         """A session token of a new person with this role, as the cookie `session` carries it."""
-        email = email or f"{role}{len(people.everyone(self.house))}@example.com"
-        person = people.create(self.house, email, role, password_hash="x", platform_user_id=platform_user_id)
-        return sessions.begin(self.house, person.id)
+        email = email or f"{role}{len(people.list_all(self.app_db))}@example.com"
+        person = people.create(self.app_db, email, role, password_hash="x", platform_user_id=platform_user_id)
+        return sessions.create(self.app_db, person.id)
 
     def client(self, role: str = "admin", platform_user_id: int | None = None) -> Client:
         return Client(self.url, self.token(role, platform_user_id))
@@ -136,11 +142,11 @@ class Site:
     def put(self, table: str, **values: Any) -> None:
         """A row of a collection table, or of ours."""
         if not table.startswith("_") and table != "media":
-            now = clock.stamp()
+            now = clock.utc_text()
             values = {"_doc": "{}", "_first_seen": now, "_last_seen": now, "_source": "sync", **values}
         names = ", ".join(f'"{name}"' for name in values)
         marks = ", ".join("?" * len(values))
-        self.mirror.write(
+        self.mirror_db.write(
             lambda tx: tx.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', list(values.values()))
         )
 
@@ -162,7 +168,7 @@ class Site:
             name=name,
             leg_id=leg,
             root_id=leg,
-            at=at,
+            event_time=at,
             micros=None,
             server="t",
             state=values.pop("state", None),
@@ -178,7 +184,7 @@ class Site:
                 **values,
             },
         )
-        self.mirror.write(lambda tx: self.calls.add_event(tx, event))
+        self.mirror_db.write(lambda tx: self.calls.add_event(tx, event))
 
 
 class Client:
@@ -186,7 +192,7 @@ class Client:
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
-        self.csrf = sessions.csrf_token(token)
+        self.csrf = sessions.derive_csrf_token(token)
         self._session = requests.Session()
         self._session.trust_env = False
         self._session.cookies.set("session", token)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.app_schema import open_house
+from integration.app_schema import open_app_db
 from integration.inbox.store import Inbox
 from integration.mirror.schema import open_mirror
-from tests.harness import NOWHERE, ROOT
+from tests.support.harness import NOWHERE, ROOT
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Home:
 
     def __post_init__(self) -> None:
         self.data_dir.mkdir(mode=0o700)
-        open_house(self.data_dir / "house.db").close()
+        open_app_db(self.data_dir / "house.db").close()
         open_mirror(self.data_dir / "mirror.db").close()
         Inbox(self.data_dir / "inbox.db").close()
         (self.data_dir / "webhook-secret").write_text("s" * 43 + "\n")

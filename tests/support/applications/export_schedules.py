@@ -19,20 +19,19 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 from integration.access import people
-from integration.app_schema import open_house
-from integration.catalogue import resource
-from integration.context import House
+from integration.app_schema import open_app_db
+from integration.catalogue import get_resource
+from integration.context import AppContext
 from integration.core import clock
 from integration.core.health import Health
-from integration.core.json_records import Document
-from integration.exports import deliveries as export_deliveries
-from integration.exports import schedule_table as export_schedules
-from integration.exports.schedule_table import Schedule
-from integration.exports.schedules import Schedules
+from integration.core.json_records import JsonRecord
+from integration.exports import deliveries
+from integration.exports import schedules as export_schedules
+from integration.exports.schedule_runner import ScheduleRunner
+from integration.exports.schedules import Schedule
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state as walks
-from integration.mirror.sync_state import completeness as coverage
+from integration.mirror.sync_state import collection_state, completeness
 from integration.settings.model import Settings
 
 BOSS = "boss@example.com"
@@ -68,23 +67,25 @@ class Room:
                 **sections,
             }
         )
-        self.mirror, self.house = open_mirror(folder / "mirror.db"), open_house(folder / "house.db")
+        self.mirror_db, self.app_db = open_mirror(folder / "mirror.db"), open_app_db(folder / "house.db")
         self.health = Health()
         self.parts = cast(
-            House,
-            SimpleNamespace(settings=self.settings, mirror=self.mirror, house=self.house, health=self.health),
+            AppContext,
+            SimpleNamespace(
+                settings=self.settings, mirror_db=self.mirror_db, app_db=self.app_db, health=self.health
+            ),
         )
-        people.create(self.house, BOSS, "supervisor", password_hash="x")
+        people.create(self.app_db, BOSS, "supervisor", password_hash="x")
         self.restart()
 
     def restart(self) -> None:
         """All that a process kept in memory is gone."""
-        self.schedules = Schedules(self.parts)
+        self.schedules = ScheduleRunner(self.parts)
 
     def close(self) -> None:
         self.schedules.stop()
-        self.mirror.close()
-        self.house.close()
+        self.mirror_db.close()
+        self.app_db.close()
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -93,22 +94,24 @@ class Room:
         self.put("cdrs", *({"id": first + n, "calldate": at, "src": "1"} for n, at in enumerate(times)))
 
     def put(self, collection: str, *records: dict[str, Any]) -> None:
-        documents = [Document(json.dumps(record), record) for record in records]
-        target = resource(collection)
-        self.mirror.write(lambda tx: upsert(tx, target, documents, source="sync", asked_at=clock.stamp()))
+        documents = [JsonRecord(json.dumps(record), record) for record in records]
+        target = get_resource(collection)
+        self.mirror_db.write(
+            lambda tx: upsert(tx, target, documents, source="sync", requested_at=clock.utc_text())
+        )
 
     def walked(self, collection: str = "cdrs") -> None:
         """All of it was read just now."""
 
         def work(tx: Any) -> None:
-            walks.begin(tx, collection)
-            walks.finish(tx, collection, None, None, clock.stamp())
+            collection_state.begin_full_sync(tx, collection)
+            collection_state.finish_full_sync(tx, collection, None, None, clock.utc_text())
 
-        self.mirror.write(work)
+        self.mirror_db.write(work)
 
     def counted(self, day: str, total: int = 1, ours: int = 1, collection: str = "cdrs") -> None:
         """The platform was asked for this day just now."""
-        self.mirror.write(lambda tx: coverage.note(tx, collection, day, total, ours))
+        self.mirror_db.write(lambda tx: completeness.save_day(tx, collection, day, total, ours))
 
     # --- schedules -------------------------------------------------------------------------------
 
@@ -119,19 +122,19 @@ class Room:
             "target": "folder", "place": "", "secret": "", "wait_hours": 6, "incomplete": True, "since": "",
             "paused_at": None, "created_at": "",
         }  # fmt: skip
-        number = export_schedules.add(self.house, Schedule(**{**values, **changed}))
-        with self.house.read() as connection:
+        number = export_schedules.add(self.app_db, Schedule(**{**values, **changed}))
+        with self.app_db.read() as connection:
             found = export_schedules.find(connection, number)
         assert found is not None
         return found
 
     def deliver(self, *schedules: Schedule) -> None:
         """One look at these, or all, one after another."""
-        with self.house.read() as connection:
-            every = export_schedules.everything(connection)
+        with self.app_db.read() as connection:
+            every = export_schedules.list_all(connection)
         for schedule in every:
             if schedule.paused_at is None and (not schedules or schedule.id in {one.id for one in schedules}):
-                self.schedules.serve(schedule)
+                self.schedules.deliver_due(schedule)
 
     def crash_after_delivery(self) -> None:
         """The process dies between a delivery and its mark."""
@@ -140,14 +143,14 @@ class Room:
             raise KeyboardInterrupt
 
         with pytest.MonkeyPatch.context() as broken:
-            broken.setattr(export_deliveries, "delivered", crash)
+            broken.setattr(deliveries, "mark_delivered", crash)
             with pytest.raises(KeyboardInterrupt):
                 self.deliver()
 
     def log(self, schedule: Schedule) -> list[tuple[str, str, str]]:
         """(period, state, result) of each attempt, the oldest first."""
-        with self.house.read() as connection:
-            found = export_deliveries.attempts(connection, schedule.id)
+        with self.app_db.read() as connection:
+            found = deliveries.list_attempts(connection, schedule.id)
         return [(one.period, one.state, one.result) for one in reversed(found)]
 
     def files(self, place: str = "") -> dict[str, str]:
@@ -202,3 +205,10 @@ def mailroom(**options: Any) -> Iterator[Mailroom]:
         yield room
     finally:
         room.stop()
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    fake = Clock("2026-11-18 12:00:00")
+    monkeypatch.setattr(clock, "unix", fake)
+    return fake

@@ -17,21 +17,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from integration.access import audit, people
-from integration.catalogue import resource
+from integration.catalogue import get_resource
 from integration.cli import erase, hold
 from integration.core import clock
-from integration.core.json_records import Document
+from integration.core.commands import Progress
+from integration.core.json_records import JsonRecord
 from integration.factory import Product, build
-from integration.inbox.replay_command import REPLAY
-from integration.mirror.page_queries import search_index as search
+from integration.inbox.replay import REPLAY
+from integration.mirror.page_queries import search_index
 from integration.mirror.records.upsert import replace_all, upsert
-from integration.server.control_channel import Progress
 from integration.settings.model import Settings, load
-from integration.sync.writing import write_log as journal
-from integration.workspace import callbacks, notes
-from integration.workspace import reads as seen
-from integration.workspace.callback_items import recompute
-from tests.harness import NOWHERE
+from integration.sync.writing import write_log
+from integration.workspace import callbacks, notes, reads
+from integration.workspace.callback_items import recompute_items
+from tests.support.harness import NOWHERE
 
 THEIRS, OTHER, OURS = "447700900123", "447700900456", "442079460002"
 LEG, INNER, OTHER_LEG = 4_300_000_001, 4_300_000_002, 4_300_000_900
@@ -39,7 +38,7 @@ LEG, INNER, OTHER_LEG = 4_300_000_001, 4_300_000_002, 4_300_000_900
 
 @cache  # the same for a whole run, also across a second's end
 def stamp(days: float) -> str:
-    return clock.stamp(clock.now() - timedelta(days=days))
+    return clock.utc_text(clock.now() - timedelta(days=days))
 
 
 @dataclass
@@ -165,27 +164,27 @@ class Place:
     def sync(self, product: Product) -> None:
         """As a complete walk does."""
         for name, records in self.records().items():
-            documents = [Document(json.dumps(one, separators=(",", ":")), one) for one in records]
-            of = resource(name)
+            documents = [JsonRecord(json.dumps(one, separators=(",", ":")), one) for one in records]
+            of = get_resource(name)
             store = partial(
                 upsert if of.key else replace_all,
                 resource=of,
-                documents=documents,
+                records=documents,
                 source="sync",
-                asked_at=clock.stamp(),
+                requested_at=clock.utc_text(),
             )
-            product.parts.mirror.write(store)
+            product.context.mirror_db.write(store)
 
     def receive(self, product: Product) -> None:
-        for answer in [product.parts.inbox.receive(body) for body in self.webhooks()]:
+        for answer in [product.context.inbox.receive(body) for body in self.webhooks()]:
             answer.result(30)
-        product.parts.inbox.receive(b"not JSON of " + THEIRS.encode()).result(30)
+        product.context.inbox.receive(b"not JSON of " + THEIRS.encode()).result(30)
         product.commands[REPLAY]({}, Progress(lambda _: None, lambda: True))
-        search.catch_up(product.parts.mirror)
+        search_index.index_all_due(product.context.mirror_db)
 
     def fill(self) -> Place:
         with self.product() as product:
-            parts = product.parts
+            parts = product.context
             self.sync(product)
             self.receive(product)
             old = stamp(self.days)
@@ -193,22 +192,24 @@ class Place:
             for path in self.files(product).values():
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(b"audio")
-            parts.mirror.write(lambda tx: tx.execute("UPDATE media SET state = 'have', size = 5"))
-            person = people.create(parts.house, "sue@example.com", "admin", password_hash="x")
-            parts.house.write(lambda tx: notes.add_note(tx, LEG, "sue@example.com", "Ann Example is cross"))
-            parts.house.write(lambda tx: notes.add_note(tx, OTHER_LEG, "sue@example.com", "Bob Other is not"))
-            parts.house.write(lambda tx: _missed(tx))
-            callbacks.note(parts.house, 1, "ring Ann Example", "sue@example.com")
-            seen.mark(parts.house, person.id, THEIRS, stamp(1))
-            audit.record(parts.house, "sue@example.com", "export", f"calls of +{THEIRS}")
-            journal.begin(
-                parts.house, who="key", address="", method="POST", path=f"/users/1/sms/{THEIRS}",
+            parts.mirror_db.write(lambda tx: tx.execute("UPDATE media SET state = 'have', size = 5"))
+            person = people.create(parts.app_db, "sue@example.com", "admin", password_hash="x")
+            parts.app_db.write(lambda tx: notes.add_note(tx, LEG, "sue@example.com", "Ann Example is cross"))
+            parts.app_db.write(
+                lambda tx: notes.add_note(tx, OTHER_LEG, "sue@example.com", "Bob Other is not")
+            )
+            parts.app_db.write(lambda tx: _missed(tx))
+            callbacks.set_note(parts.app_db, 1, "ring Ann Example", "sue@example.com")
+            reads.mark_thread_read(parts.app_db, person.id, THEIRS, stamp(1))
+            audit.record(parts.app_db, "sue@example.com", "export", f"calls of +{THEIRS}")
+            write_log.begin(
+                parts.app_db, who="key", address="", method="POST", path=f"/users/1/sms/{THEIRS}",
                 body=json.dumps({"to": THEIRS, "message": "Dear Ann Example"}).encode(),
             )  # fmt: skip
         return self
 
     def files(self, product: Product) -> dict[tuple[str, int], Path]:
-        with product.parts.mirror.read() as connection:
+        with product.context.mirror_db.read() as connection:
             rows = connection.execute("SELECT kind, record_id, path FROM media").fetchall()
         return {(row[0], row[1]): self.data_dir / row[2] for row in rows}
 
@@ -219,7 +220,7 @@ def _missed(tx) -> None:
         "INSERT INTO callback_calls VALUES (77, ?, ?, 'missed', ?, 'Ann Example', 1)",
         (f"+{THEIRS}", stamp(50), OURS),
     )
-    recompute(tx, f"+{THEIRS}")
+    recompute_items(tx, f"+{THEIRS}")
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,18 @@ from flask import Flask, Response, jsonify, make_response
 from werkzeug.serving import make_server
 
 import integration
-from integration.access import browser as security
 from integration.access import passwords, people
-from integration.app_schema import open_house
-from integration.dashboard.site import guard
-from integration.dashboard.site.guard import current_person, needs
-from integration.dashboard.site.login import make_login
+from integration.app_schema import open_app_db
+from integration.dashboard.site import guard, headers
+from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.login import make_blueprint
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.settings.values import Network
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change
-from tests.house.conftest import moving, quick_hashes
+from integration.web.trusted_proxies import install as install_proxies
+from tests.support.applications.app_database import moving, quick_hashes
 
 __all__ = ["moving", "quick_hashes"]
 
@@ -74,7 +74,7 @@ class Browser:
 
 @dataclass
 class Site:
-    house: Database
+    app_db: Database
     app: Flask
     base: str
 
@@ -83,23 +83,24 @@ class Site:
 
 
 def make_app(
-    house: Database, *, public_url: str | None = None, trusted_proxies: tuple[Network, ...] = ()
+    app_db: Database, *, public_url: str | None = None, trusted_proxies: tuple[Network, ...] = ()
 ) -> Flask:
     """The real guard, login and stream around a few pages."""
     root = Path(integration.__file__).parent.parent
     app = Flask("switchroom", template_folder=str(root / "templates"), static_folder=str(root / "static"))
-    security.install(app, trusted_proxies)
+    install_proxies(app, trusted_proxies)
+    headers.install(app)
     door = guard.install(
-        app, house, public_url=public_url, agents_see="own", open_to_all={"static", "healthz"}
+        app, app_db, public_url=public_url, agents_see="own", open_to_all={"static", "healthz"}
     )
-    app.register_blueprint(make_login(house))
+    app.register_blueprint(make_blueprint(app_db))
 
     def present(change: Change, person: object) -> list[tuple[str, dict[str, object]]]:
         return [("call", {"id": change.key})]
 
     hub = Hub(lambda number: [], "e")
     app.extensions["hub"] = hub
-    app.register_blueprint(make_stream(hub, present, 8, viewer=door.viewer))
+    app.register_blueprint(make_stream(hub, present, 8, find_viewer=door.viewer))
 
     @app.get("/healthz")
     def healthz() -> Response:
@@ -118,12 +119,12 @@ def make_app(
         return jsonify(written=True)
 
     @app.get("/exports/cdrs.csv")
-    @needs("export")
+    @requires("export")
     def export() -> Response:
         return make_response("id\n")
 
     @app.get("/people")
-    @needs("admin")
+    @requires("admin")
     def who() -> Response:
         return make_response("everyone")
 
@@ -131,8 +132,8 @@ def make_app(
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Database]:
-    database = open_house(tmp_path / "house.db")
+def app_db(tmp_path: Path) -> Iterator[Database]:
+    database = open_app_db(tmp_path / "house.db")
     yield database
     database.close()
 
@@ -153,11 +154,11 @@ def served(app: Flask) -> Iterator[str]:
 
 
 @pytest.fixture
-def site(house: Database) -> Iterator[Site]:
-    people.create(house, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
-    app = make_app(house)
+def site(app_db: Database) -> Iterator[Site]:
+    people.create(app_db, "ann@example.com", "agent", password_hash=passwords.hash_password(GOOD))
+    app = make_app(app_db)
     with served(app) as base:
-        yield Site(house, app, base)
+        yield Site(app_db, app, base)
 
 
 @pytest.fixture

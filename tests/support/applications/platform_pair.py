@@ -19,12 +19,12 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from integration import factory
 from integration.catalogue.shapes import Operation
 from integration.core import clock
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.settings.model import load
 from integration.simulator import embed
-from integration.sync.plan import walked
-from tests.harness import free_port, wait_for
-from tests.simulator.conftest import START, Client
+from integration.sync.plan import list_full_sync_policies
+from tests.support.harness import free_port, wait_for
+from tests.support.simulator_client import START, Client
 
 VOLATILE = {"duration"}
 """What a live call tells differently whenever it is asked."""
@@ -89,7 +89,7 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
         cast(embed.Simulator, Behind(simulator, f"http://127.0.0.1:{port}/v1.2")), simulator.admin.api_key
     )
     requests.post(
-        f"{simulator.control}/webhook",
+        f"{simulator.control_url}/webhook",
         json={"url": f"http://127.0.0.1:{port}/webhooks/{secret}"},
         timeout=30,
     ).raise_for_status()
@@ -104,9 +104,10 @@ def product_before(simulator: embed.Simulator, data_dir: Path, **more: str) -> I
 
 
 def _complete(product: factory.Product) -> bool:
-    with product.parts.mirror.read() as connection:
+    with product.context.mirror_db.read() as connection:
         return all(
-            walks.state_of(connection, policy.collection).complete_at is not None for policy in walked()
+            collection_state.get_state(connection, policy.collection).complete_at is not None
+            for policy in list_full_sync_policies()
         )
 
 
@@ -122,7 +123,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 class Held:
-    """The clock of every simulator, in place of `integration.clock`: it stands until it is told to go on.
+    """The clock of every simulator, in place of `integration.core.clock`: it stands until told to go on.
 
     Whatever two simulators from one seed are told alike, they then do alike, to the last stamp. The product
     keeps the real clock.
@@ -144,7 +145,7 @@ class Held:
         return datetime.fromtimestamp(self._now, UTC)
 
     def stamp(self, moment: datetime | float | None = None) -> str:
-        return clock.stamp(self._now if moment is None else moment)
+        return clock.utc_text(self._now if moment is None else moment)
 
     def go_on(self, *simulators: embed.Simulator) -> None:
         """Let it be a later second, and every call of `simulators` be where it is by then."""
@@ -152,8 +153,8 @@ class Held:
         for simulator in simulators:
             arrived = threading.Event()
             # Behind everything that was due until now.
-            simulator.machine.traffic.at(self._now, lambda _, arrived=arrived: arrived.set())
-            assert arrived.wait(30), simulator.machine.traffic.error
+            simulator.context.traffic.schedule(self._now, lambda _, arrived=arrived: arrived.set())
+            assert arrived.wait(30), simulator.context.traffic.error
 
 
 @dataclass

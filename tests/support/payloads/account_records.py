@@ -5,58 +5,62 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from integration.catalogue import RESOURCES, resource
-from integration.catalogue.shapes import Resource
-from integration.core.json_records import Document
-from integration.mirror.records.upsert import put_item, replace_all, upsert
-from integration.mirror.sync_state import collection_state as walks
+import pytest
 
-LISTED = [row for row in RESOURCES if row.listed]
+from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue.shapes import Resource
+from integration.core.json_records import JsonRecord
+from integration.mirror.records.upsert import replace_all, store_item, upsert
+from integration.mirror.sync_state import collection_state
+
+LISTED = [row for row in RESOURCES if row.is_listed]
 AT = "2026-11-02 09:15:00"
 
 
 class Filling:
     def __init__(self, site) -> None:
-        self._mirror = site.mirror
+        self._mirror = site.mirror_db
 
     def __call__(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
-        of = resource(collection)
+        of = get_resource(collection)
         documents = [document(record) for record in records]
 
         def job(tx) -> None:
             if of.key is None:
-                replace_all(tx, of, documents, source="sync", asked_at=AT)
+                replace_all(tx, of, documents, source="sync", requested_at=AT)
             else:
-                upsert(tx, of, documents, source="sync", asked_at=AT)
+                upsert(tx, of, documents, source="sync", requested_at=AT)
             if complete:
-                walks.finish(tx, collection, None, len(documents))
+                collection_state.finish_full_sync(tx, collection, None, len(documents))
 
         self._mirror.write(job)
 
     def item(self, collection: str, record: dict[str, Any]) -> None:
         """The record as its own path answers."""
         self._mirror.write(
-            lambda tx: put_item(tx, resource(collection), document(record), source="sync", asked_at=AT)
+            lambda tx: store_item(
+                tx, get_resource(collection), document(record), source="sync", requested_at=AT
+            )
         )
 
     def gone(self, collection: str, key: Any, since: str = "2026-11-03 10:00:00") -> None:
-        of = resource(collection)
+        of = get_resource(collection)
         sql = f'UPDATE "{of.table}" SET _missing_since = ? WHERE "{of.key}" = ?'
         self._mirror.write(lambda tx: tx.execute(sql, (since, key)))
 
     def failed(self, collection: str, error: str) -> None:
-        self._mirror.write(lambda tx: walks.fail(tx, collection, error))
+        self._mirror.write(lambda tx: collection_state.record_failure(tx, collection, error))
 
 
-def document(record: dict[str, Any]) -> Document:
-    return Document(json.dumps(record, ensure_ascii=False, separators=(",", ":")), record)
+def document(record: dict[str, Any]) -> JsonRecord:
+    return JsonRecord(json.dumps(record, ensure_ascii=False, separators=(",", ":")), record)
 
 
 def complete_record(of: Resource, text: str = "some text", number: int = 7) -> dict[str, Any]:
     """A record that has every field of the catalogue and, for collections kept raw, fields of its own."""
     record: dict[str, Any] = {}
     for field in of.fields:
-        kind = field.real_type
+        kind = field.actual_type
         if field.name == of.key:
             record[field.name] = str(number) if field.type == "string" else number
         elif field.type == "timestamp" or field.name == of.date:
@@ -76,3 +80,8 @@ def complete_record(of: Resource, text: str = "some text", number: int = 7) -> d
 
 def path_of(of: Resource, number: int = 7) -> str:
     return f"/account/{of.collection}/{1 if of.key is None else number}"
+
+
+@pytest.fixture
+def fill(site):
+    return Filling(site)

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration.core import clock
-from integration.core.json_records import Document
-from integration.core.phone_numbers import Numbers
-from integration.core.timestamps import seconds, stamp
+from integration.core.ids import event_clock
+from integration.core.json_records import JsonRecord
+from integration.core.phone_numbers import PhoneNumbers
+from integration.core.timestamps import format_timestamp, parse_seconds
 from integration.mirror.calls.directory import Directory, Group, Person
-from integration.mirror.calls.facts import CallEvent, Cdr, Heard, LegFacts, Recording, Voicemail, id_clock
-from integration.mirror.calls.joins import join
-from integration.mirror.calls.leg_view import Knowledge, View, link
-from integration.mirror.calls.legs import build
-from integration.mirror.calls.outcomes import evaluate
-from integration.mirror.calls.rules import Rules
+from integration.mirror.calls.facts import CallEvent, Cdr, LegFacts, ReceivedEvent, Recording, Voicemail
+from integration.mirror.calls.joins import join_legs
+from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
+from integration.mirror.calls.legs import build_leg
+from integration.mirror.calls.outcomes import evaluate_call
+from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.store import CallStore
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -46,7 +47,7 @@ _STATES = {
 
 
 def at(offset: float) -> str:
-    return stamp(T0 + offset) or ""
+    return format_timestamp(T0 + offset) or ""
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Phone:
         if micros is None:
             micros = round((moment - int(moment)) * 1_000_000)
         payload: dict[str, Any] = {
-            "event_time": stamp(moment),
+            "event_time": format_timestamp(moment),
             "event_name": f"call.{what}",
             "call_id": self.leg,
             "state": _STATES.get(what),
@@ -102,14 +103,41 @@ class Phone:
         return event(event_id, payload)
 
 
+def inbound_leg(leg: int = 101, user: int | None = ANN, **more: Any) -> Phone:
+    """Return a leg of an external caller that rings `user`."""
+    return Phone(leg, user, **more)
+
+
+def outbound_leg(leg: int = 201, **more: Any) -> Phone:
+    """Return a leg of ANN to the external number CALLER."""
+    values = {
+        "src": "1001", "src_id": str(ANN), "src_name": NAMES[ANN], "dst": CALLER, "context": "PSTN_CALL",
+        "destination": "out", **more,
+    }  # fmt: skip
+    return Phone(leg, None, **values)
+
+
+def hold_events(*actions: tuple[str, float]) -> list[CallEvent]:
+    """Return the webhooks of a call connected at 5 s and ended at 60 s.
+
+    `actions` are the webhooks between: ("hold" or "unhold", seconds after T0).
+    """
+    phone = inbound_leg(connected=5)
+    return [
+        phone.tell("connected", 5),
+        *(phone.tell(name, when) for name, when in actions),
+        phone.tell("hangup", 60),
+    ]
+
+
 def event(event_id: str, payload: dict[str, Any]) -> CallEvent:
-    server, micros = id_clock(event_id, payload["event_time"])
+    server, micros = event_clock(event_id, payload["event_time"])
     return CallEvent(
         event_id=event_id,
         name=payload["event_name"],
         leg_id=payload["call_id"],
         root_id=payload.get("root_call_id"),
-        at=payload["event_time"],
+        event_time=payload["event_time"],
         micros=micros,
         server=server,
         state=payload.get("state"),
@@ -149,12 +177,12 @@ def voicemail(id_: int, leg: int | None, parent: int | None = None) -> dict[str,
     return {"id": id_, "live_id": leg, "parent_live_id": parent, "origtime": at(40), "caller": CALLER}
 
 
-def live(leg: int, state: str, started: float = 0, **more: Any) -> Document:
+def live(leg: int, state: str, started: float = 0, **more: Any) -> JsonRecord:
     record: dict[str, Any] = {
         "id": leg, "state": state, "start_time": int(T0 + started), "connected_at": None, "src": CALLER,
         "src_id": "0", "dst": DDI, "context": "LOCAL_USER", "destination": "in", **more,
     }  # fmt: skip
-    return Document(json.dumps(record, separators=(",", ":")), record)
+    return JsonRecord(json.dumps(record, separators=(",", ":")), record)
 
 
 Fact = CallEvent | tuple[str, dict[str, Any]]
@@ -163,12 +191,12 @@ Fact = CallEvent | tuple[str, dict[str, Any]]
 
 @dataclass
 class Office:
-    mirror: Database
-    rules: Rules = field(default_factory=Rules)
+    mirror_db: Database
+    rules: CallRules = field(default_factory=CallRules)
     now: float = T0 + 3600.0
 
     def __post_init__(self) -> None:
-        self.store = CallStore(self.rules, Numbers("GB"))
+        self.store = CallStore(self.rules, PhoneNumbers("GB"))
 
     def seed(self) -> None:
         for id_, name in NAMES.items():
@@ -178,7 +206,7 @@ class Office:
         self.put("queues", {"id": QUEUE, "name": "Sales", "number": 602, "ring_time": 15, "retry": 5})
 
     def put(self, table: str, record: dict[str, Any]) -> None:
-        self.mirror.write(lambda tx: put(tx, table, record))
+        self.mirror_db.write(lambda tx: put(tx, table, record))
 
     def clear(self) -> None:
         """Forget all calls and facts, keep people and groups."""
@@ -190,15 +218,15 @@ class Office:
             ):  # fmt: skip
                 tx.execute(f"DELETE FROM {table}")
 
-        self.mirror.write(job)
+        self.mirror_db.write(job)
 
     def tell(self, *facts: Fact, apart: bool = True) -> None:
         """Each fact in a transaction of its own, or all in one."""
         if apart:
             for fact in facts:
-                self.mirror.write(lambda tx, fact=fact: self._tell(tx, fact))  # type: ignore[misc]
+                self.mirror_db.write(lambda tx, fact=fact: self._tell(tx, fact))  # type: ignore[misc]
         else:
-            self.mirror.write(lambda tx: [self._tell(tx, fact) for fact in facts])
+            self.mirror_db.write(lambda tx: [self._tell(tx, fact) for fact in facts])
 
     def _tell(self, tx: Transaction, fact: Fact) -> None:
         if isinstance(fact, CallEvent):
@@ -209,18 +237,18 @@ class Office:
         legs = [record.get("live_id"), record.get("parent_live_id")]
         self.store.refresh(tx, [leg for leg in legs if leg is not None])
 
-    def poll(self, *documents: Document, when: float) -> None:
-        self.mirror.write(lambda tx: self.store.poll(tx, documents, at(when)))
+    def poll(self, *documents: JsonRecord, when: float) -> None:
+        self.mirror_db.write(lambda tx: self.store.apply_poll(tx, documents, at(when)))
 
     def gone(self, *legs: int, when: float) -> None:
-        self.mirror.write(lambda tx: self.store.gone(tx, legs, at(when)))
+        self.mirror_db.write(lambda tx: self.store.end_missing_legs(tx, legs, at(when)))
 
     def tick(self, when: float) -> int:
-        return self.mirror.write(lambda tx: self.store.tick(tx, T0 + when))
+        return self.mirror_db.write(lambda tx: self.store.evaluate_due_calls(tx, T0 + when))
 
     def calls(self, *columns: str) -> list[Any]:
         """Rows of `_calls` by id as dicts, or lists of the columns asked for."""
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             rows = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
         return [tuple(row[name] for name in columns) for row in rows] if columns else rows
 
@@ -230,7 +258,7 @@ class Office:
 
     def state(self) -> list[dict[str, Any]]:
         """Everything computed, without numbers of changes and clocks of arrival."""
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             calls = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
             legs = [dict(row) for row in connection.execute("SELECT * FROM _legs ORDER BY leg_id")]
             ids = [tuple(row) for row in connection.execute("SELECT id, call_id FROM _call_ids ORDER BY id")]
@@ -239,7 +267,7 @@ class Office:
         return [*calls, *legs, {"ids": ids}]
 
     def changes(self) -> list[tuple[str, str]]:
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             return [tuple(row) for row in connection.execute("SELECT topic, key FROM _changes ORDER BY id")]
 
 
@@ -247,7 +275,7 @@ def put(tx: Transaction, table: str, record: dict[str, Any]) -> None:
     """Store a record the way `upsert` would, without its hooks."""
     known = {row[1] for row in tx.execute(f"PRAGMA table_info({table})")}
     values = {name: value for name, value in record.items() if name in known}
-    stamped = clock.stamp()
+    stamped = clock.utc_text()
     values |= {"_doc": json.dumps(record), "_first_seen": stamped, "_last_seen": stamped, "_source": "sync"}
     names = ", ".join(f'"{name}"' for name in values)
     tx.execute(
@@ -261,15 +289,17 @@ def set_now(monkeypatch: Any, when: float) -> None:
     monkeypatch.setattr(clock, "unix", lambda: float(T0 + when))
 
 
-PEOPLE = Directory.of(
+PEOPLE = Directory.build(
     [Person(id_, EXTENSIONS[id_], name) for id_, name in NAMES.items()],
     [Group("ringgroup", GROUP, "601", "Support", RING_TIME), Group("queue", QUEUE, "602", "Sales", 5)],
 )
 
 
-def compute(facts: Iterable[Fact], knowledge: Knowledge | None = None, now: float = T0 + 3600.0) -> list[Any]:
+def compute(
+    facts: Iterable[Fact], knowledge: ReferenceData | None = None, now: float = T0 + 3600.0
+) -> list[Any]:
     """The calls of `facts` by the pure parts alone, taken in the order given."""
-    knowledge = knowledge or Knowledge(PEOPLE, Numbers("GB"))
+    knowledge = knowledge or ReferenceData(PEOPLE, PhoneNumbers("GB"))
     legs: dict[int, LegFacts] = {}
 
     def leg(id_: int) -> LegFacts:
@@ -277,13 +307,13 @@ def compute(facts: Iterable[Fact], knowledge: Knowledge | None = None, now: floa
 
     for fact in facts:
         if isinstance(fact, CallEvent):
-            leg(fact.leg_id or 0).events.append(Heard(fact, now))
+            leg(fact.leg_id or 0).events.append(ReceivedEvent(fact, now))
             continue
         table, record = fact
         if table == "cdrs":
             values = {name: record.get(name) for name in Cdr._fields}
-            values |= {"parent": record["parent_live_id"], "root": record["root_live_id"]}
-            values |= {"calldate": seconds(record["calldate"]), "known": int(now)}
+            values |= {"parent_id": record["parent_live_id"], "root_id": record["root_live_id"]}
+            values |= {"calldate": parse_seconds(record["calldate"]), "received_at": int(now)}
             leg(record["live_id"]).cdrs.append(Cdr(**values))
         elif table == "monitors":
             leg(record["live_id"]).recordings.append(
@@ -291,8 +321,8 @@ def compute(facts: Iterable[Fact], knowledge: Knowledge | None = None, now: floa
             )
         else:
             message = Voicemail(record["id"], record.get("live_id"), record.get("parent_live_id"))
-            for id_ in {message.leg_id, message.parent} - {None}:
+            for id_ in {message.leg_id, message.parent_id} - {None}:
                 leg(id_).voicemails.append(message)
-    views = {id_: View(build(told), knowledge) for id_, told in legs.items() if not told.nothing}
-    calls = join(link(view, knowledge) for view in views.values())
-    return [evaluate(call, [views[id_] for id_ in call.legs], knowledge, now) for call in calls]
+    views = {id_: LegView(build_leg(told), knowledge) for id_, told in legs.items() if not told.is_empty}
+    calls = join_legs(make_link(view, knowledge) for view in views.values())
+    return [evaluate_call(call, [views[id_] for id_ in call.leg_ids], knowledge, now) for call in calls]

@@ -9,12 +9,11 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused, StorageFull
-from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state import media_files
 from integration.simulator import embed
-from integration.sync.files import disk_quota as room
-from integration.sync.files import download as recordings
+from integration.sync.files import disk_quota, download
 from integration.sync.plan import PLAN
-from integration.sync.reading.full_sync import walk
+from integration.sync.reading.full_sync import run_full_sync
 
 MONITORS, VOICEMAIL = PLAN["monitors"], PLAN["voicemessages"]
 
@@ -34,15 +33,15 @@ def one(rig):
     for number in list(rig.records("monitors")):
         if number != made["monitor_ids"][0]:
             del rig.records("monitors")[number]
-    walk(rig.parts, MONITORS)
+    run_full_sync(rig.parts, MONITORS)
     return made["monitor_ids"][0]
 
 
 def test_every_recording_and_voice_message_arrives_as_it_is(rig):
     for policy in (MONITORS, VOICEMAIL):
-        walk(rig.parts, policy)
+        run_full_sync(rig.parts, policy)
     expected = len(rig.records("monitors")) + len(rig.records("voicemessages"))
-    assert recordings.download_due(rig.parts) == expected > 10
+    assert download.download_due_files(rig.parts) == expected > 10
     for kind, number, path, size, sha256, state in rows(rig, "kind, record_id, path, size, sha256, state"):
         content = (rig.folder / path).read_bytes()
         assert state == "have"
@@ -53,7 +52,7 @@ def test_every_recording_and_voice_message_arrives_as_it_is(rig):
         if kind == "recording":
             day = rig.records("monitors")[number]["timestamp"][:10].replace("-", "/")
             assert path == f"recordings/{day}/{number}.mp3"
-    assert recordings.download_due(rig.parts) == 0
+    assert download.download_due_files(rig.parts) == 0
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_every_recording_and_voice_message_arrives_as_it_is(rig):
     ],
 )
 def test_paths_are_made_of_integers_only(stamp, path):
-    assert media.relative_path("voicemail", 7, stamp) == path
+    assert media_files.relative_path("voicemail", 7, stamp) == path
 
 
 @pytest.mark.parametrize(
@@ -78,14 +77,14 @@ def test_paths_are_made_of_integers_only(stamp, path):
 )
 def test_a_wrong_file_is_absent_and_heals_later(rig, one, later, fault):
     rig.faults(f"{fault}@/monitors/*.mp3")
-    recordings.download_due(rig.parts)
+    download.download_due_files(rig.parts)
     (state, tries, error), *_ = rows(rig, "state, tries, last_error")
     assert (state, tries) == ("failed", 1)
     assert error
     assert list(rig.folder.rglob("*.mp3*")) == []
-    rig.simulator.machine.faults.clear()
+    rig.simulator.context.faults.clear()
     later(2.1)
-    assert recordings.download_due(rig.parts) == 1
+    assert download.download_due_files(rig.parts) == 1
     path, sha256 = rows(rig, "path, sha256")[0]
     assert (
         hashlib.sha256((rig.folder / path).read_bytes()).hexdigest()
@@ -101,44 +100,44 @@ def test_a_failed_download_is_tried_again_in_the_promised_gaps(rig, one, monkeyp
     rig.faults("wrong-file=short@/monitors/*.mp3")
     gaps = []
     for _ in range(9):
-        recordings.download_due(rig.parts)
+        download.download_due_files(rig.parts)
         gaps.append(round(rows(rig, "next_try_at")[0][0] - now[0]))
         now[0] += gaps[-1] + 1
     assert gaps == [2, 10, 60, 600, 3600, 21600, 86400, 86400, 86400]
 
 
 def test_one_bad_file_does_not_hold_up_the_others(rig):
-    walk(rig.parts, MONITORS)
+    run_full_sync(rig.parts, MONITORS)
     bad = rig.ids("monitors")[-1]
     rig.faults(f"status=500@/monitors/{bad}.mp3")
-    assert recordings.download_due(rig.parts) == len(rig.ids("monitors")) - 1
+    assert download.download_due_files(rig.parts) == len(rig.ids("monitors")) - 1
     assert rig.rows("SELECT record_id FROM media WHERE state <> 'have'") == [(bad,)]
 
 
 def test_a_platform_that_is_away_is_not_asked_for_every_file(rig):
-    walk(rig.parts, MONITORS)
+    run_full_sync(rig.parts, MONITORS)
     rig.forget_asked()
     rig.faults("status=500@/monitors")
     with pytest.raises(PlatformError):
-        recordings.download_due(rig.parts)
-    assert len(rig.simulator.machine.log) < 10
+        download.download_due_files(rig.parts)
+    assert len(rig.simulator.context.request_log) < 10
     rig.forget_asked()
     with pytest.raises(PlatformError):
-        recordings.download_due(rig.parts)
-    assert len(rig.simulator.machine.log) <= recordings.AT_ONCE
+        download.download_due_files(rig.parts)
+    assert len(rig.simulator.context.request_log) <= download.MAX_PARALLEL_DOWNLOADS
 
 
 def test_what_failed_while_the_platform_was_away_is_tried_at_once_when_it_is_back(rig, one, later):
     rig.faults("wrong-file=short@/monitors/*.mp3")
-    since = clock.stamp()
+    since = clock.utc_text()
     for gap in (3, 11, 61, 601):
-        recordings.download_due(rig.parts)
+        download.download_due_files(rig.parts)
         later(gap)
-    recordings.download_due(rig.parts)
-    rig.simulator.machine.faults.clear()
-    assert recordings.download_due(rig.parts) == 0
-    rig.mirror.write(lambda tx: media.wake(tx, since))
-    assert recordings.download_due(rig.parts) == 1
+    download.download_due_files(rig.parts)
+    rig.simulator.context.faults.clear()
+    assert download.download_due_files(rig.parts) == 0
+    rig.mirror_db.write(lambda tx: media_files.wake(tx, since))
+    assert download.download_due_files(rig.parts) == 1
 
 
 def test_many_who_ask_for_the_same_file_cause_one_download(rig, one):
@@ -147,45 +146,45 @@ def test_many_who_ask_for_the_same_file_cause_one_download(rig, one):
 
     def ask(_):
         barrier.wait()
-        return recordings.fetch_file(rig.parts, "recording", one)
+        return download.fetch(rig.parts, "recording", one)
 
     with ThreadPoolExecutor(8) as pool:
         paths = set(pool.map(ask, range(8)))
     assert len(paths) == 1
     assert rig.asked(f"/monitors/{one}.mp3") == 1
-    assert recordings._arriving == {}
+    assert download._active_downloads == {}
 
 
 def test_a_file_that_somebody_removed_or_cut_is_fetched_again(rig, one):
-    path = recordings.fetch_file(rig.parts, "recording", one)
+    path = download.fetch(rig.parts, "recording", one)
     content = path.read_bytes()
     path.unlink()
-    assert recordings.fetch_file(rig.parts, "recording", one).read_bytes() == content
+    assert download.fetch(rig.parts, "recording", one).read_bytes() == content
     path.write_bytes(content[:10])
-    assert recordings.fetch_file(rig.parts, "recording", one).read_bytes() == content
+    assert download.fetch(rig.parts, "recording", one).read_bytes() == content
     elsewhere = rig.folder / "elsewhere"
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
-    assert not recordings.fetch_file(rig.parts, "recording", one).is_symlink()
+    assert not download.fetch(rig.parts, "recording", one).is_symlink()
 
 
 def test_a_recording_deleted_at_the_platform_is_gone_and_not_asked_for_again(rig, one, later):
     del rig.records("monitors")[one]
-    recordings.download_due(rig.parts)
+    download.download_due_files(rig.parts)
     assert rows(rig) == [("gone",)]
     later(10**6)
     rig.forget_asked()
-    recordings.download_due(rig.parts)
-    assert len(rig.simulator.machine.log) == 0
+    download.download_due_files(rig.parts)
+    assert len(rig.simulator.context.request_log) == 0
 
 
 def test_who_asks_for_a_recording_that_is_gone_does_not_wait_for_the_schedulers_turn(rig, one):
     del rig.records("monitors")[one]
-    rig.platform.budget.complain(3600)
+    rig.platform.budget.record_failure(3600)
     pool = ThreadPoolExecutor(1)
     try:
         with pytest.raises(PlatformRefused):
-            pool.submit(recordings.fetch_file, rig.parts, "recording", one).result(30)
+            pool.submit(download.fetch, rig.parts, "recording", one).result(30)
         assert rows(rig) == [("gone",)]
     finally:
         rig.platform.close()
@@ -194,16 +193,16 @@ def test_who_asks_for_a_recording_that_is_gone_does_not_wait_for_the_schedulers_
 
 def test_a_recording_that_is_not_ready_yet_is_waited_for(rig, one, later):
     rig.faults("status=404@/monitors/*.mp3")
-    recordings.download_due(rig.parts)
+    download.download_due_files(rig.parts)
     assert rows(rig) == [("failed",)]
-    rig.simulator.machine.faults.clear()
+    rig.simulator.context.faults.clear()
     later(3)
-    assert recordings.download_due(rig.parts) == 1
+    assert download.download_due_files(rig.parts) == 1
 
 
 def test_a_recording_that_is_not_mirrored_is_unknown(rig):
     with pytest.raises(PlatformRefused) as caught:
-        recordings.fetch_file(rig.parts, "recording", 1)
+        download.fetch(rig.parts, "recording", 1)
     assert caught.value.status == 404
 
 
@@ -212,20 +211,20 @@ def test_the_archive_keeps_to_its_budget(make_rig):
     # Of so many bytes, each file may be the first, and there is no room for all.
     budget = max(record["size"] for record in simulator.world.collections["monitors"].records.values())
     rig = make_rig(simulator=simulator, recordings__max_gb=f"{budget / 1e9:.9f}")
-    walk(rig.parts, MONITORS)
+    run_full_sync(rig.parts, MONITORS)
     with pytest.raises(StorageFull, match="max_gb"):
-        recordings.download_due(rig.parts)
-    with rig.mirror.read() as connection:
-        assert 0 < media.stored_bytes(connection) <= budget
+        download.download_due_files(rig.parts)
+    with rig.mirror_db.read() as connection:
+        assert 0 < media_files.count_stored_bytes(connection) <= budget
 
 
 def test_two_gigabytes_are_left_free(rig, one, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
+    monkeypatch.setattr(disk_quota.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
     rig.forget_asked()
     with pytest.raises(StorageFull, match="2 GB"):
-        recordings.download_due(rig.parts)
-    assert len(rig.simulator.machine.log) == 0
+        download.download_due_files(rig.parts)
+    assert len(rig.simulator.context.request_log) == 0
     assert rows(rig) == [("wanted",)]
 
 
@@ -237,8 +236,8 @@ def test_room_is_looked_for_where_the_archive_lies(rig, one, monkeypatch):
         asked.append(path)
         return usage(10**12, 0, 10**12)
 
-    monkeypatch.setattr(room.shutil, "disk_usage", disk_usage)
-    assert recordings.download_due(rig.parts) == 1
+    monkeypatch.setattr(disk_quota.shutil, "disk_usage", disk_usage)
+    assert download.download_due_files(rig.parts) == 1
     assert asked == [rig.folder / "recordings"], "which may be a disk of its own"
 
 
@@ -249,55 +248,55 @@ def test_a_disk_that_fills_up_stops_all_downloads_and_is_no_fault_of_the_file(ri
     with monkeypatch.context() as patched:
         patched.setattr("integration.platform_api.downloads.os.fsync", full)
         with pytest.raises(StorageFull, match="No space"):
-            recordings.download_due(rig.parts)
+            download.download_due_files(rig.parts)
     assert rows(rig, "state, tries") == [("wanted", 0)]
-    assert recordings.download_due(rig.parts) == 1
+    assert download.download_due_files(rig.parts) == 1
 
 
 @pytest.mark.parametrize("size", [0, None])
 def test_what_was_fetched_while_the_platform_still_wrote_it_is_fetched_again(rig, one, size):
     record = rig.records("monitors")[one]
     true, record["size"] = record["size"], size
-    walk(rig.parts, MONITORS, afresh=True)
+    run_full_sync(rig.parts, MONITORS, restart=True)
     half = rig.platform.get(f"/monitors/{one}.mp3").body[: true // 144 * 72]
-    path = recordings.fetch_file(rig.parts, "recording", one)
+    path = download.fetch(rig.parts, "recording", one)
     path.write_bytes(half)
-    rig.mirror.write(lambda tx: tx.execute("UPDATE media SET size = ?", (len(half),)))
-    rig.mirror.write(lambda tx: media.want_resized(tx, "recording"))
+    rig.mirror_db.write(lambda tx: tx.execute("UPDATE media SET size = ?", (len(half),)))
+    rig.mirror_db.write(lambda tx: media_files.enqueue_resized(tx, "recording"))
     assert rows(rig) == [("have",)], "nobody says that it is another"
     record["size"] = true
-    walk(rig.parts, MONITORS, afresh=True)
+    run_full_sync(rig.parts, MONITORS, restart=True)
     assert rows(rig) == [("wanted",)]
-    assert recordings.download_due(rig.parts) == 1
+    assert download.download_due_files(rig.parts) == 1
     assert path.stat().st_size == true
-    rig.mirror.write(lambda tx: tx.execute("UPDATE media SET size = 72"))
-    recordings.prepare(rig.parts)
+    rig.mirror_db.write(lambda tx: tx.execute("UPDATE media SET size = 72"))
+    download.prepare_downloads(rig.parts)
     assert rows(rig) == [("wanted",)], "nor is one believed that an earlier version left"
 
 
 def test_sound_that_seems_cut_is_asked_for_until_it_is_believed(rig, later):
-    walk(rig.parts, VOICEMAIL)
+    run_full_sync(rig.parts, VOICEMAIL)
     rig.faults("wrong-file=short@/voicemessages/*.mp3")
-    for tries in range(recordings.DOUBTS):
-        assert recordings.download_due(rig.parts) == 0, tries
-        later(media.GAPS[tries] + 1)
+    for tries in range(download.ACCEPT_AFTER_FAILURES):
+        assert download.download_due_files(rig.parts) == 0, tries
+        later(media_files.RETRY_DELAYS[tries] + 1)
     assert {state for (state,) in rows(rig)} == {"failed"}
-    assert recordings.download_due(rig.parts) == len(rows(rig)) > 0
+    assert download.download_due_files(rig.parts) == len(rows(rig)) > 0
 
 
 def test_what_is_switched_off_is_not_downloaded_but_can_be_asked_for(make_rig):
     rig = make_rig(recordings__download="false")
-    walk(rig.parts, MONITORS)
-    assert recordings.download_due(rig.parts) == 0
-    assert recordings.fetch_file(rig.parts, "recording", rig.ids("monitors")[0]).is_file()
+    run_full_sync(rig.parts, MONITORS)
+    assert download.download_due_files(rig.parts) == 0
+    assert download.fetch(rig.parts, "recording", rig.ids("monitors")[0]).is_file()
 
 
 def test_leftovers_of_a_run_that_was_killed_are_swept_away(rig, one):
-    path = recordings.fetch_file(rig.parts, "recording", one)
+    path = download.fetch(rig.parts, "recording", one)
     left = path.with_name("1.mp3.part")
     left.write_bytes(b"half")
-    rig.mirror.write(lambda tx: tx.execute("DELETE FROM media"))
-    recordings.prepare(rig.parts)
+    rig.mirror_db.write(lambda tx: tx.execute("DELETE FROM media"))
+    download.prepare_downloads(rig.parts)
     assert not left.exists()
     assert path.exists()
     assert rows(rig) == [("wanted",)]
@@ -305,8 +304,8 @@ def test_leftovers_of_a_run_that_was_killed_are_swept_away(rig, one):
 
 def test_what_somebody_fetches_while_leftovers_are_swept_away_arrives(rig, one):
     rig.faults("drip=0.3@/monitors/*.mp3")
-    arrival = recordings.open_file(rig.parts, "recording", one)
-    recordings.prepare(rig.parts)
+    arrival = download.open_file(rig.parts, "recording", one)
+    download.prepare_downloads(rig.parts)
     assert arrival.wait().is_file()
     assert rows(rig) == [("have",)]
 
@@ -314,12 +313,12 @@ def test_what_somebody_fetches_while_leftovers_are_swept_away_arrives(rig, one):
 @pytest.fixture
 def faxes(rig):
     """The mirrored faxes' ids."""
-    walk(rig.parts, PLAN["faxes"])
+    run_full_sync(rig.parts, PLAN["faxes"])
     return rig.ids("faxes")
 
 
 def test_faxes_are_archived_as_pdf(rig, faxes):
-    assert recordings.download_due(rig.parts) == len(faxes) > 0
+    assert download.download_due_files(rig.parts) == len(faxes) > 0
     for number, path, state in rig.rows("SELECT record_id, path, state FROM media WHERE kind = 'fax'"):
         assert state == "have"
         assert path.startswith("faxes/20")
@@ -328,22 +327,22 @@ def test_faxes_are_archived_as_pdf(rig, faxes):
 
 def test_what_is_no_pdf_is_no_fax(rig, faxes):
     rig.faults("html@/faxes/*.pdf")
-    assert recordings.download_due(rig.parts) == 0
+    assert download.download_due_files(rig.parts) == 0
     assert set(rig.rows("SELECT state FROM media")) == {("failed",)}
     assert not list(rig.folder.rglob("*.pdf"))
 
 
 def test_a_platform_without_fax_files_is_asked_for_each_once(rig, faxes, later):
     rig.faults("status=404@/faxes/*")
-    recordings.download_due(rig.parts)
+    download.download_due_files(rig.parts)
     assert set(rig.rows("SELECT state FROM media")) == {("gone",)}
     later(2 * 86400)
     rig.forget_asked()
-    assert recordings.download_due(rig.parts) == 0
+    assert download.download_due_files(rig.parts) == 0
     assert sum(rig.asked(f"/faxes/{number}.pdf") for number in faxes) == 0
 
 
 def test_faxes_stay_where_they_are_if_nobody_wants_them(make_rig):
     rig = make_rig(faxes__download="false")
-    walk(rig.parts, PLAN["faxes"])
-    assert recordings.download_due(rig.parts) == 0
+    run_full_sync(rig.parts, PLAN["faxes"])
+    assert download.download_due_files(rig.parts) == 0

@@ -7,23 +7,22 @@ import os
 
 import pytest
 
-from integration.mirror.sync_state import scrub_log as checks
-from integration.server.control_channel import Progress, Unfinished
-from integration.sync.files import download as recordings
-from integration.sync.files import scrub as inspection
-from integration.sync.files.scrub import EVERY_DAYS
+from integration.core.commands import Progress, Unfinished
+from integration.mirror.sync_state import scrub_log
+from integration.sync.files import download, scrub
+from integration.sync.files.scrub import SCRUB_INTERVAL_DAYS
 from integration.sync.plan import PLAN
-from integration.sync.reading.full_sync import walk
+from integration.sync.reading.full_sync import run_full_sync
 
-MONTH = EVERY_DAYS * 86400 + 60
+MONTH = SCRUB_INTERVAL_DAYS * 86400 + 60
 DAY = 86400 + 60
 
 
 @pytest.fixture
 def archive(rig):
     """Rows of `media`, each with a file."""
-    walk(rig.parts, PLAN["monitors"])
-    recordings.download_due(rig.parts)
+    run_full_sync(rig.parts, PLAN["monitors"])
+    download.download_due_files(rig.parts)
     return files(rig)
 
 
@@ -47,12 +46,12 @@ def sound(rig):
 
 
 def verify(rig, wanted=lambda: True, **arguments):
-    return inspection.handler(rig.parts)(arguments, Progress(lambda _: None, wanted))
+    return scrub.make_handler(rig.parts)(arguments, Progress(lambda _: None, wanted))
 
 
 def test_nothing_is_read_before_its_time(rig, archive):
     spoil(rig, next(iter(archive.values()))[0])
-    assert inspection.inspect_due(rig.parts) == 0
+    assert scrub.scrub_due_files(rig.parts) == 0
 
 
 def test_every_file_is_read_once_a_month_and_a_damaged_one_is_wanted_again(rig, archive, later, monkeypatch):
@@ -61,32 +60,32 @@ def test_every_file_is_read_once_a_month_and_a_damaged_one_is_wanted_again(rig, 
     os.truncate(rig.folder / archive[cut][0], 10)
     (rig.folder / archive[gone][0]).unlink()
     # A day is enough here: the platform lets a key die that nobody used for a month.
-    monkeypatch.setattr(inspection, "EVERY_DAYS", 1)
+    monkeypatch.setattr(scrub, "SCRUB_INTERVAL_DAYS", 1)
     later(DAY)
-    assert inspection.inspect_due(rig.parts) == 3
+    assert scrub.scrub_due_files(rig.parts) == 3
     wanted = {number for number, row in files(rig).items() if row[2] == "wanted"}
     assert wanted == {flipped, cut, gone}
     assert "sha256" in files(rig)[flipped][3]
-    assert recordings.download_due(rig.parts) == 3
+    assert download.download_due_files(rig.parts) == 3
     assert sound(rig)
-    assert inspection.inspect_due(rig.parts) == 0
-    with rig.mirror.read() as connection:
-        told = checks.archive(connection)
-    assert {one.record_id for one in told.damaged} == wanted
-    assert {one.state for one in told.damaged} == {"have"}
+    assert scrub.scrub_due_files(rig.parts) == 0
+    with rig.mirror_db.read() as connection:
+        told = scrub_log.get_archive_state(connection)
+    assert {one.record_id for one in told.damaged_files} == wanted
+    assert {one.state for one in told.damaged_files} == {"have"}
 
 
 def test_one_run_reads_so_much_and_the_next_goes_on(rig, archive, later, monkeypatch):
-    monkeypatch.setattr(inspection, "MOST_BYTES", 1)
+    monkeypatch.setattr(scrub, "MAX_BYTES_PER_RUN", 1)
     later(MONTH)
     read_again = (
         "SELECT count(*) FROM _checks JOIN media USING (kind, record_id) WHERE checked_at > updated_at"
     )
     for number in range(len(archive)):
-        inspection.inspect_due(rig.parts)
+        scrub.scrub_due_files(rig.parts)
         assert rig.rows(read_again) == [(number + 1,)]
-    with rig.mirror.read() as connection:
-        assert checks.due(connection, "2000-01-01 00:00:00", 10) == []
+    with rig.mirror_db.read() as connection:
+        assert scrub_log.due(connection, "2000-01-01 00:00:00", 10) == []
 
 
 def test_what_the_platform_has_no_longer_stays_and_is_told(rig, archive):
@@ -119,12 +118,12 @@ def test_on_demand_all_are_read_and_healed_at_once(rig, archive):
 
 def test_a_file_replaced_meanwhile_is_left_alone(rig, archive):
     number = next(iter(archive))
-    with rig.mirror.read() as connection:
-        (file,) = [one for one in checks.after(connection, "", 0, 100) if one.record_id == number]
-    rig.mirror.write(
+    with rig.mirror_db.read() as connection:
+        (file,) = [one for one in scrub_log.list_after(connection, "", 0, 100) if one.record_id == number]
+    rig.mirror_db.write(
         lambda tx: tx.execute("UPDATE media SET sha256 = 'other' WHERE record_id = ?", (number,)) and None
     )
-    assert not rig.mirror.write(lambda tx: checks.damaged(tx, file, "is missing"))
+    assert not rig.mirror_db.write(lambda tx: scrub_log.mark_damaged(tx, file, "is missing"))
     assert files(rig)[number][2] == "have"
 
 
@@ -149,18 +148,18 @@ def disk(rig, archive):
 
 
 def alarm(rig):
-    return rig.health.report()["checks"].get(inspection.ALARM, {}).get("error")
+    return rig.health.report()["checks"].get(scrub.HEALTH_CHECK, {}).get("error")
 
 
 def test_a_disk_that_is_away_is_told_and_nothing_is_fetched_in_its_place(rig, archive, later, disk):
-    assert len(archive) > inspection.BRAKE
+    assert len(archive) > scrub.MAX_MISSING_IN_SAMPLE
     later(DAY)
     disk(False)
-    assert inspection.inspect_due(rig.parts) == 0
+    assert scrub.scrub_due_files(rig.parts) == 0
     assert "is the archive's disk there?" in alarm(rig)
     assert {row[2] for row in files(rig).values()} == {"have"}
     disk(True)
-    assert inspection.inspect_due(rig.parts) == 0
+    assert scrub.scrub_due_files(rig.parts) == 0
     assert alarm(rig) is None
 
 
@@ -176,10 +175,10 @@ def test_what_is_back_is_not_fetched_again(rig, archive, disk):
     rig.faults("")
     rig.forget_asked()
     spoil(rig, archive[spoilt][0])
-    inspection.inspect_due(rig.parts)
+    scrub.scrub_due_files(rig.parts)
     assert files(rig)[gone][2] == "have"
     for number in keys[1:]:
-        recordings.fetch_file(rig.parts, "recording", number)
+        download.fetch(rig.parts, "recording", number)
     assert [number for number in keys if rig.asked(f"/monitors/{number}.mp3")] == [spoilt]
     assert sound(rig)
     assert {row[2] for row in files(rig).values()} == {"have"}

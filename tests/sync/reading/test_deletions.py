@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from integration.core.errors import PlatformError
-from integration.core.json_records import Document
+from integration.core.json_records import JsonRecord
 from integration.sync import commands
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
-from integration.sync.reading.full_sync import walk
-from integration.sync.reading.incremental_sync import look_back
-from integration.sync.reading.page_store import note_failure
-from tests.sync.conftest import CDRS
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.incremental_sync import run_incremental_sync
+from integration.sync.reading.page_store import store_failure
+from tests.support.applications.sync_rig import CDRS
 from tests.sync.test_commands import Told
 
 CONTACTS, FAXES, DDIS = PLAN["contacts"], PLAN["faxes"], PLAN["ddis"]
@@ -25,7 +25,7 @@ def walked(make_rig, later):
 
     def walked(policy, **settings):
         rig = make_rig(**settings)
-        walk(rig.parts, policy)
+        run_full_sync(rig.parts, policy)
         later(60)
         return rig
 
@@ -57,7 +57,7 @@ def test_a_deleted_record_is_marked_when_its_own_path_confirms_it(walked):
     gone = middle(rig, "cdrs", 3)
     delete(rig, "cdrs", *gone)
     rig.forget_asked()
-    assert walk(rig.parts, CDRS).missing == 3
+    assert run_full_sync(rig.parts, CDRS).missing == 3
     assert missing(rig, "cdrs") == gone
     assert all(rig.asked(f"/cdrs/{key}") == 1 for key in gone)
     assert rig.state("cdrs").rows == len(rig.records("cdrs"))
@@ -71,12 +71,12 @@ def test_a_record_that_only_the_list_leaves_out_stays(walked, monkeypatch):
 
     def page(*args, **options):
         found = real(*args, **options)
-        kept = [d for d in found.documents if d.values["id"] not in left_out]
-        lost = len(found.documents) - len(kept)
-        return type(found)(kept, found.total - lost, found.rest)
+        kept = [d for d in found.records if d.values["id"] not in left_out]
+        lost = len(found.records) - len(kept)
+        return type(found)(kept, found.total - lost, found.other_keys)
 
     monkeypatch.setattr(rig.platform, "page", page)
-    assert walk(rig.parts, CDRS).missing == 0
+    assert run_full_sync(rig.parts, CDRS).missing == 0
     assert missing(rig, "cdrs") == []
     assert rig.state("cdrs").complete_at is not None
 
@@ -87,9 +87,9 @@ def test_no_bad_answer_loses_anything(walked, fault):
     rig.faults(fault)
     for _ in range(4):
         try:
-            walk(rig.parts, CDRS, afresh=True)
+            run_full_sync(rig.parts, CDRS, restart=True)
         except PlatformError as error:
-            note_failure(rig.parts, CDRS, error)
+            store_failure(rig.parts, CDRS, error)
     assert missing(rig, "cdrs") == []
 
 
@@ -98,9 +98,9 @@ def test_an_empty_answer_that_is_believed_at_last_trips_the_brake(walked):
     rig.faults("empty@/cdrs")
     for _ in range(3):
         try:
-            walk(rig.parts, CDRS, afresh=True)
+            run_full_sync(rig.parts, CDRS, restart=True)
         except PlatformError as error:
-            note_failure(rig.parts, CDRS, error)
+            store_failure(rig.parts, CDRS, error)
     assert rig.state("cdrs").held == len(rig.records("cdrs"))
     assert missing(rig, "cdrs") == []
 
@@ -109,44 +109,44 @@ def test_more_than_the_brake_allows_stops_and_waits_for_a_person(walked, later):
     rig = walked(CONTACTS)
     gone = middle(rig, "contacts", 21)
     delete(rig, "contacts", *gone)
-    walk(rig.parts, CONTACTS)
+    run_full_sync(rig.parts, CONTACTS)
     assert missing(rig, "contacts") == []
     assert rig.state("contacts").held == 21
-    told = rig.health.report()["checks"][deletions.alarm("contacts")]
+    told = rig.health.report()["checks"][deletions.health_check_name("contacts")]
     assert told["state"] == "failing"
     assert "sync contacts --accept-deletions" in told["error"]
     later(60)
-    deletions.accepted(rig.parts, CONTACTS)
-    assert walk(rig.parts, CONTACTS, afresh=True).missing == 21
+    deletions.accept_deletions(rig.parts, CONTACTS)
+    assert run_full_sync(rig.parts, CONTACTS, restart=True).missing == 21
     assert missing(rig, "contacts") == gone
     assert rig.state("contacts").held is None
-    assert deletions.alarm("contacts") not in rig.health.report()["checks"]
+    assert deletions.health_check_name("contacts") not in rig.health.report()["checks"]
 
 
 def test_accepting_what_is_held_is_no_leave_for_an_empty_list_after(walked, later):
     rig = walked(CDRS)
     gone = middle(rig, "cdrs", 30)
     delete(rig, "cdrs", *gone)
-    walk(rig.parts, CDRS, afresh=True)
-    deletions.accepted(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS, restart=True)
+    deletions.accept_deletions(rig.parts, CDRS)
     rig.faults("empty@/cdrs")
     for _ in range(3):
         later(60)
         try:
-            walk(rig.parts, CDRS, afresh=True)
+            run_full_sync(rig.parts, CDRS, restart=True)
         except PlatformError as error:
-            note_failure(rig.parts, CDRS, error)
+            store_failure(rig.parts, CDRS, error)
     assert missing(rig, "cdrs") == []
     assert rig.state("cdrs").held == rig.state("cdrs").rows
     rig.faults("")
     later(60)
-    walk(rig.parts, CDRS, afresh=True)
+    run_full_sync(rig.parts, CDRS, restart=True)
     assert rig.state("cdrs").held == len(gone), "a person is asked again"
 
 
 def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, later, monkeypatch):
     policy = PLAN["calltracking/ddis"]
-    monkeypatch.setattr(deletions, "BRAKE", 0)
+    monkeypatch.setattr(deletions, "DELETION_LIMIT", 0)
     rig = walked(policy)
     known = rig.state(policy.collection).rows
     assert known > 0
@@ -155,34 +155,38 @@ def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, late
         for _ in range(3):
             later(60)
             try:
-                walk(rig.parts, policy)
+                run_full_sync(rig.parts, policy)
             except PlatformError as error:
-                note_failure(rig.parts, policy, error)
+                store_failure(rig.parts, policy, error)
 
     def standing():
         state = rig.state(policy.collection)
-        return state.rows, state.held, deletions.alarm(policy.collection) in rig.health.report()["checks"]
+        return (
+            state.rows,
+            state.held,
+            deletions.health_check_name(policy.collection) in rig.health.report()["checks"],
+        )
 
     rig.faults("empty@/calltracking/ddis")
     walk_thrice()
     assert standing() == (known, known, True)
     rig.faults("")
-    walk(rig.parts, policy)
+    run_full_sync(rig.parts, policy)
     assert standing() == (known, None, False)
     rig.faults("empty@/calltracking/ddis")
     walk_thrice()
-    deletions.accepted(rig.parts, policy)
-    walk(rig.parts, policy)
+    deletions.accept_deletions(rig.parts, policy)
+    run_full_sync(rig.parts, policy)
     assert standing() == (0, None, False)
 
 
 def test_the_alarm_is_raised_again_after_a_restart(walked):
     rig = walked(CONTACTS)
     delete(rig, "contacts", *middle(rig, "contacts", 25))
-    walk(rig.parts, CONTACTS)
-    rig.health.unwatch(deletions.alarm("contacts"))
-    deletions.raise_alarms(rig.parts)
-    assert rig.health.report()["checks"][deletions.alarm("contacts")]["state"] == "failing"
+    run_full_sync(rig.parts, CONTACTS)
+    rig.health.unwatch(deletions.health_check_name("contacts"))
+    deletions.restore_health_failures(rig.parts)
+    assert rig.health.report()["checks"][deletions.health_check_name("contacts")]["state"] == "failing"
 
 
 def test_records_that_aged_out_do_not_trip_the_brake(walked):
@@ -190,11 +194,11 @@ def test_records_that_aged_out_do_not_trip_the_brake(walked):
     oldest = sorted(rig.records("cdrs"))[:60]
     delete(rig, "cdrs", *oldest)
     rig.forget_asked()
-    assert walk(rig.parts, CDRS).missing == 60
+    assert run_full_sync(rig.parts, CDRS).missing == 60
     assert missing(rig, "cdrs") == oldest
     assert rig.state("cdrs").held is None
-    asked = [e["path"] for e in rig.simulator.machine.log if e["path"].startswith("/cdrs/")]
-    assert 2 <= len(asked) <= deletions.SAMPLES, "samples prove the rest"
+    asked = [e["path"] for e in rig.simulator.context.request_log if e["path"].startswith("/cdrs/")]
+    assert 2 <= len(asked) <= deletions.AGE_OUT_SAMPLE_SIZE, "samples prove the rest"
     assert rig.rows("SELECT DISTINCT how FROM _deletions") == [("aged",)]
 
 
@@ -206,11 +210,11 @@ def test_an_old_end_that_only_the_list_leaves_out_is_held(walked, monkeypatch):
 
     def page(*args, **options):
         found = real(*args, **options)
-        kept = [d for d in found.documents if d.values["id"] >= first]
-        return type(found)(kept, found.total - (60 if found.total else 0), found.rest)
+        kept = [d for d in found.records if d.values["id"] >= first]
+        return type(found)(kept, found.total - (60 if found.total else 0), found.other_keys)
 
     monkeypatch.setattr(rig.platform, "page", page)
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     assert missing(rig, "cdrs") == []
     assert rig.state("cdrs").held == 60
 
@@ -221,9 +225,9 @@ def test_without_a_path_of_its_own_a_second_walk_confirms(walked, later, policy)
     gone = middle(rig, policy.collection, 1)
     records = [rig.records(policy.collection)[key] for key in gone]
     delete(rig, policy.collection, *gone)
-    assert walk(rig.parts, policy).missing == 0
+    assert run_full_sync(rig.parts, policy).missing == 0
     later(60)
-    assert walk(rig.parts, policy).missing == 1
+    assert run_full_sync(rig.parts, policy).missing == 1
     assert [str(key) for key in missing(rig, policy.collection)] == [str(record["id"]) for record in records]
 
 
@@ -232,14 +236,14 @@ def test_a_record_that_comes_back_is_no_longer_suspected(walked, later):
     (key,) = middle(rig, "faxes", 1)
     record = rig.records("faxes")[key]
     delete(rig, "faxes", key)
-    walk(rig.parts, FAXES)
+    run_full_sync(rig.parts, FAXES)
     later(60)
     rig.records("faxes")[key] = record
-    walk(rig.parts, FAXES)
+    run_full_sync(rig.parts, FAXES)
     assert rig.rows("SELECT * FROM _deletions") == []
     later(60)
     delete(rig, "faxes", key)
-    assert walk(rig.parts, FAXES).missing == 0, "one walk is not two"
+    assert run_full_sync(rig.parts, FAXES).missing == 0, "one walk is not two"
 
 
 def test_what_cannot_be_asked_for_is_left_for_the_next_walk(walked, later):
@@ -247,11 +251,11 @@ def test_what_cannot_be_asked_for_is_left_for_the_next_walk(walked, later):
     gone = middle(rig, "cdrs", 2)
     delete(rig, "cdrs", *gone)
     rig.faults("status=503@/cdrs/7*")
-    assert walk(rig.parts, CDRS).missing == 0
+    assert run_full_sync(rig.parts, CDRS).missing == 0
     assert rig.state("cdrs").complete_at is not None
     rig.faults("")
     later(60)
-    assert walk(rig.parts, CDRS).missing == 2
+    assert run_full_sync(rig.parts, CDRS).missing == 2
 
 
 def test_a_record_we_may_not_see_is_no_deleted_one(walked):
@@ -259,7 +263,7 @@ def test_a_record_we_may_not_see_is_no_deleted_one(walked):
     rig = walked(CDRS)
     delete(rig, "cdrs", *middle(rig, "cdrs", 2))
     rig.faults("status=403@/cdrs/7*")
-    assert walk(rig.parts, CDRS).missing == 0
+    assert run_full_sync(rig.parts, CDRS).missing == 0
     assert missing(rig, "cdrs") == []
 
 
@@ -267,12 +271,12 @@ def test_undoing_brings_back_and_later_walks_leave_it_alone(walked, later):
     rig = walked(CONTACTS)
     gone = middle(rig, "contacts", 3)
     delete(rig, "contacts", *gone)
-    walk(rig.parts, CONTACTS)
+    run_full_sync(rig.parts, CONTACTS)
     assert missing(rig, "contacts") == gone
-    assert deletions.undo(rig.parts, CONTACTS) == 3
+    assert deletions.restore_deleted(rig.parts, CONTACTS) == 3
     assert missing(rig, "contacts") == []
     later(60)
-    assert walk(rig.parts, CONTACTS).missing == 0
+    assert run_full_sync(rig.parts, CONTACTS).missing == 0
     assert missing(rig, "contacts") == []
 
 
@@ -285,11 +289,11 @@ def test_the_name_of_a_deleted_contact_is_no_longer_given_to_calls(walked, later
     ][:1]
     record = rig.records("contacts")[key]
     delete(rig, "contacts", key)
-    walk(rig.parts, CONTACTS)
+    run_full_sync(rig.parts, CONTACTS)
     assert rig.rows("SELECT count(*) FROM _contact_numbers WHERE contact_id = ?", key) == [(0,)]
     rig.records("contacts")[key] = record
     later(60)
-    walk(rig.parts, CONTACTS)
+    run_full_sync(rig.parts, CONTACTS)
     assert missing(rig, "contacts") == []
     assert rig.rows("SELECT count(*) > 0 FROM _contact_numbers WHERE contact_id = ?", key) == [(1,)]
 
@@ -306,7 +310,7 @@ def test_with_delete_the_rows_go_and_the_calls_of_these_cdrs_too(walked):
     leg = rig.records("cdrs")[key]["live_id"]
     assert rig.rows("SELECT count(*) FROM _legs WHERE leg_id = ?", leg) == [(1,)]
     delete(rig, "cdrs", key)
-    assert walk(rig.parts, CDRS).missing == 1
+    assert run_full_sync(rig.parts, CDRS).missing == 1
     assert rig.rows("SELECT count(*) FROM cdrs WHERE id = ?", key) == [(0,)]
     cdrs = rig.rows(
         "SELECT _calls.cdrs FROM _calls JOIN _legs ON _legs.call_id = _calls.id WHERE leg_id = ?", leg
@@ -315,23 +319,23 @@ def test_with_delete_the_rows_go_and_the_calls_of_these_cdrs_too(walked):
 
 
 def test_what_is_new_during_a_walk_is_never_missing(rig, later):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     made = rig.play("plain_answered")
-    look_back(rig.parts, CDRS)
+    run_incremental_sync(rig.parts, CDRS)
     later(60)
-    assert walk(rig.parts, CDRS).missing == 0
+    assert run_full_sync(rig.parts, CDRS).missing == 0
     assert set(made["cdr_ids"]) <= set(rig.ids("cdrs"))
 
 
 def test_a_write_of_ours_that_deleted_is_not_undone(walked):
     rig = walked(CONTACTS)
     key = middle(rig, "contacts", 1)[0]
-    rig.mirror.write(
+    rig.mirror_db.write(
         lambda tx: tx.execute(
             "UPDATE contacts SET _missing_since = '2026-11-20 09:00:00' WHERE id = ?", (key,)
         )
     )
-    assert deletions.undo(rig.parts, CONTACTS) == 0
+    assert deletions.restore_deleted(rig.parts, CONTACTS) == 0
     assert missing(rig, "contacts") == [key]
 
 
@@ -339,9 +343,9 @@ def test_commands_accept_and_undo(walked, later):
     rig = walked(CONTACTS)
     gone = middle(rig, "contacts", 30)
     delete(rig, "contacts", *gone)
-    walk(rig.parts, CONTACTS)
+    run_full_sync(rig.parts, CONTACTS)
     later(60)
-    do = commands.handlers(rig.parts)
+    do = commands.make_handlers(rig.parts)
     row = do["sync"]({"resources": ["contacts"], "files": False}, Told())["rows"][0]
     assert (row["held"], row["gone"]) == (30, 0)
     later(60)
@@ -355,18 +359,18 @@ def test_commands_accept_and_undo(walked, later):
 def test_a_record_whose_key_can_not_be_read_is_not_taken_for_deleted(rig, later, monkeypatch):
     """Its row stays, and what came is kept aside."""
     policy = PLAN["ivrs"]
-    walk(rig.parts, policy)
+    run_full_sync(rig.parts, policy)
     before, real = rig.ids("ivrs"), rig.platform.page
 
     def page(*args, **options):
         found = real(*args, **options)
-        first, *rest = found.documents
+        first, *rest = found.records
         values = {name: value for name, value in first.values.items() if name != "id"}
-        return replace(found, documents=[Document(json.dumps(values), values), *rest])
+        return replace(found, records=[JsonRecord(json.dumps(values), values), *rest])
 
     monkeypatch.setattr(rig.platform, "page", page)
     for _ in range(3):
         later(5)
-        walk(rig.parts, policy, afresh=True)
+        run_full_sync(rig.parts, policy, restart=True)
     assert rig.rows("SELECT id FROM ivrs WHERE _missing_since IS NULL ORDER BY id") == [(n,) for n in before]
     assert rig.rows("SELECT table_name FROM _flagged") == [("ivrs",)]

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from integration.core.errors import PlatformBroken
-from integration.sync.reading.pages import Window, ahead
-from tests.harness import wait_for
+from integration.sync.reading.pages import Window, read_ahead
+from tests.support.harness import wait_for
 
 
 def window(number: int) -> Window:
@@ -24,8 +24,8 @@ def test_one_page_is_asked_for_ahead_and_no_more():
             yield window(number)
 
     taken = []
-    for page in ahead(pages()):
-        taken.append(page.last)
+    for page in read_ahead(pages()):
+        taken.append(page.last_key)
         ready = min(len(taken) + 1, 4)
         wait_for(lambda ready=ready: len(asked) == ready, "the next page to be asked for")
     assert taken == asked == [0, 1, 2, 3]
@@ -36,13 +36,13 @@ def test_what_came_before_a_failure_is_handed_out_first():
         yield window(0)
         raise PlatformBroken("cut short")
 
-    found = ahead(pages())
-    assert next(found).last == 0
+    found = read_ahead(pages())
+    assert next(found).last_key == 0
     with pytest.raises(PlatformBroken, match="cut short"):
         next(found)
 
 
 def test_whoever_ends_early_leaves_no_thread_behind():
-    for _ in ahead(window(number) for number in range(9)):
+    for _ in read_ahead(window(number) for number in range(9)):
         break
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("reading ahead")]

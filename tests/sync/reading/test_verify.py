@@ -6,31 +6,31 @@ import pytest
 from click.testing import CliRunner
 
 from integration.cli.verify import command
+from integration.core.commands import Progress, Unfinished
 from integration.mirror.sync_state import completeness as ledger
-from integration.server.control_channel import Progress, Unfinished
 from integration.sync import commands
-from integration.sync.files import download as recordings
+from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify as proof
-from integration.sync.reading.full_sync import walk
-from tests.sync.conftest import CDRS
+from integration.sync.reading.full_sync import run_full_sync
+from tests.support.applications.sync_rig import CDRS
 
 
 def prove(rig, *names, wanted=lambda: True, **arguments):
     told = []
-    prove = proof.handler(rig.parts)
+    prove = proof.make_handler(rig.parts)
     result = prove({"resources": list(names), **arguments}, Progress(told.append, wanted))
     return result, {one["collection"]: one for one in result["proofs"]}, told
 
 
 def forget(rig, *keys):
-    rig.mirror.write(
+    rig.mirror_db.write(
         lambda tx: tx.executemany("DELETE FROM cdrs WHERE id = ?", [(k,) for k in keys]) and None
     )
 
 
 def test_every_day_is_counted_now_however_lately_it_was(rig):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     days = {record["calldate"][:10] for record in rig.records("cdrs").values()}
     for _ in range(2):
         rig.forget_asked()
@@ -44,7 +44,7 @@ def test_every_day_is_counted_now_however_lately_it_was(rig):
 
 
 def test_what_is_missing_comes_back_and_is_told(rig):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     forget(rig, *sorted(rig.records("cdrs"))[3:7])
     result, proofs, _ = prove(rig, "cdrs")
     assert result["complete"]
@@ -53,7 +53,7 @@ def test_what_is_missing_comes_back_and_is_told(rig):
 
 
 def test_a_record_that_is_there_no_longer_is_settled_by_one_walk(rig, later):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     del rig.records("cdrs")[sorted(rig.records("cdrs"))[9]]
     later(5)
     result, proofs, _ = prove(rig, "cdrs")
@@ -62,10 +62,10 @@ def test_a_record_that_is_there_no_longer_is_settled_by_one_walk(rig, later):
 
 
 def test_a_record_without_a_date_is_in_no_day_and_not_overlooked(rig, later):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     (odd,) = rig.add_cdrs(1, calldate=None)
     forget(rig, odd)
-    rig.mirror.write(lambda tx: tx.execute("UPDATE _walks SET mark = ?", (odd,)) and None)
+    rig.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET mark = ?", (odd,)) and None)
     later(5)
     result, _, _ = prove(rig, "cdrs")
     assert result["complete"]
@@ -73,13 +73,13 @@ def test_a_record_without_a_date_is_in_no_day_and_not_overlooked(rig, later):
 
 
 def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(rig, monkeypatch):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     real = rig.platform.page
 
     def page(*args, **options):
         found = real(*args, **options)
         if options.get("limit") == 1:
-            found = type(found)(found.documents, found.total + 1, found.rest)
+            found = type(found)(found.records, found.total + 1, found.other_keys)
         return found
 
     monkeypatch.setattr(rig.platform, "page", page)
@@ -94,7 +94,7 @@ FAILURES = ("status=500", "html", "truncate", "malformed=json", "malformed=heade
 
 def test_a_failed_run_proves_nothing_whatever_was_known(rig, later):
     for name in ("cdrs", "contacts"):
-        walk(rig.parts, PLAN[name])
+        run_full_sync(rig.parts, PLAN[name])
         assert prove(rig, name)[0]["complete"]
         for fault in FAILURES:
             rig.faults(f"{fault}@/{name}")
@@ -121,7 +121,7 @@ def test_what_the_platform_refuses_is_not_missing(rig):
 
 def test_it_goes_on_elsewhere_where_it_was(rig):
     for name in ("cdrs", "contacts", "sms"):
-        walk(rig.parts, PLAN[name])
+        run_full_sync(rig.parts, PLAN[name])
     asked = iter([True] * 5)
     with pytest.raises(Unfinished) as early:
         prove(rig, "contacts", "cdrs", "sms", wanted=lambda: next(asked, False))
@@ -137,9 +137,9 @@ def verify(rig, monkeypatch):
     """`switchroom verify …` over the rig; whoever writes is this process."""
 
     def carry_out(_settings, name, arguments, on_progress, _on_notice):
-        return commands.handlers(rig.parts)[name](arguments, Progress(on_progress, lambda: True))
+        return commands.make_handlers(rig.parts)[name](arguments, Progress(on_progress, lambda: True))
 
-    monkeypatch.setattr("integration.server.run_command.carry_out", carry_out)
+    monkeypatch.setattr("integration.server.run_command.run_command", carry_out)
     monkeypatch.setattr("integration.cli.verify.load", lambda *_: rig.settings)
     return lambda *arguments: CliRunner().invoke(command, arguments)
 
@@ -148,7 +148,7 @@ def test_the_command_prints_the_ledger_and_ends_with_what_it_found(rig, verify):
     first = verify("--coverage", "contacts", "cdrs")
     assert first.exit_code == 1
     assert "NOT PROVED" in first.stdout
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     done = verify("--coverage", "cdrs", "--every-day")
     assert done.exit_code == 0, done.output
     head, line, *days = done.stdout.splitlines()
@@ -163,8 +163,8 @@ def test_the_command_prints_the_ledger_and_ends_with_what_it_found(rig, verify):
 
 
 def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(rig, verify):
-    walk(rig.parts, PLAN["monitors"])
-    recordings.download_due(rig.parts)
+    run_full_sync(rig.parts, PLAN["monitors"])
+    download.download_due_files(rig.parts)
     assert verify("--media").exit_code == 0
     path, number = rig.rows("SELECT path, record_id FROM media LIMIT 1")[0]
     (rig.folder / path).unlink()
@@ -183,9 +183,9 @@ def test_words_that_do_not_belong_together_are_wrong_usage(arguments):
 
 
 def test_readyz_knows_at_once(rig):
-    walk(rig.parts, CDRS)
+    run_full_sync(rig.parts, CDRS)
     prove(rig, "cdrs")
     fact = rig.health.report()["facts"]["coverage"]
     assert fact["gaps"] == 0
-    with rig.mirror.read() as connection:
-        assert fact["days"] == sum(line.days for line in ledger.ledger(connection))
+    with rig.mirror_db.read() as connection:
+        assert fact["days"] == sum(line.day_count for line in ledger.list_collections(connection))

@@ -8,23 +8,12 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
-from integration.sync.plan import growing
-from integration.sync.reading import (
-    full_sync as walking,
-)
-from integration.sync.reading import (
-    incremental_sync as reconcile,
-)
-from integration.sync.reading import (
-    pages as reading,
-)
-from integration.sync.reading import (
-    windows,
-)
-from integration.sync.reading.full_sync import walk
-from integration.sync.reading.incremental_sync import look_back, reread
+from integration.sync.plan import list_history_policies
+from integration.sync.reading import full_sync, incremental_sync, pages, windows
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.incremental_sync import refresh_recent, run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally
-from tests.sync.conftest import CDRS
+from tests.support.applications.sync_rig import CDRS
 
 
 @pytest.fixture
@@ -36,11 +25,11 @@ def unsorted(rig, monkeypatch):
         options.pop("sort", None)
         options.pop("dir", None)
         found = real(*args, **options)
-        rng.shuffle(found.documents)
+        rng.shuffle(found.records)
         return found
 
     monkeypatch.setattr(rig.platform, "page", page)
-    monkeypatch.setattr(walking, "page_limit", lambda _failures: 29)
+    monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
     return rig
 
 
@@ -67,16 +56,16 @@ def odd_dates(rig):
 @pytest.mark.exhaustive
 def test_all_that_grows_is_read_by_closed_windows_of_time(unsorted):
     odd_dates(unsorted)
-    for policy in growing():
-        walk(unsorted.parts, policy)
+    for policy in list_history_policies():
+        run_full_sync(unsorted.parts, policy)
         assert unsorted.ids(policy.resource.table) == sorted(unsorted.records(policy.collection))
         assert unsorted.state(policy.collection).complete_at, policy.collection
 
 
 def test_windows_leave_no_moment_out_and_overlap_nowhere(unsorted):
     odd_dates(unsorted)
-    found = list(windows.everything(unsorted.platform, CDRS.resource, limit=23))
-    keys = [document.values["id"] for window in found for document in window.documents]
+    found = list(windows.read_all(unsorted.platform, CDRS.resource, limit=23))
+    keys = [document.values["id"] for window in found for document in window.records]
     assert sorted(keys) == sorted(unsorted.records("cdrs"))
     dates = [window.since for window in found if window.since]
     assert dates == sorted(dates, reverse=True)
@@ -85,24 +74,24 @@ def test_windows_leave_no_moment_out_and_overlap_nowhere(unsorted):
 def test_a_walk_by_time_goes_on_where_it_was(unsorted, later):
     steps = iter([True] * 4)
     with pytest.raises(Interrupted):
-        walk(unsorted.parts, CDRS, Tally(wanted=lambda: next(steps, False)))
+        run_full_sync(unsorted.parts, CDRS, Tally(should_continue=lambda: next(steps, False)))
     half = unsorted.state("cdrs")
     assert isinstance(half.walk_key, str)
     assert 0 < half.walk_rows < len(unsorted.records("cdrs"))
     tally = Tally()
     later(3)
-    walk(unsorted.parts, CDRS, tally)
+    run_full_sync(unsorted.parts, CDRS, tally)
     assert unsorted.ids("cdrs") == sorted(unsorted.records("cdrs"))
     assert tally.read == len(unsorted.records("cdrs")) - half.walk_rows
     assert unsorted.state("cdrs").walked_from == half.begun_at
 
 
 def test_what_was_deleted_is_found_by_it_too(unsorted, later):
-    walk(unsorted.parts, CDRS)
+    run_full_sync(unsorted.parts, CDRS)
     gone = sorted(unsorted.records("cdrs"))[12]
     del unsorted.records("cdrs")[gone]
     later(5)
-    walk(unsorted.parts, CDRS, afresh=True)
+    run_full_sync(unsorted.parts, CDRS, restart=True)
     assert unsorted.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL") == [(gone,)]
 
 
@@ -113,63 +102,63 @@ def test_records_that_come_and_go_meanwhile_lose_nothing(unsorted, seed):
     def change(_done, _total):
         for number in rng.sample(sorted(unsorted.records("cdrs")), 2):
             del unsorted.records("cdrs")[number]
-        unsorted.add_cdrs(2, calldate=clock.stamp(clock.unix() - rng.random() * 86400 * 20))
+        unsorted.add_cdrs(2, calldate=clock.utc_text(clock.unix() - rng.random() * 86400 * 20))
 
-    walk(unsorted.parts, CDRS, Tally(show=change))
-    look_back(unsorted.parts, CDRS)
+    run_full_sync(unsorted.parts, CDRS, Tally(show_progress=change))
+    run_incremental_sync(unsorted.parts, CDRS)
     assert set(unsorted.records("cdrs")) <= set(unsorted.ids("cdrs"))
 
 
 def test_more_in_one_second_than_a_page_holds_is_read_by_page_numbers(rig, monkeypatch):
     rig.add_cdrs(40, calldate="2026-10-01 10:00:00")
-    monkeypatch.setattr(walking, "page_limit", lambda _failures: 29)
-    monkeypatch.setattr(walking, "_walk_by_key", refuse)
-    walk(rig.parts, CDRS)
+    monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
+    monkeypatch.setattr(full_sync, "_read_by_key", refuse)
+    run_full_sync(rig.parts, CDRS)
     assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
 
 
 def test_a_look_back_needs_no_order(unsorted):
-    walk(unsorted.parts, CDRS)
+    run_full_sync(unsorted.parts, CDRS)
     made = unsorted.play("plain_answered")
-    late = unsorted.add_cdrs(2, calldate=clock.stamp(clock.unix() - 86400 * 9))
-    look_back(unsorted.parts, CDRS)
+    late = unsorted.add_cdrs(2, calldate=clock.utc_text(clock.unix() - 86400 * 9))
+    run_incremental_sync(unsorted.parts, CDRS)
     assert {*made["cdr_ids"], *late} <= set(unsorted.ids("cdrs"))
     assert unsorted.state("cdrs").mark == max(unsorted.records("cdrs"))
 
 
 def test_what_is_read_again_needs_none_either(unsorted):
-    walk(unsorted.parts, CDRS)
+    run_full_sync(unsorted.parts, CDRS)
     newest = unsorted.records("cdrs")[max(unsorted.records("cdrs"))]
-    newest["calldate"] = clock.stamp(clock.unix() - 7200)
+    newest["calldate"] = clock.utc_text(clock.unix() - 7200)
     newest["labels"] = ["changed"]
-    reread(unsorted.parts, CDRS, 2)
+    refresh_recent(unsorted.parts, CDRS, 2)
     assert unsorted.rows("SELECT labels FROM cdrs WHERE id = ?", newest["id"]) == [('["changed"]',)]
     assert unsorted.state("cdrs").reread_at
 
 
 def test_where_time_cannot_be_filtered_the_order_tells_what_is_new(undated, monkeypatch):
-    walk(undated.parts, CDRS)
+    run_full_sync(undated.parts, CDRS)
     made = undated.play("plain_answered")
     changed = undated.records("cdrs")[made["cdr_ids"][0]]
-    look_back(undated.parts, CDRS)
+    run_incremental_sync(undated.parts, CDRS)
     assert set(made["cdr_ids"]) <= set(undated.ids("cdrs"))
     changed["labels"] = ["changed"]
-    monkeypatch.setattr(reconcile, "NEWEST", 5)
+    monkeypatch.setattr(incremental_sync, "UNFILTERED_PAGE_SIZE", 5)
     undated.forget_asked()
-    look_back(undated.parts, CDRS)
+    run_incremental_sync(undated.parts, CDRS)
     assert undated.rows("SELECT labels FROM cdrs WHERE id = ?", changed["id"]) == [('["changed"]',)]
     assert undated.asked("/cdrs") < 12, "not all of it is read for what is new"
     assert undated.state("cdrs").mark == max(undated.records("cdrs"))
 
 
 def test_a_big_collection_that_can_neither_be_filtered_nor_sorted_says_so(rig, monkeypatch):
-    walk(rig.parts, CDRS)
-    monkeypatch.setattr(reconcile, "SMALL", 3)
-    for way in ("_by_key", "_by_time", "_newest"):
-        monkeypatch.setattr(reconcile, way, refuse)
+    run_full_sync(rig.parts, CDRS)
+    monkeypatch.setattr(incremental_sync, "MAX_UNFILTERED_RECORDS", 3)
+    for way in ("_read_by_key", "_read_by_time", "_read_newest"):
+        monkeypatch.setattr(incremental_sync, way, refuse)
     with pytest.raises(PlatformBroken, match="neither filtered nor sorted"):
-        look_back(rig.parts, CDRS)
+        run_incremental_sync(rig.parts, CDRS)
 
 
 def refuse(*_args):
-    raise reading.NotByKey("not so")
+    raise pages.KeyOrderUnsupported("not so")

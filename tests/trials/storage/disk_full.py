@@ -26,11 +26,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness import Product, Simulator, wait_for
-from tests.trials import shim
-from tests.trials.crash import await_new_worker, unapplied
-from tests.trials.platform import Report, friday_evening, until
-from tests.trials.traffic import PLANTED, Readers, Senders, ask, damaged, furnish, lost, pages
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import Report, friday_evening, until
+from tests.trials.tools import disk_shim as shim
+from tests.trials.tools.traffic import PLANTED, Readers, Senders, ask, damaged, furnish, lost, pages
+from tests.trials.webhooks.crash import await_new_worker, unapplied
 
 MEGABYTES = 64
 LEFT_BY_DOWNLOADS = 24

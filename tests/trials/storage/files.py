@@ -25,17 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from integration.core.errors import PlatformError, StorageFull
-from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state import media_files
 from integration.platform_api import downloads as received
 from integration.simulator import embed
 from integration.simulator.media import audio
-from integration.sync.files import disk_quota as room
-from integration.sync.files import download as recordings
-from integration.sync.files import file_check as archived
+from integration.sync.files import disk_quota, download, file_check
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.reading.full_sync import walk
-from tests.trials import archive, midway
-from tests.trials.platform import House, Report, _house, _moved, _simulated
+from integration.sync.reading.full_sync import run_full_sync
+from tests.trials.storage import archive
+from tests.trials.storage import interrupted_downloads as midway
+from tests.trials.sync.platform import MirrorTrial, Report, movable_clock, open_mirror_trial, run_simulator
 
 WAYS = (
     "truncate",
@@ -93,8 +92,8 @@ def _planted(options: argparse.Namespace) -> int:
     """One bug after another; each must be found by the part that looks for it."""
     with_name = Path.with_name
     bugs: list[tuple[str, Any, str, Callable[..., Any], Callable[..., Any]]] = [
-        ("nobody looks at what came", received, "_wrong_whole", lambda *_: None, _answers),
-        ("no damage is seen", archived, "fault", lambda *_, **__: None, archive.on_demand),
+        ("nobody looks at what came", received, "_find_problem", lambda *_: None, _answers),
+        ("no damage is seen", file_check, "find_fault", lambda *_, **__: None, archive.on_demand),
         (
             "no name is given late",
             Path,
@@ -125,17 +124,20 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def truth(made: House) -> dict[str, str]:
+def truth(made: MirrorTrial) -> dict[str, str]:
     """Path below data_dir → sha256 of what the platform sends while nothing is wrong."""
-    with made.mirror.read() as connection:
+    with made.mirror_db.read() as connection:
         rows = connection.execute("SELECT kind, record_id, path FROM media").fetchall()
-    return {row[2]: digest(made.platform.get(media.file_path(row[0], row[1])).body) for row in rows}
+    return {
+        row[2]: digest(made.platform.get(media_files.get_platform_file_path(row[0], row[1])).body)
+        for row in rows
+    }
 
 
 def final(data_dir: Path) -> dict[str, str]:
     """The same of what lies under final names."""
     found: dict[str, str] = {}
-    for folder in {media.FOLDERS[kind] for kind in media.KINDS}:
+    for folder in {media_files.FOLDERS[kind] for kind in media_files.AUTOMATIC_KINDS}:
         for path in (data_dir / folder).rglob("*"):
             if path.is_file() and path.suffix != ".part":
                 found[str(path.relative_to(data_dir))] = digest(path.read_bytes())
@@ -150,16 +152,16 @@ def parts_left(data_dir: Path) -> list[str]:
     return [path.name for path in data_dir.rglob("*.part")]
 
 
-def fetch(made: House) -> None:
+def fetch(made: MirrorTrial) -> None:
     """One run of the downloads, whatever comes of it."""
     with suppress(PlatformError, StorageFull):
-        recordings.download_due(made.parts)
+        download.download_due_files(made.parts)
 
 
-def heal(made: House, later: Later, right: dict[str, str], tries: int = 4) -> bool:
+def heal(made: MirrorTrial, later: Later, right: dict[str, str], tries: int = 4) -> bool:
     """Whether all files are there and right, a gap or two after."""
     for _ in range(tries):
-        later(media.GAPS[2] + 1)
+        later(media_files.RETRY_DELAYS[2] + 1)
         fetch(made)
     return final(made.settings.storage.data_dir) == right
 
@@ -174,14 +176,14 @@ def few(simulator: embed.Simulator, **counts: int) -> None:
 
 
 @contextmanager
-def walked(options: argparse.Namespace, simulator: embed.Simulator, **settings: str) -> Iterator[House]:
+def walked(options: argparse.Namespace, simulator: embed.Simulator, **settings: str) -> Iterator[MirrorTrial]:
     """A mirror that knows all records and has no file."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        _house(Path(folder), simulator, **{**DOWNLOADS, **settings}) as made,
+        open_mirror_trial(Path(folder), simulator, **{**DOWNLOADS, **settings}) as made,
     ):
         for name in FILES_OF:
-            walk(made.parts, PLAN[name])
+            run_full_sync(made.parts, PLAN[name])
         yield made
 
 
@@ -190,24 +192,24 @@ def walked(options: argparse.Namespace, simulator: embed.Simulator, **settings: 
 
 def _answers(options: argparse.Namespace, report: Report) -> str:
     files = 0
-    least = received.LEAST_SECONDS
+    least = received.MIN_SECONDS
     try:
-        with _simulated(options) as simulator, _moved() as later:
+        with run_simulator(options) as simulator, movable_clock() as later:
             few(simulator, monitors=3, voicemessages=2, faxes=2)
             for way in WAYS:
                 slow = way.startswith(SLOW)
-                received.LEAST_SECONDS = SHORTEST if slow else least
+                received.MIN_SECONDS = SHORTEST if slow else least
                 patience = {"SWITCHROOM_PLATFORM__TIMEOUT": str(SHORTEST)} if slow else {}
                 with walked(options, simulator, **patience) as made:
                     files += _wrong_answers(made, way, later, report)
                 if options.seed_bug and report.broken:
                     return way
     finally:
-        received.LEAST_SECONDS = least
+        received.MIN_SECONDS = least
     return f"{len(WAYS)} ways to send {files // len(WAYS)} files wrongly"
 
 
-def _wrong_answers(made: House, way: str, later: Later, report: Report) -> int:
+def _wrong_answers(made: MirrorTrial, way: str, later: Later, report: Report) -> int:
     folder, right = made.settings.storage.data_dir, truth(made)
     made.faults(f"{way}@{FILE}")
     fetch(made)
@@ -222,7 +224,7 @@ def _wrong_answers(made: House, way: str, later: Later, report: Report) -> int:
 
 
 def _sizes(options: argparse.Namespace, report: Report) -> str:
-    with _simulated(options) as simulator, _moved() as later:
+    with run_simulator(options) as simulator, movable_clock() as later:
         few(simulator, monitors=4, voicemessages=1, faxes=1)
         records = simulator.world.collections["monitors"].records
         true = {key: record["size"] for key, record in records.items()}
@@ -246,7 +248,7 @@ def _sizes(options: argparse.Namespace, report: Report) -> str:
                 for key, record in records.items():
                     record["size"] = true[key]
                 later(5)
-                walk(made.parts, PLAN["monitors"], afresh=True)
+                run_full_sync(made.parts, PLAN["monitors"], restart=True)
                 report.check(heal(made, later, right), f"{about}: right once it says the right number")
     return "sizes that are wrong, 0 and null heal with their records"
 
@@ -256,17 +258,19 @@ def _sizes(options: argparse.Namespace, report: Report) -> str:
 
 def _disk(options: argparse.Namespace, report: Report) -> str:
     told = []
-    with _simulated(options) as simulator, _moved() as later:
+    with run_simulator(options) as simulator, movable_clock() as later:
         few(simulator, monitors=6, voicemessages=2, faxes=2)
         records = simulator.world.collections["monitors"].records
-        records[max(records)].update(duration=LONG, size=audio.size_of(LONG))
+        records[max(records)].update(duration=LONG, size=audio.compute_size(LONG))
         for limit, about in ((_tmpfs, "ENOSPC on a tmpfs"), (_file_limit, "EFBIG by RLIMIT_FSIZE")):
             with walked(options, simulator) as made, limit(made) as lift:
                 told.append(f"{about}: {_full(made, lift, later, about, report)}")
     return ", ".join(told)
 
 
-def _full(made: House, lift: Callable[[], object] | None, later: Later, about: str, report: Report) -> str:
+def _full(
+    made: MirrorTrial, lift: Callable[[], object] | None, later: Later, about: str, report: Report
+) -> str:
     if lift is None:
         return "not tried, no right to mount"
     folder, right = made.settings.storage.data_dir, truth(made)
@@ -274,7 +278,7 @@ def _full(made: House, lift: Callable[[], object] | None, later: Later, about: s
         fetch(made)
         report.check(not wrong(folder, right), f"{about}: no wrong file, not {wrong(folder, right)}")
         report.check(not parts_left(folder), f"{about}: what did not fit is no longer in the way")
-        later(media.GAPS[1] + 1)
+        later(media_files.RETRY_DELAYS[1] + 1)
     missing = right.keys() - final(folder).keys()
     report.check(bool(missing), f"{about}: something did not fit")
     lift()
@@ -283,7 +287,7 @@ def _full(made: House, lift: Callable[[], object] | None, later: Later, about: s
 
 
 @contextmanager
-def _tmpfs(made: House) -> Iterator[Callable[[], object] | None]:
+def _tmpfs(made: MirrorTrial) -> Iterator[Callable[[], object] | None]:
     """The recordings' own disk of 128 KiB; None where we may not mount one."""
     folder = made.settings.storage.data_dir / "recordings"
     folder.mkdir()
@@ -292,16 +296,16 @@ def _tmpfs(made: House) -> Iterator[Callable[[], object] | None]:
         yield None
         return
     # Room is made sure of before each file; here somebody else takes it meanwhile.
-    left, room.LEFT_FREE = room.LEFT_FREE, -(10**15)
+    left, disk_quota.MIN_FREE_BYTES = disk_quota.MIN_FREE_BYTES, -(10**15)
     try:
         yield lambda: subprocess.run(["mount", "-o", "remount,size=64m", str(folder)], check=True)
     finally:
-        room.LEFT_FREE = left
+        disk_quota.MIN_FREE_BYTES = left
         subprocess.run(["umount", str(folder)], check=True)
 
 
 @contextmanager
-def _file_limit(made: House) -> Iterator[Callable[[], object] | None]:
+def _file_limit(made: MirrorTrial) -> Iterator[Callable[[], object] | None]:
     """No file of this process grows beyond 8 MiB: a recording would, its databases would not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 2**20, hard))

@@ -26,14 +26,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from integration.mirror.sync_state import media_files as media
+from integration.mirror.sync_state import media_files
 from integration.simulator import embed
-from integration.sync.files import download as recordings
+from integration.sync.files import download
 from integration.sync.plan import FILES_OF, PLAN
-from integration.sync.reading.full_sync import walk
-from tests.harness import ROOT, Product, Simulator, wait_for
-from tests.trials import files
-from tests.trials.platform import Report, _house, _simulated, friday_evening, until
+from integration.sync.reading.full_sync import run_full_sync
+from tests.support.harness import ROOT, Product, Simulator, wait_for
+from tests.trials.storage import files
+from tests.trials.sync.platform import Report, friday_evening, open_mirror_trial, run_simulator, until
 
 # --- order ---------------------------------------------------------------------------------------------
 
@@ -80,11 +80,11 @@ def fetch_one(options: argparse.Namespace) -> int:
     if options.seed_bug:
         # Nothing is synced before it gets its name.
         os.fsync = lambda _: None
-    with _simulated(options) as simulator:
+    with run_simulator(options) as simulator:
         files.few(simulator, monitors=1)
-        with _house(options.fetch_one, simulator, **files.DOWNLOADS) as made:
-            walk(made.parts, PLAN["monitors"])
-            recordings.download_due(made.parts)
+        with open_mirror_trial(options.fetch_one, simulator, **files.DOWNLOADS) as made:
+            run_full_sync(made.parts, PLAN["monitors"])
+            download.download_due_files(made.parts)
             ((path, sha256),) = files.final(options.fetch_one).items()
     print(path, sha256)
     return 0
@@ -94,11 +94,11 @@ def fetch_one(options: argparse.Namespace) -> int:
 
 
 def steps(options: argparse.Namespace, report: Report) -> str:
-    with _simulated(options) as simulator, tempfile.TemporaryDirectory() as folder:
+    with run_simulator(options) as simulator, tempfile.TemporaryDirectory() as folder:
         files.few(simulator, monitors=1)
         begun = Path(folder, "begun")
-        with _house(begun, simulator, **files.DOWNLOADS) as made:
-            walk(made.parts, PLAN["monitors"])
+        with open_mirror_trial(begun, simulator, **files.DOWNLOADS) as made:
+            run_full_sync(made.parts, PLAN["monitors"])
             right = files.truth(made)
         for path in right:
             (begun / path).parent.mkdir(parents=True)
@@ -151,11 +151,11 @@ def _fetch(data_dir: Path, simulator: embed.Simulator, step: int = 0) -> None:
 
         return call
 
-    for where, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media, "have")):
+    for where, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media_files, "mark_present")):
         setattr(where, name, watched(getattr(where, name)))
-    with _house(data_dir, simulator, **files.DOWNLOADS) as made:
-        recordings.prepare(made.parts)
-        recordings.download_due(made.parts)
+    with open_mirror_trial(data_dir, simulator, **files.DOWNLOADS) as made:
+        download.prepare_downloads(made.parts)
+        download.download_due_files(made.parts)
         point()
 
 
@@ -230,8 +230,8 @@ def _listed(simulator: Simulator) -> dict[str, str]:
     for name, kind in FILES_OF.items():
         records = simulator.client.json("GET", f"{simulator.base}/{name}?limit=5000", headers=headers)["data"]
         for record in records:
-            asked = simulator.base + media.file_path(kind, record["id"])
+            asked = simulator.base + media_files.get_platform_file_path(kind, record["id"])
             date = record[str(PLAN[name].resource.date)]
-            path = media.relative_path(kind, record["id"], date)
+            path = media_files.relative_path(kind, record["id"], date)
             found[path] = files.digest(simulator.client.ask("GET", asked, headers=headers)[1])
     return found

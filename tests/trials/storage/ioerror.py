@@ -17,12 +17,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.harness import Product, wait_for
-from tests.trials import shim
-from tests.trials.crash import unapplied
-from tests.trials.platform import Report, until
-from tests.trials.shim import Shim
-from tests.trials.traffic import DATABASES, PLANTED, Senders, damaged, lost
+from tests.support.harness import Product, wait_for
+from tests.trials.sync.platform import Report, until
+from tests.trials.tools import disk_shim as shim
+from tests.trials.tools.disk_shim import Shim
+from tests.trials.tools.traffic import DATABASES, PLANTED, Senders, damaged, lost
+from tests.trials.webhooks.crash import unapplied
 
 READY_SECONDS = 60.0
 """Longest recovery; a worker that met the failing disk when it started rests up to 10 s before the next."""

@@ -19,11 +19,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from integration.sqlite.wal import LIMIT as WAL_LIMIT
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.crash import unapplied
-from tests.trials.platform import Report, friday_evening, until
-from tests.trials.traffic import (
+from integration.sqlite.wal import SIZE_LIMIT_BYTES as WAL_LIMIT
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import Report, friday_evening, until
+from tests.trials.tools.traffic import (
     DATABASES,
     PLANTED,
     Readers,
@@ -35,6 +34,7 @@ from tests.trials.traffic import (
     lost,
     pages,
 )
+from tests.trials.webhooks.crash import unapplied
 
 ANSWER_SECONDS = 5.0
 PADDING = 200_000

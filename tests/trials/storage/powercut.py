@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.harness import Product, wait_for
-from tests.trials.crash import unapplied
-from tests.trials.platform import Report, until
-from tests.trials.traffic import PLANTED, Senders, damaged, told
+from tests.support.harness import Product, wait_for
+from tests.trials.sync.platform import Report, until
+from tests.trials.tools.traffic import PLANTED, Senders, damaged, told
+from tests.trials.webhooks.crash import unapplied
 
 SENDERS = 10
 CALLS = "read,recvfrom,recvmsg,write,writev,sendto,sendmsg,fsync,fdatasync"

@@ -28,12 +28,11 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from integration.access import keys, passwords, people
-from integration.app_schema import open_house
-from integration.catalogue import RESOURCES
-from integration.mirror.records import masking
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import Report, friday_evening
-from tests.trials.traffic import PLANTED
+from integration.app_schema import open_app_db
+from integration.catalogue import RESOURCES, secret_fields
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import Report, friday_evening
+from tests.trials.tools.traffic import PLANTED
 
 EMAIL = "ann@example.com"
 FORMATS = ("csv", "jsonl", "xlsx")
@@ -144,9 +143,9 @@ def _plant(simulator: Simulator) -> dict[str, str]:
     header, planted = {"X-Auth-Token": simulator.api_key}, {}
     odd = ("sip_password", "password", "token")
     for resource in RESOURCES:
-        known = [one.name for one in resource.fields if one.secret or masking.is_secret(one.name)]
+        known = [one.name for one in resource.fields if one.secret or secret_fields.is_secret(one.name)]
         wanted = known or (list(odd) if resource.collection in ("queues", "contacts", "cdrs") else [])
-        if not wanted or not resource.listed:
+        if not wanted or not resource.is_listed:
             continue
         if resource.collection == "me":
             me = simulator.client.json("GET", f"{simulator.base}/me", headers=header)["data"]
@@ -171,12 +170,12 @@ def _plant(simulator: Simulator) -> dict[str, str]:
 def _people(data_dir: Path, password: str) -> str:
     """An administrator with this password, and a key of the facade, whose secret is returned."""
     data_dir.mkdir(parents=True, mode=0o700)
-    house = open_house(data_dir / "house.db")
+    app_db = open_app_db(data_dir / "house.db")
     try:
-        people.create(house, EMAIL, "admin", password_hash=passwords.hash_password(password))
-        return keys.add(house, "trial", "read")[1]
+        people.create(app_db, EMAIL, "admin", password_hash=passwords.hash_password(password))
+        return keys.add(app_db, "trial", "read")[1]
     finally:
-        house.close()
+        app_db.close()
 
 
 def _log_in(product: Product, places: Places) -> str:
@@ -239,7 +238,7 @@ def _crawl(product: Product, places: Places, headers: Mapping[str, str], most: i
 
 
 def _facade(product: Product, places: Places, headers: Mapping[str, str], most: int = 1000) -> None:
-    for resource in [one for one in RESOURCES if one.listed][:most]:
+    for resource in [one for one in RESOURCES if one.is_listed][:most]:
         status, answer, _ = product.client.ask("GET", f"/v1.2/{resource.collection}", headers=headers)
         places.look(f"facade: /{resource.collection}", answer)
         if status != 200 or resource.key is None or not resource.item:
@@ -248,7 +247,7 @@ def _facade(product: Product, places: Places, headers: Mapping[str, str], most: 
         for record in data[:2] if isinstance(data, list) else []:
             path = f"/{resource.collection}/{quote(str(record[resource.key]), safe='')}"
             places.look(f"facade: {path}", product.client.ask("GET", f"/v1.2{path}", headers=headers)[1])
-    for name in sorted(masking.SECRET_NAMES):
+    for name in sorted(secret_fields.NAMES):
         where = quote(json.dumps([{"property": name, "operator": "like", "value": "canary"}]))
         status, answer, _ = product.client.ask("GET", f"/v1.2/users?filter={where}", headers=headers)
         places.look(f"facade: filter on {name}", answer)
@@ -257,7 +256,7 @@ def _facade(product: Product, places: Places, headers: Mapping[str, str], most: 
 
 
 def _exports(product: Product, places: Places, headers: Mapping[str, str], formats: tuple[str, ...]) -> None:
-    for resource in [one for one in RESOURCES if one.listed]:
+    for resource in [one for one in RESOURCES if one.is_listed]:
         for kind in formats:
             path = f"/exports/{resource.table}.{kind}"
             status, answer, _ = product.client.ask("GET", path, headers=headers)
@@ -338,7 +337,7 @@ def _files(data_dir: Path, places: Places) -> None:
 
 def _unread(mirror: Path) -> int:
     """Collections that were not read completely yet."""
-    listed = [one.collection for one in RESOURCES if one.listed and one.collection != "calls"]
+    listed = [one.collection for one in RESOURCES if one.is_listed and one.collection != "calls"]
     with closing(sqlite3.connect(f"file:{mirror}?mode=ro", uri=True, timeout=10)) as connection:
         rows = connection.execute("SELECT collection FROM _walks WHERE complete_at > ''").fetchall()
     return len(set(listed) - {row[0] for row in rows})

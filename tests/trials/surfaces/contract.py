@@ -26,14 +26,14 @@ from hypothesis import seed as seeded
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import friday_evening
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import friday_evening
 
 SEEDED = """
-from integration.mirror import query
+from integration.mirror.query import query
 def careless(args, name, default):
     return int(args.get(name, default))
-query._counting = careless
+query._parse_positive_int = careless
 import runpy, sys
 sys.argv[0] = "app.py"
 runpy.run_path("app.py", run_name="__main__")

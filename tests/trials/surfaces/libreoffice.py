@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from integration.catalogue import resource
-from integration.core.json_records import read_object
+from integration.catalogue import get_resource
+from integration.core.json_records import read_record
 from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
 from integration.mirror.records.upsert import upsert
@@ -67,16 +67,18 @@ def make(folder: Path) -> list[str]:
     texts = [*PHONES, *FORMULAS, *TEXTS]
     mirror = open_mirror(folder / "mirror.db")
     documents = [
-        read_object(
+        read_record(
             json.dumps({"id": at, "calldate": "2026-07-01 09:15:30", "duration": 90_061, "src_name": text})
         )
         for at, text in enumerate(texts, 1)
     ]
     mirror.write(
-        lambda tx: upsert(tx, resource("cdrs"), documents, source="sync", asked_at="2026-07-01 00:00:00")
+        lambda tx: upsert(
+            tx, get_resource("cdrs"), documents, source="sync", requested_at="2026-07-01 00:00:00"
+        )
     )
     asked = {"columns": "src_name,calldate,calldate_local,duration,duration_hms", "tz": "Europe/London"}
-    chosen = select(resource("cdrs"), asked)
+    chosen = select(get_resource("cdrs"), asked)
     (folder / "calls.csv").write_bytes(b"".join(csv.stream(mirror.read, chosen, bom=True)))
     (folder / "calls.xlsx").write_bytes(b"".join(xlsx.stream(mirror.read, chosen)))
     mirror.close()
@@ -164,14 +166,14 @@ def main(arguments: list[str]) -> int:
     if office is None:
         print(f"libreoffice: NOT RUN: LibreOffice is not installed ({INSTALL})", file=sys.stderr)
         return NOT_RUN
-    kept = csv._guarded
+    kept = csv._guard_formula
     if options.seed_bug:
-        csv._guarded = lambda column, figures: f"coalesce({column}, '')"
+        csv._guard_formula = lambda cell, starts_with_digit: f"coalesce({cell}, '')"
     try:
         with tempfile.TemporaryDirectory(prefix="switchroom-office-") as folder:
             wrong = check(office, Path(folder))
     finally:
-        csv._guarded = kept
+        csv._guard_formula = kept
     for line in wrong:
         print(f"  {line}")
     print(f"libreoffice: {'found' if wrong else 'no'} fault{'s' if len(wrong) != 1 else ''}")

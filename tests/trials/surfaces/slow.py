@@ -20,9 +20,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import Report, until
-from tests.trials.traffic import PLANTED, Readers, Senders, Visitor, ask, furnish
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import Report, until
+from tests.trials.tools.traffic import PLANTED, Readers, Senders, Visitor, ask, furnish
 
 ANSWER_SECONDS = 1.0
 

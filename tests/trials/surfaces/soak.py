@@ -27,12 +27,11 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from integration.sqlite.wal import LIMIT as WAL_LIMIT
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.crash import unapplied
-from tests.trials.platform import Report, until
-from tests.trials.slow import Crowd
-from tests.trials.traffic import (
+from integration.sqlite.wal import SIZE_LIMIT_BYTES as WAL_LIMIT
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.surfaces.slow import Crowd
+from tests.trials.sync.platform import Report, until
+from tests.trials.tools.traffic import (
     DATABASES,
     PLANTED,
     Readers,
@@ -46,6 +45,7 @@ from tests.trials.traffic import (
     pages,
     stored,
 )
+from tests.trials.webhooks.crash import unapplied
 
 SLOPE, HOURS, NOISE = 1.0, 4.0, 25.0
 """MB of memory that may be added in an hour, told by so many hours. In fewer the databases' caches fill, and

@@ -27,9 +27,9 @@ from pathlib import Path
 from integration import factory
 from integration.mirror.calls.store import CallStore
 from integration.settings.model import load
-from tests.harness import Process, wait_for
-from tests.trials.peer import FIFTH, recording
-from tests.trials.platform import Report
+from tests.support.harness import Process, wait_for
+from tests.trials.sync.platform import Report
+from tests.trials.tools.peer import FIFTH, recording
 
 MOST_MEGABYTES = 200
 TIMEOUT = 3600.0
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     report = Report("bigload")
     cdrs = options.cdrs if options.files is None else options.files * FIFTH
-    peer = Process([sys.executable, "-m", "tests.trials.peer", "--cdrs", str(cdrs)])
+    peer = Process([sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(cdrs)])
     try:
         port = peer.line("port ", 240)
         with tempfile.TemporaryDirectory() as folder:
@@ -134,13 +134,13 @@ def _calls_are_right(folder: Path, cdrs: int, report: Report) -> None:
     report.check(without == 0, f"{without} legs belong to calls that there are")
     report.check(recordings == cdrs // FIFTH, f"each recording is counted once: {recordings:,}")
     product = factory.build(load(Path(os.devnull), _environment(folder, "9")))
-    calls: CallStore = product.parts.calls
+    calls: CallStore = product.context.call_store
     try:
         sample = random.Random(5).sample(legs, min(SAMPLE, len(legs)))
         before = _ask(folder, "SELECT max(change_no) FROM _calls")
         for begin in range(0, len(sample), CHUNK):
             some = sample[begin : begin + CHUNK]
-            product.parts.mirror.write(lambda tx, some=some: calls.refresh(tx, some))  # type: ignore[misc]
+            product.context.mirror_db.write(lambda tx, some=some: calls.refresh(tx, some))  # type: ignore[misc]
         after = _ask(folder, "SELECT max(change_no) FROM _calls")
     finally:
         product.stop()

@@ -22,9 +22,9 @@ import requests
 
 from integration.access import sessions
 from integration.core import clock
-from tests.harness import Simulator
-from tests.trials.moved import Office, Time, office_at
-from tests.trials.platform import Report, friday_evening
+from tests.support.harness import Simulator
+from tests.trials.sync.platform import Report, friday_evening
+from tests.trials.tools.moved_clock import Office, Time, office_at
 
 DAY, HOUR = 86_400.0, 3600.0
 SKEWS, JUMPS = (DAY, -DAY), (HOUR, -HOUR, DAY, -DAY)
@@ -38,10 +38,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--long", action="store_true", help="jumps from either skew, too")
     parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
     options = parser.parse_args(arguments)
-    report, look, told = Report("clocks"), sessions.Steady.look, list[str]()
+    report, look, told = Report("clocks"), sessions.ClockWatch.check, list[str]()
     if options.seed_bug:
         # Nobody looks after the sessions.
-        sessions.Steady.look = lambda _steady: None
+        sessions.ClockWatch.check = lambda _steady: None
     try:
         for skew in () if options.seed_bug else SKEWS:
             told.append(_run(options, report, skew, _skewed))
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         if not options.seed_bug:
             _run(options, report, 0.0, _misdated)
     finally:
-        sessions.Steady.look = look
+        sessions.ClockWatch.check = look
     found = bool(report.broken)
     return report.end("; ".join(told)) if not options.seed_bug else int(not found)
 

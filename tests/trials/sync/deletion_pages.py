@@ -17,8 +17,8 @@ from typing import Any
 import requests
 
 from integration.core import clock
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import Report, friday_evening
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import Report, friday_evening
 
 EMAIL, PASSWORD = "owner@example.com", "a long enough password"
 
@@ -52,8 +52,8 @@ def _seen(simulator: Simulator, product: Product, report: Report) -> str:
             simulator.control("DELETE", f"records/{name}/{key}")
     before = len(_rows(mirror, "SELECT 1 FROM cdrs"))
     # Stamps have seconds: what was read in the one in which a walk begins counts as seen by it.
-    read = clock.stamp()
-    wait_for(lambda: clock.stamp() > read, "the next second", 5)
+    read = clock.utc_text()
+    wait_for(lambda: clock.utc_text() > read, "the next second", 5)
 
     walked = product.command("sync", "cdrs", "monitors", "--full", "--no-files")
     said = walked.stdout + walked.stderr

@@ -22,19 +22,18 @@ from typing import Any
 
 from integration.core import clock
 from integration.core.errors import PlatformError
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.platform_api import retry
 from integration.simulator.records.people import Person
 from integration.simulator.records.store import Collection
-from integration.sync.files import download as recordings
+from integration.sync.files import download
 from integration.sync.plan import PLAN
-from integration.sync.reading import deletions
-from integration.sync.reading import full_sync as walking
-from integration.sync.reading.full_sync import walk
-from integration.sync.reading.page_store import note_failure
-from tests.trials import people
-from tests.trials.files import few, final
-from tests.trials.platform import House, Report, _both, _moved
+from integration.sync.reading import deletions, full_sync
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.page_store import store_failure
+from tests.trials.storage.files import few, final
+from tests.trials.sync import deletion_pages as people
+from tests.trials.sync.platform import MirrorTrial, Report, movable_clock, open_simulated_trial
 
 NAMES = ("cdrs", "monitors", "contacts", "faxes", "ddis")
 """History and settings, with and without paths of their own, with and without files."""
@@ -67,19 +66,19 @@ def main(arguments: list[str]) -> int:
     # What goes wrong here is meant to.
     logging.getLogger("integration").setLevel(logging.ERROR)
     report = Report("deletions")
-    brake, gap, limit = deletions.BRAKE, retry.FIRST_GAP, walking.page_limit
+    brake, gap, limit = deletions.DELETION_LIMIT, retry.FIRST_GAP, full_sync.page_limit
     # Nobody waits, and everything has several pages.
-    retry.FIRST_GAP, walking.page_limit = 0.002, lambda _failures: 31
+    retry.FIRST_GAP, full_sync.page_limit = 0.002, lambda _failures: 31
     if options.seed_bug:
         # Whatever a walk misses is believed, however much it is.
-        deletions.BRAKE = 10**9
+        deletions.DELETION_LIMIT = 10**9
     try:
         told = [_brake(options, report)]
         if options.seed_bug:
             return int(not report.broken)
         told += [_mistakes(options, report), _deleted(options, report), _ageing(options, report)]
     finally:
-        deletions.BRAKE, retry.FIRST_GAP, walking.page_limit = brake, gap, limit
+        deletions.DELETION_LIMIT, retry.FIRST_GAP, full_sync.page_limit = brake, gap, limit
     return report.end("; ".join([*told, people.people(options, report)]))
 
 
@@ -92,19 +91,19 @@ class Forgetful(Collection):
     hidden: frozenset[Key] = frozenset()
 
     def visible(self, person: Person) -> Iterable[dict[str, Any]]:
-        return [record for record in super().visible(person) if record[self.key] not in self.hidden]
+        return [record for record in super().list_visible(person) if record[self.key] not in self.hidden]
 
 
 @contextmanager
-def _platform(options: argparse.Namespace) -> Iterator[tuple[House, Later]]:
+def _platform(options: argparse.Namespace) -> Iterator[tuple[MirrorTrial, Later]]:
     """A mirror that has read everything, and its platform, some of whose lists can forget."""
-    with _moved() as later, _both(options) as made:
+    with movable_clock() as later, open_simulated_trial(options) as made:
         world = made.simulator.world
         few(made.simulator, monitors=40)
         faxes = world.collections["faxes"]
         pattern = next(iter(faxes.records.values()))
         for age in range(76):
-            stamp = clock.stamp(world.start - (80 - age) * DAY)
+            stamp = clock.utc_text(world.start - (80 - age) * DAY)
             faxes.add({**copy.deepcopy(pattern), "id": pattern["id"] - 76 + age, "created_at": stamp})
         for name in NAMES:
             was = world.collections[name]
@@ -115,24 +114,24 @@ def _platform(options: argparse.Namespace) -> Iterator[tuple[House, Later]]:
         yield made, later
 
 
-def _forget(made: House, name: str, keys: Iterable[Key]) -> None:
+def _forget(made: MirrorTrial, name: str, keys: Iterable[Key]) -> None:
     collection = made.simulator.world.collections[name]
     assert isinstance(collection, Forgetful)
     collection.hidden = frozenset(keys)
 
 
-def _records(made: House, name: str) -> dict[Key, dict[str, Any]]:
+def _records(made: MirrorTrial, name: str) -> dict[Key, dict[str, Any]]:
     return made.simulator.world.collections[name].records
 
 
-def _delete(made: House, name: str, keys: Iterable[Key]) -> set[str]:
+def _delete(made: MirrorTrial, name: str, keys: Iterable[Key]) -> set[str]:
     """Returns our keys of them, which need not be the platform's, as text."""
     with made.simulator.world.lock:
         records = [_records(made, name).pop(key) for key in keys]
     return {str(record[PLAN[name].resource.key]) for record in records}
 
 
-def _middle(made: House, name: str, share: float) -> list[Key]:
+def _middle(made: MirrorTrial, name: str, share: float) -> list[Key]:
     """So much of a collection, neither its oldest nor its newest."""
     keys = sorted(_records(made, name))
     begin, count = len(keys) // 4, int(len(keys) * share)
@@ -142,38 +141,38 @@ def _middle(made: House, name: str, share: float) -> list[Key]:
 # --- ours ----------------------------------------------------------------------------------------------
 
 
-def _walk(made: House, name: str, later: Later, seconds: float = DAY) -> None:
+def _walk(made: MirrorTrial, name: str, later: Later, seconds: float = DAY) -> None:
     """The day's complete walk, whatever comes of it."""
     later(seconds)
     try:
-        walk(made.parts, PLAN[name], afresh=True)
+        run_full_sync(made.parts, PLAN[name], restart=True)
     except PlatformError as error:
-        note_failure(made.parts, PLAN[name], error)
+        store_failure(made.parts, PLAN[name], error)
 
 
-def _missing(made: House, name: str) -> set[str]:
+def _missing(made: MirrorTrial, name: str) -> set[str]:
     table, key = PLAN[name].resource.table, PLAN[name].resource.key
-    with made.mirror.read() as connection:
+    with made.mirror_db.read() as connection:
         rows = connection.execute(f'SELECT "{key}" FROM "{table}" WHERE _missing_since IS NOT NULL')
         return {str(row[0]) for row in rows}
 
 
-def _alarm(made: House, name: str) -> str:
+def _alarm(made: MirrorTrial, name: str) -> str:
     """What people are told about held deletions; nothing where none are."""
-    return str(made.health.report()["checks"].get(deletions.alarm(name), {}).get("error") or "")
+    return str(made.health.report()["checks"].get(deletions.health_check_name(name), {}).get("error") or "")
 
 
-def _held(made: House, name: str) -> int | None:
-    with made.mirror.read() as connection:
-        return walks.state_of(connection, name).held
+def _held(made: MirrorTrial, name: str) -> int | None:
+    with made.mirror_db.read() as connection:
+        return collection_state.get_state(connection, name).held
 
 
-def _nothing_lost(made: House, name: str, about: str, report: Report) -> None:
+def _nothing_lost(made: MirrorTrial, name: str, about: str, report: Report) -> None:
     lost = _missing(made, name)
     report.check(not lost, f"{about}: none of /{name} is lost, not {len(lost)}")
 
 
-def _well_again(made: House, name: str, about: str, later: Later, report: Report) -> None:
+def _well_again(made: MirrorTrial, name: str, about: str, later: Later, report: Report) -> None:
     """The mistake is over."""
     made.faults("")
     _forget(made, name, ())
@@ -199,7 +198,7 @@ def _mistakes(options: argparse.Namespace, report: Report) -> str:
                     _walk(made, name, later)
                 _nothing_lost(made, name, fault.format(name), report)
                 _well_again(made, name, fault.format(name), later, report)
-            keys, own = sorted(_records(made, name)), deletions.own_path(PLAN[name])
+            keys, own = sorted(_records(made, name)), deletions.has_own_path(PLAN[name])
             # Again: what two walks missed is shown again once another sees it.
             for about, hidden, times in (
                 ("a list that leaves some out", rng.sample(keys, min(6, len(keys) // 2)), 4 if own else 1),
@@ -210,7 +209,7 @@ def _mistakes(options: argparse.Namespace, report: Report) -> str:
                 _forget(made, name, hidden)
                 for _ in range(times):
                     _walk(made, name, later)
-                if times == 1 or own or len(hidden) > deletions.BRAKE:
+                if times == 1 or own or len(hidden) > deletions.DELETION_LIMIT:
                     _nothing_lost(made, name, about, report)
                 _well_again(made, name, about, later, report)
                 tried += 1
@@ -223,7 +222,7 @@ def _mistakes(options: argparse.Namespace, report: Report) -> str:
 def _deleted(options: argparse.Namespace, report: Report) -> str:
     rng, gone = random.Random(options.seed), {name: set[str]() for name in NAMES}
     with _platform(options) as (made, later):
-        recordings.download_due(made.parts)
+        download.download_due_files(made.parts)
         files = final(made.settings.storage.data_dir)
         were = {name: len(_records(made, name)) for name in NAMES}
         for number in range(options.rounds):
@@ -236,7 +235,7 @@ def _deleted(options: argparse.Namespace, report: Report) -> str:
             lost = _missing(made, name) - gone[name]
             report.check(not lost, f"round {number}: /{name} loses {sorted(lost)}, which were not deleted")
             made.faults("")
-            for _ in range(1 if deletions.own_path(PLAN[name]) else 2):
+            for _ in range(1 if deletions.has_own_path(PLAN[name]) else 2):
                 _walk(made, name, later)
             found = _missing(made, name)
             report.check(
@@ -244,8 +243,8 @@ def _deleted(options: argparse.Namespace, report: Report) -> str:
                 f"round {number}: of /{name} {len(found)} are marked, not {len(gone[name])}",
             )
         for name in NAMES:
-            if PLAN[name].history:
-                with made.mirror.read() as connection:
+            if PLAN[name].is_history:
+                with made.mirror_db.read() as connection:
                     rows = connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
                 report.check(rows == were[name], f"all {were[name]} of /{name} are in its table, not {rows}")
         report.check(final(made.settings.storage.data_dir) == files, "every archived file is kept")
@@ -289,11 +288,11 @@ def _brake(options: argparse.Namespace, report: Report) -> str:
             report.check(
                 _held(made, name) == len(gone), f"/{name}: {len(gone)} are held, not {_held(made, name)}"
             )
-            made.health.unwatch(deletions.alarm(name))
-            deletions.raise_alarms(made.parts)
+            made.health.unwatch(deletions.health_check_name(name))
+            deletions.restore_health_failures(made.parts)
             report.check(bool(_alarm(made, name)), f"/{name}: a restart does not silence it")
 
-            deletions.accepted(made.parts, PLAN[name])
+            deletions.accept_deletions(made.parts, PLAN[name])
             made.faults(f"empty@/{name}")
             for _ in range(4):
                 _walk(made, name, later)
@@ -303,12 +302,12 @@ def _brake(options: argparse.Namespace, report: Report) -> str:
             )
             made.faults("")
             _walk(made, name, later)
-            deletions.accepted(made.parts, PLAN[name])
+            deletions.accept_deletions(made.parts, PLAN[name])
             _walk(made, name, later)
             report.check(_missing(made, name) == gone, f"/{name}: what was accepted is gone")
             report.check(not _alarm(made, name), f"/{name}: then the alarm is over")
 
-            back = deletions.undo(made.parts, PLAN[name])
+            back = deletions.restore_deleted(made.parts, PLAN[name])
             for _ in range(3):
                 _walk(made, name, later)
             same = there == made.here(name)

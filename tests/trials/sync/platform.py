@@ -22,20 +22,20 @@ from typing import Any
 from integration.core import clock
 from integration.core.errors import PlatformError
 from integration.core.health import Health
-from integration.mirror import hooks as wiring
+from integration.mirror import hooks
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.platform_api import login, retry
 from integration.platform_api.client import Platform
 from integration.settings.model import load
 from integration.simulator import embed
 from integration.simulator.records.people import Person
-from integration.sync import jobs as schedule
-from integration.sync.context import Gear
-from integration.sync.jobs import Clockwork
+from integration.sync import jobs
+from integration.sync.context import StandaloneSyncContext
+from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN, Policy
-from integration.sync.reading.full_sync import walk
+from integration.sync.reading.full_sync import run_full_sync
 
 FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
 """The first Friday's evening of Unix time, and how long it is to the next."""
@@ -44,7 +44,7 @@ OUTAGES = ("status=503", "html", "status=429/30", "status=500", "malformed=json"
 SKIPPED = {"calls", "me"}
 
 
-class House:
+class MirrorTrial:
     """A mirror and its clockwork over a simulated platform."""
 
     def __init__(self, folder: Path, simulator: embed.Simulator, **settings: str) -> None:
@@ -64,21 +64,23 @@ class House:
             environment["SWITCHROOM_PLATFORM__USER_ID"] = str(admin.id)
             environment["SWITCHROOM_PLATFORM__API_KEY"] = admin.api_key
         self.settings = load(None, environment)
-        self.mirror = open_mirror(folder / "mirror.db")
+        self.mirror_db = open_mirror(folder / "mirror.db")
         self.calls = CallStore()
-        wiring.connect(self.mirror, self.calls)
+        hooks.register_hooks(self.mirror_db, self.calls)
         self.health = Health()
         self.platform = Platform(self.settings.platform, requests_per_minute=60_000)
-        self.parts = Gear(self.settings, self.mirror, self.platform, self.health, self.calls)
+        self.parts = StandaloneSyncContext(
+            self.settings, self.mirror_db, self.platform, self.health, self.calls
+        )
 
     def close(self) -> None:
         self.platform.close()
-        self.mirror.close()
+        self.mirror_db.close()
 
     def here(self, collection: str) -> set[str]:
         key = PLAN[collection].resource.key
         table = PLAN[collection].resource.table
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             rows = connection.execute(f'SELECT "{key}" FROM "{table}" WHERE _missing_since IS NULL')
             return {str(row[0]) for row in rows}
 
@@ -96,15 +98,19 @@ class House:
         return [name for name in collections if self.here(name) != self.there(name)]
 
     def complete(self) -> bool:
-        with self.mirror.read() as connection:
-            return all(walks.state_of(connection, n).complete_at for n, p in PLAN.items() if p.kind != "live")
+        with self.mirror_db.read() as connection:
+            return all(
+                collection_state.get_state(connection, n).complete_at
+                for n, p in PLAN.items()
+                if p.kind != "live"
+            )
 
     def faults(self, spec: str) -> None:
-        self.simulator.machine.faults.clear()
-        self.simulator.machine.faults.add(spec)
+        self.simulator.context.faults.clear()
+        self.simulator.context.faults.add(spec)
 
     def asked(self) -> Counter[str]:
-        return Counter(entry["path"] for entry in list(self.simulator.machine.log))
+        return Counter(entry["path"] for entry in list(self.simulator.context.request_log))
 
 
 def friday_evening() -> float:
@@ -115,7 +121,7 @@ def friday_evening() -> float:
 
 
 @contextmanager
-def _simulated(options: argparse.Namespace) -> Iterator[embed.Simulator]:
+def run_simulator(options: argparse.Namespace) -> Iterator[embed.Simulator]:
     simulator = embed.start(seed=options.seed, cdrs=options.cdrs, start_at=friday_evening())
     try:
         yield simulator
@@ -124,9 +130,9 @@ def _simulated(options: argparse.Namespace) -> Iterator[embed.Simulator]:
 
 
 @contextmanager
-def _house(folder: Path, simulator: embed.Simulator, **settings: str) -> Iterator[House]:
+def open_mirror_trial(folder: Path, simulator: embed.Simulator, **settings: str) -> Iterator[MirrorTrial]:
     folder.mkdir(exist_ok=True)
-    made = House(folder, simulator, **settings)
+    made = MirrorTrial(folder, simulator, **settings)
     try:
         yield made
     finally:
@@ -134,16 +140,16 @@ def _house(folder: Path, simulator: embed.Simulator, **settings: str) -> Iterato
 
 
 @contextmanager
-def _both(options: argparse.Namespace, **settings: str) -> Iterator[House]:
+def open_simulated_trial(options: argparse.Namespace, **settings: str) -> Iterator[MirrorTrial]:
     with (
-        _simulated(options) as simulator,
+        run_simulator(options) as simulator,
         tempfile.TemporaryDirectory() as folder,
-        _house(Path(folder), simulator, **settings) as made,
+        open_mirror_trial(Path(folder), simulator, **settings) as made,
     ):
         yield made
 
 
-def _options(name: str, arguments: list[str], cdrs: int) -> argparse.Namespace:
+def parse_options(name: str, arguments: list[str], cdrs: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m tests.trials {name}")
     parser.add_argument("--cdrs", type=int, default=cdrs, help="calls at the platform")
     parser.add_argument("--seed", type=int, default=1)
@@ -188,29 +194,35 @@ class Report:
 
 
 def token(arguments: list[str]) -> int:
-    options = _options("token", arguments, cdrs=300)
+    options = parse_options("token", arguments, cdrs=300)
     report = Report("token")
-    with _simulated(options) as simulator, tempfile.TemporaryDirectory() as folder:
-        simulator.machine.faults.add("expire-token:0.1")
-        with _house(Path(folder, "right"), simulator, **_by_password(simulator.admin)) as made:
+    with run_simulator(options) as simulator, tempfile.TemporaryDirectory() as folder:
+        simulator.context.faults.add("expire-token:0.1")
+        with open_mirror_trial(Path(folder, "right"), simulator, **_by_password(simulator.admin)) as made:
             for policy in PLAN.values():
                 if policy.kind != "live":
                     _patiently(made, policy)
-            logins, died = made.asked()["/login"], int(str(simulator.machine.faults.listed()[0]["happened"]))
+            logins, died = (
+                made.asked()["/login"],
+                int(str(simulator.context.faults.list_all()[0]["happened"])),
+            )
             report.check(made.differing() == [], f"the mirror equals the platform, not {made.differing()}")
             report.check(logins <= died + 1, f"one login for each of {died} expired tokens, not {logins}")
-        simulator.machine.faults.clear()
-        most, login.TRIES = login.TRIES, 10**6 if options.seed_bug else login.TRIES
+        simulator.context.faults.clear()
+        most, login.MAX_REFUSED_LOGINS = (
+            login.MAX_REFUSED_LOGINS,
+            10**6 if options.seed_bug else login.MAX_REFUSED_LOGINS,
+        )
         try:
             tries = {
                 about: _refused(Path(folder, about), simulator, who, said, report)
                 for about, who, said in (
                     ("a wrong password", _by_password(simulator.admin, "not the password"), "paused"),
-                    ("a second factor", _by_password(simulator.two_factor), "second factor"),
+                    ("a second factor", _by_password(simulator.two_factor_user), "second factor"),
                 )
             }
         finally:
-            login.TRIES = most
+            login.MAX_REFUSED_LOGINS = most
         report.check(tries == {"a wrong password": 3, "a second factor": 1}, f"logins in ten days: {tries}")
     found = bool(report.broken)
     told = ", ".join(f"{count} with {about}" for about, count in tries.items())
@@ -220,25 +232,25 @@ def token(arguments: list[str]) -> int:
 
 def _refused(folder: Path, simulator: embed.Simulator, who: dict[str, str], said: str, report: Report) -> int:
     """How often ten days of asking log in where the platform wants none of it."""
-    simulator.machine.log.clear()
+    simulator.context.request_log.clear()
     monotonic = clock.monotonic
     try:
-        with _house(folder, simulator, **who) as made:
+        with open_mirror_trial(folder, simulator, **who) as made:
             for day in range(10):
                 clock.monotonic = lambda day=day: monotonic() + day * 86_400.0
                 with suppress(PlatformError):
-                    walk(made.parts, PLAN["me"])
-            told = str(made.platform.trouble)
+                    run_full_sync(made.parts, PLAN["me"])
+            told = str(made.platform.problem)
             report.check(said in told, f"people are told of it: {said}, not {told}")
             return made.asked()["/login"]
     finally:
         clock.monotonic = monotonic
 
 
-def _patiently(made: House, policy: Policy) -> None:
+def _patiently(made: MirrorTrial, policy: Policy) -> None:
     for _ in range(20):
         with suppress(PlatformError):
-            walk(made.parts, policy)
+            run_full_sync(made.parts, policy)
             return
 
 
@@ -253,28 +265,28 @@ def _by_password(person: Person, password: str | None = None) -> dict[str, str]:
 
 
 def away(arguments: list[str]) -> int:
-    options = _options("away", arguments, cdrs=150)
+    options = parse_options("away", arguments, cdrs=150)
     report, told = Report("away"), []
     seconds = options.seconds * (10 if options.long else 1)
     for fault in OUTAGES if options.long else OUTAGES[:2]:
-        with _both(options, SWITCHROOM_PLATFORM__TIMEOUT="120") as made, _minutes_as_seconds():
-            clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+        with open_simulated_trial(options, SWITCHROOM_PLATFORM__TIMEOUT="120") as made, minutes_as_seconds():
+            clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
             if options.seed_bug:
-                clockwork._attempts.backoff.resting = lambda _collection: False  # type: ignore[method-assign]
+                clockwork._runner.backoff.is_paused = lambda _collection: False  # type: ignore[method-assign]
             clockwork.start()
             try:
                 report.check(until(made.complete), f"{fault}: a first walk of everything")
                 made.faults(fault)
-                made.simulator.machine.log.clear()
+                made.simulator.context.request_log.clear()
                 begun = time.monotonic()
-                _more(made, 30)
+                add_cdrs(made, 30)
                 threading.Event().wait(seconds)
                 minutes = (time.monotonic() - begun) * SPEED / 60
                 worst, count = (made.asked().most_common(1) or [("", 0)])[0]
                 report.check(
                     count <= minutes + 4, f"{fault}: {count} requests to {worst} in {minutes:.0f} min"
                 )
-                _more(made, 30)
+                add_cdrs(made, 30)
                 made.faults("")
                 back = time.monotonic()
                 caught = until(lambda: made.differing() == [], 30)
@@ -294,27 +306,27 @@ SPEED = 20.0
 
 
 @contextmanager
-def _minutes_as_seconds() -> Iterator[None]:
+def minutes_as_seconds() -> Iterator[None]:
     """The product's clocks run SPEED times as fast, all but the scheduler's own."""
     unix, monotonic = clock.unix, clock.monotonic
     wall, still = unix(), monotonic()
     first = retry.FIRST_GAP
     clock.unix = lambda: wall + (unix() - wall) * SPEED
     clock.monotonic = lambda: still + (monotonic() - still) * SPEED
-    check, retry.FIRST_GAP = schedule.WALK_CHECK_SECONDS, 0.01
-    schedule.WALK_CHECK_SECONDS = 0.3
+    check, retry.FIRST_GAP = jobs.FULL_SYNC_CHECK_SECONDS, 0.01
+    jobs.FULL_SYNC_CHECK_SECONDS = 0.3
     try:
         yield
     finally:
         clock.unix, clock.monotonic = unix, monotonic
-        schedule.WALK_CHECK_SECONDS, retry.FIRST_GAP = check, first
+        jobs.FULL_SYNC_CHECK_SECONDS, retry.FIRST_GAP = check, first
 
 
 # --- time and new calls ---------------------------------------------------------------------------------
 
 
 @contextmanager
-def _moved() -> Iterator[Callable[[float], None]]:
+def movable_clock() -> Iterator[Callable[[float], None]]:
     """`later(5)`: five seconds pass."""
     unix, moved = clock.unix, 0.0
 
@@ -329,7 +341,7 @@ def _moved() -> Iterator[Callable[[float], None]]:
         clock.unix = unix
 
 
-def _more(made: House, count: int) -> None:
+def add_cdrs(made: MirrorTrial, count: int) -> None:
     """More CDRs at the platform, dated now."""
     cdrs = made.simulator.world.collections["cdrs"]
     with made.simulator.world.lock:
@@ -337,5 +349,5 @@ def _more(made: House, count: int) -> None:
         for _ in range(count):
             number, leg = made.simulator.world.new_id("cdrs"), made.simulator.world.new_id("calls")
             cdrs.add(
-                {**pattern, "id": number, "live_id": leg, "root_live_id": leg, "calldate": clock.stamp()}
+                {**pattern, "id": number, "live_id": leg, "root_live_id": leg, "calldate": clock.utc_text()}
             )

@@ -19,17 +19,16 @@ from itertools import islice
 from typing import Any
 
 from integration.core import clock
+from integration.core.commands import Progress
 from integration.core.errors import PlatformError
-from integration.mirror.sync_state import collection_state as walks
+from integration.mirror.sync_state import collection_state
 from integration.platform_api import retry
-from integration.platform_api.circuit import Resting
-from integration.server.control_channel import Progress
-from integration.sync.jobs import Clockwork
+from integration.platform_api.circuit import CircuitOpen
+from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN
-from integration.sync.reading import full_sync as walking
-from integration.sync.reading import verify as proof
-from integration.sync.reading.full_sync import walk
-from tests.trials.platform import House, Report, _both, _more, until
+from integration.sync.reading import full_sync, verify
+from integration.sync.reading.full_sync import run_full_sync
+from tests.trials.sync.platform import MirrorTrial, Report, add_cdrs, open_simulated_trial, until
 
 TROUBLES = (
     "status=412:0.3",
@@ -51,7 +50,7 @@ STEP = 600.0
 """Seconds of the day that pass at once."""
 
 
-def _options(name: str, arguments: list[str]) -> argparse.Namespace:
+def parse_options(name: str, arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"python -m tests.trials {name}")
     parser.add_argument("--cdrs", type=int, default=120, help="calls at the platform")
     parser.add_argument("--seed", type=int, default=1)
@@ -64,14 +63,14 @@ def _options(name: str, arguments: list[str]) -> argparse.Namespace:
 
 
 def trouble(arguments: list[str]) -> int:
-    options = _options("trouble", arguments)
+    options = parse_options("trouble", arguments)
     report, told = Report("trouble"), []
     before, retry.FIRST_GAP = retry.FIRST_GAP, 0.002
-    real, limit = walking.by_key, walking.page_limit
+    real, limit = full_sync.read_by_key, full_sync.page_limit
     if options.seed_bug:
         # The first page is taken for all.
-        walking.page_limit = lambda _failures: 20
-        walking.by_key = lambda *asked, **options: islice(real(*asked, **options), 1)
+        full_sync.page_limit = lambda _failures: 20
+        full_sync.read_by_key = lambda *asked, **options: islice(real(*asked, **options), 1)
     try:
         kinds, alone = (TROUBLES, ALONE) if options.long else (TROUBLES[:4], ALONE[:2])
         for fault in (*kinds, CHANGING):
@@ -82,7 +81,7 @@ def trouble(arguments: list[str]) -> int:
             _alone(fault, options, report)
     finally:
         retry.FIRST_GAP = before
-        walking.by_key, walking.page_limit = real, limit
+        full_sync.read_by_key, full_sync.page_limit = real, limit
     found = bool(report.broken)
     return report.end("; ".join(told)) if not options.seed_bug else int(not found)
 
@@ -90,7 +89,7 @@ def trouble(arguments: list[str]) -> int:
 def _everything(fault: str, options: argparse.Namespace, report: Report) -> int:
     """Read everything until it is complete; returns how many tries that took."""
     tries = 0
-    with _both(options) as made:
+    with open_simulated_trial(options) as made:
         if fault == CHANGING:
             _change_totals(made)
         else:
@@ -101,7 +100,7 @@ def _everything(fault: str, options: argparse.Namespace, report: Report) -> int:
             for _ in range(40):
                 tries += 1
                 with suppress(PlatformError):
-                    walk(made.parts, policy)
+                    run_full_sync(made.parts, policy)
                     break
         made.faults("")
         different = made.differing()
@@ -110,7 +109,7 @@ def _everything(fault: str, options: argparse.Namespace, report: Report) -> int:
     return tries
 
 
-def _change_totals(made: House) -> None:
+def _change_totals(made: MirrorTrial) -> None:
     """Every other count is one too many or one too few."""
     real, number = made.platform.page, iter(range(1_000_000))
 
@@ -118,7 +117,7 @@ def _change_totals(made: House) -> None:
         found = real(*args, **options)  # type: ignore[arg-type]
         turn = next(number) % 4
         if found.total and turn in (1, 3):
-            return type(found)(found.documents, found.total + turn - 2, found.rest)
+            return type(found)(found.records, found.total + turn - 2, found.other_keys)
         return found
 
     made.platform.page = page  # type: ignore[method-assign, assignment]
@@ -126,22 +125,22 @@ def _change_totals(made: House) -> None:
 
 def _alone(fault: str, options: argparse.Namespace, report: Report) -> None:
     """One collection fails for good."""
-    with _both(options) as made:
+    with open_simulated_trial(options) as made:
         made.faults(f"{fault}@/{VICTIM}")
-        clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+        clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
         clockwork.start()
         try:
             others = [name for name, policy in PLAN.items() if policy.kind != "live" and name != VICTIM]
 
             def complete() -> bool:
-                with made.mirror.read() as connection:
-                    return all(walks.state_of(connection, name).complete_at for name in others)
+                with made.mirror_db.read() as connection:
+                    return all(collection_state.get_state(connection, name).complete_at for name in others)
 
             report.check(until(complete), f"{fault} on /{VICTIM} alone: all else is read")
-            standing = made.platform.budget.standing()
+            standing = made.platform.budget.state()
             report.check(standing.open_since is None, f"{fault} on /{VICTIM} alone: the rest is asked freely")
-            with made.mirror.read() as connection:
-                state = walks.state_of(connection, VICTIM)
+            with made.mirror_db.read() as connection:
+                state = collection_state.get_state(connection, VICTIM)
             report.check(bool(state.last_error), f"{fault} on /{VICTIM} alone: it says why")
             off = made.health.report()["facts"].get("collections_off", [])
             report.check((off == [VICTIM]) == ("403" in fault), f"{fault} on /{VICTIM} alone: off is {off}")
@@ -169,22 +168,22 @@ class _Time:
 
 
 def day(arguments: list[str]) -> int:
-    options = _options("day", arguments)
+    options = parse_options("day", arguments)
     report = Report("day")
-    with _Time() as moved, _both(options) as made:
-        clockwork = Clockwork(made.settings, made.mirror, made.platform, made.calls, made.health)
+    with _Time() as moved, open_simulated_trial(options) as made:
+        clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
         if options.seed_bug:
             _rest_for_ever(made, moved)
         clockwork.start()
         try:
             report.check(until(made.complete), "a first reading of everything")
             made.faults("status=503")
-            made.simulator.machine.log.clear()
+            made.simulator.context.request_log.clear()
             begun = clock.unix()
             came = 0
             while moved.passed < DAY:
                 moved.passed += STEP
-                _more(made, 2)
+                add_cdrs(made, 2)
                 came += 2
                 _let_jobs_run(clockwork)
             asked = made.asked()
@@ -202,10 +201,10 @@ def day(arguments: list[str]) -> int:
             report.check(
                 caught and took <= 10, f"all is here {took:.1f} min after; {made.differing()} differ"
             )
-            with made.mirror.read() as connection:
+            with made.mirror_db.read() as connection:
                 twice = connection.execute("SELECT count(*) - count(DISTINCT id) FROM cdrs").fetchone()[0]
             report.check(twice == 0, "nothing is here twice")
-            handler = proof.handler(made.parts)
+            handler = verify.make_handler(made.parts)
             result = handler({"resources": list(PLAN)}, Progress(lambda _facts: None, lambda: True))
             open_ = [one["collection"] for one in result["proofs"] if one["error"] or one["gaps"]]
             report.check(result["complete"], f"the ledger is proved, not {open_}")
@@ -219,34 +218,34 @@ def day(arguments: list[str]) -> int:
     return report.end(about) if not options.seed_bug else int(not found)
 
 
-def _rest_for_ever(made: House, moved: _Time) -> None:
+def _rest_for_ever(made: MirrorTrial, moved: _Time) -> None:
     """From the outage on CDRs are never asked for again, nor is an answer taken that was waited for then."""
     real = made.platform.page
 
     def page(collection: str, *arguments: Any, **options: Any) -> Any:
         found = real(collection, *arguments, **options) if collection != "cdrs" or not moved.passed else None
         if collection == "cdrs" and moved.passed:
-            raise Resting("it rests")
+            raise CircuitOpen("it rests")
         return found
 
     made.platform.page = page  # type: ignore[method-assign]
 
 
-def _let_jobs_run(clockwork: Clockwork) -> None:
+def _let_jobs_run(clockwork: SyncJobs) -> None:
     """Ten minutes have passed: what is due by its rests runs."""
-    clockwork._make_all_due()
+    clockwork.scheduler.run_all_now()
     threading.Event().wait(0.05)
 
 
-def _minute(moved: _Time, clockwork: Clockwork) -> bool:
+def _minute(moved: _Time, clockwork: SyncJobs) -> bool:
     """A third of a minute more since the platform came back."""
     moved.passed += 20
-    clockwork._make_all_due()
+    clockwork.scheduler.run_all_now()
     return until(lambda: _idle(clockwork))
 
 
-def _idle(clockwork: Clockwork) -> bool:
+def _idle(clockwork: SyncJobs) -> bool:
     """No job is due or under way."""
-    scheduler, now = clockwork._scheduler, datetime.now(UTC)
+    scheduler, now = clockwork.scheduler._apscheduler, datetime.now(UTC)
     due = any(job.next_run_time and job.next_run_time <= now for job in scheduler.get_jobs())
     return not due and not any(sum(pool._instances.values()) for pool in scheduler._executors.values())

@@ -1,7 +1,7 @@
 """The whole product in this process, its clocks moved by hand: hours pass in seconds, and in their order.
 
 `Time` moves the clocks of product and simulator, which are the same, and the scheduler's; each job runs when
-it is due by them, not sooner. `Office` is the product with its receiver and its pages on a port.
+it is due by them, not sooner. `OfficeProfile` is the product with its receiver and its pages on a port.
 """
 
 from __future__ import annotations
@@ -21,20 +21,18 @@ from urllib.parse import urlsplit
 import requests
 from apscheduler.executors import base as executors
 from apscheduler.schedulers import base as schedulers
-from apscheduler.triggers import interval
 
 from integration import factory
 from integration.access import people, sessions
-from integration.core import clock
+from integration.core import clock, scheduler
 from integration.settings.model import load
 from integration.simulator import embed
-from integration.simulator.http.transport import Server
-from integration.sync import jobs as schedule
-from integration.sync.plan import walked
+from integration.simulator.http.transport import SimulatorServer
+from integration.sync.plan import list_full_sync_policies
 
 LOOK_SECONDS = 0.02
 """How often the scheduler looks whether something is due by the moved clock."""
-SCHEDULED: tuple[ModuleType, ...] = (schedulers, executors, interval, schedule)
+SCHEDULED: tuple[ModuleType, ...] = (schedulers, executors, scheduler)
 
 
 class Time:
@@ -103,9 +101,9 @@ class Office:
         }
         self.moved = moved
         self.product = factory.build(load(None, environment))
-        self.mirror, self.house = self.product.parts.mirror, self.product.parts.house
-        self.person = people.create(self.house, "admin@example.com", "admin", password_hash="x")
-        self._server = Server("127.0.0.1", 0, self.product.application, None)
+        self.mirror_db, self.app_db = self.product.context.mirror_db, self.product.context.app_db
+        self.person = people.create(self.app_db, "admin@example.com", "admin", password_hash="x")
+        self._server = SimulatorServer("127.0.0.1", 0, self.product.application, None)
         self._server.serve_in_thread()
         self.origin = f"http://127.0.0.1:{self._server.port}"
         self.webhooks = f"{self.origin}/webhooks/{(folder / 'webhook-secret').read_text().strip()}"
@@ -116,7 +114,7 @@ class Office:
         self.product.stop()
 
     def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with self.mirror.read() as connection:
+        with self.mirror_db.read() as connection:
             return [tuple(row) for row in connection.execute(sql, values)]
 
     def one(self, sql: str, *values: object) -> Any:
@@ -124,7 +122,7 @@ class Office:
 
     def read_once(self) -> None:
         """Wait until everything was read completely."""
-        sql, many = "SELECT count(*) FROM _walks WHERE complete_at > ''", len(walked())
+        sql, many = "SELECT count(*) FROM _walks WHERE complete_at > ''", len(list_full_sync_policies())
         self._until(lambda: self.one(sql) >= many, "a first reading of everything")
         self.settle()
 
@@ -140,30 +138,34 @@ class Office:
         with self.moved.gate:
             self._until(lambda: not self._working(), "jobs to end")
             self.moved.jump(seconds)
-        threading.Event().wait(2 * schedule.WATCH_SECONDS)
+        threading.Event().wait(2 * scheduler.CLOCK_CHECK_SECONDS)
         self.settle()
 
     def settle(self) -> None:
         """Wait until every webhook is applied and no job is due or under way."""
         self._until(self._idle, "jobs to end")
-        self.product._tick()
+        self.product._update_call_timers()
 
     def login(self) -> requests.Session:
         """An administrator at the dashboard."""
         browser = requests.Session()
         browser.trust_env = False
         host = urlsplit(self.origin).hostname or ""
-        browser.cookies.set("session", sessions.begin(self.house, self.person.id), domain=host)
+        browser.cookies.set("session", sessions.create(self.app_db, self.person.id), domain=host)
         return browser
 
     def _idle(self) -> bool:
-        clockwork = self.product.parts.clockwork._scheduler
+        clockwork = self.product.context.sync_jobs.scheduler._apscheduler
         now = schedulers.datetime.now(calendar.UTC)
         due = any(job.next_run_time and job.next_run_time <= now for job in clockwork.get_jobs())
-        return not due and not self._working() and not self.product.parts.inbox.unapplied(self.mirror.path)
+        return (
+            not due
+            and not self._working()
+            and not self.product.context.inbox.list_unapplied(self.mirror_db.path)
+        )
 
     def _working(self) -> bool:
-        pools = self.product.parts.clockwork._scheduler._executors.values()
+        pools = self.product.context.sync_jobs.scheduler._apscheduler._executors.values()
         return any(sum(pool._instances.values()) for pool in pools)
 
     def _until(self, condition: Any, what: str, seconds: float = 240.0) -> None:
@@ -192,8 +194,8 @@ def office(simulator: embed.Simulator, folder: Path, moved: Time) -> Iterator[Of
     """The product before `simulator`, which tells it by webhooks."""
     admin = simulator.admin
     with office_at(simulator.url, str(admin.id), admin.api_key, folder, moved) as made:
-        simulator.machine.sender.url = made.webhooks
+        simulator.context.webhook_sender.url = made.webhooks
         try:
             yield made
         finally:
-            simulator.machine.sender.url = None
+            simulator.context.webhook_sender.url = None

@@ -1,10 +1,10 @@
 """A platform of any size that serves generated pages: the simulator holds its records, and is too slow for a
 million of them.
 
-`python -m tests.trials.peer --cdrs 1000000` prints its port. It knows what a walk asks: filters on `id` and
-on the date, sort by `id`, `limit`, `page`. Records are the simulator's, their ids and times made anew; every
-FIFTH CDR has a recording, a small MP3. All else is empty. The page that a walk asks next is made while it
-stores the last one, so that nobody waits for it.
+`python -m tests.trials.tools.peer --cdrs 1000000` prints its port. It knows what a full sync requests:
+filters on `id` and on the date, sort by `id`, `limit`, `page`. Records are the simulator's with new ids and
+times; every FIFTH CDR has a recording, a small MP3. All else is empty. The next page is made while the client
+stores the last one, so that the client never waits for it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Listing:
         return (max(lo, value + 1), hi) if operator == "gt" else (lo, min(hi, value - 1))
 
     def _record(self, number: int) -> bytes:
-        stamp = clock.stamp(int(self.moment(number))).encode()
+        stamp = clock.utc_text(int(self.moment(number))).encode()
         values = {b"id": number, b"leg": LIVE + number * self.calls, b"at": stamp}
         return self.patterns[number % len(self.patterns)] % values
 
@@ -119,7 +119,7 @@ def listings(cdrs: int) -> dict[str, Listing]:
 
 @cache
 def sound() -> bytes:
-    return audio.mp3(1, 1)
+    return audio.make_mp3(1, 1)
 
 
 def recording(number: int) -> bytes:
@@ -173,7 +173,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials.peer")
+    parser = argparse.ArgumentParser(prog="python -m tests.trials.tools.peer")
     parser.add_argument("--cdrs", type=int, default=1_000_000)
     Handler.known = listings(parser.parse_args().cdrs)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

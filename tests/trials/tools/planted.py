@@ -1,4 +1,4 @@
-"""The product with something planted, bugs mostly: `python -m tests.trials.planted BUG[,BUG] serve`."""
+"""The product with something planted, bugs mostly: `python -m tests.trials.tools.planted BUG[,BUG] serve`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from integration.live.hub import Hub
 from integration.mirror.records import masking
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from integration.sync.files import disk_quota as room
+from integration.sync.files import disk_quota
 
 
 def hopeful() -> None:
@@ -42,7 +42,7 @@ def hopeful() -> None:
 
 def tenacious() -> None:
     """A database whose disk failed is written to again."""
-    Database._break = lambda _database, _error: None  # type: ignore[method-assign]
+    Database._mark_broken = lambda _database, _error: None  # type: ignore[method-assign]
 
 
 def careless() -> None:
@@ -76,7 +76,7 @@ def unmasked() -> None:
 
 def trusting() -> None:
     """The receiver reads the body of those whom it refuses, too."""
-    refusal = receive.Receiver._refusal
+    refusal = receive.Receiver._reject
 
     def read_first(receiver: receive.Receiver, request: Any) -> Any:
         refused = refusal(receiver, request)
@@ -84,7 +84,7 @@ def trusting() -> None:
             request.get_data()
         return refused
 
-    receive.Receiver._refusal = read_first  # type: ignore[method-assign]
+    receive.Receiver._reject = read_first  # type: ignore[method-assign]
 
 
 def shy() -> None:
@@ -135,8 +135,8 @@ def hoarding() -> None:
 
 def small_disk() -> None:
     """No bug: the room that downloads leave, scaled down to the disk of the trial `full`."""
-    room.LEFT_FREE = 24 * 2**20
-    room.GUESS = 2**18
+    disk_quota.MIN_FREE_BYTES = 24 * 2**20
+    disk_quota.ASSUMED_FILE_BYTES = 2**18
 
 
 _BUGS = (hopeful, tenacious, careless, forgetful, unmasked, trusting, shy, mumbling, leaky, hoarding)

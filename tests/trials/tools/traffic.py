@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from integration.access import keys, people, sessions
-from integration.app_schema import open_house
-from tests.trials.crash import event
+from integration.app_schema import open_app_db
+from tests.trials.webhooks.crash import event
 
 DATABASES = ("inbox.db", "mirror.db", "house.db")
-PLANTED = ("-m", "tests.trials.planted")
+PLANTED = ("-m", "tests.trials.tools.planted")
 """With the name of a bug behind it: the program to run in the place of `app.py`."""
 
 
@@ -32,13 +32,13 @@ class Visitor:
 def furnish(data_dir: Path) -> Visitor:
     """An administrator with a session, and a key, in the house.db of a product that has not started yet."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    house = open_house(data_dir / "house.db")
+    app_db = open_app_db(data_dir / "house.db")
     try:
-        person = people.create(house, "ann@example.com", "admin")
-        token = sessions.begin(house, person.id)
-        _, secret = keys.add(house, "trial", "read")
+        person = people.create(app_db, "ann@example.com", "admin")
+        token = sessions.create(app_db, person.id)
+        _, secret = keys.add(app_db, "trial", "read")
     finally:
-        house.close()
+        app_db.close()
     return Visitor({"Cookie": f"session={token}", "Accept": "text/html"}, {"X-Auth-Token": secret})
 
 

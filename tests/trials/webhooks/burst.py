@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.benchmarks import load
-from tests.harness import Client, Process, Product, wait_for
-from tests.trials.crash import unapplied
-from tests.trials.platform import Report, until
-from tests.trials.traffic import PLANTED, Visitor, ask, damaged, furnish, look, stored
+from tests.support.harness import Client, Process, Product, wait_for
+from tests.trials.sync.platform import Report, until
+from tests.trials.tools.traffic import PLANTED, Visitor, ask, damaged, furnish, look, stored
+from tests.trials.webhooks.crash import unapplied
 
 ANSWER_SECONDS = 1.0
 PAGES = 5
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     report = Report("burst")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    peer = Process([sys.executable, "-m", "tests.trials.peer", "--cdrs", str(CDRS)])
+    peer = Process([sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(CDRS)])
     try:
         platform = f"http://127.0.0.1:{peer.line('port ')}/v1.2"
         with tempfile.TemporaryDirectory(prefix="switchroom-burst-") as folder:

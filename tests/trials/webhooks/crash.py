@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.harness import Product, alive, keep_port, wait_for
+from tests.support.harness import Product, alive, keep_port, wait_for
 
 SENDERS = 32
 READY_SECONDS = 5.0
@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seed-bug", action="store_true", help="acknowledge before the commit")
     options = parser.parse_args(arguments)
-    program = ("-m", "tests.trials.seeded_bug") if options.seed_bug else ("app.py",)
+    program = ("-m", "tests.trials.tools.seeded_bug") if options.seed_bug else ("app.py",)
     with tempfile.TemporaryDirectory(prefix="switchroom-crash-") as folder:
         tally, complaints = run(options.kills, options.seed, program, Path(folder) / "data")
     print(

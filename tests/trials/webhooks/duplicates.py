@@ -21,10 +21,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tests.harness import Product, wait_for
-from tests.trials.crash import SCRIPT, await_new_worker, event, unapplied
-from tests.trials.platform import Report
-from tests.trials.traffic import PLANTED, furnish, look, told
+from tests.support.harness import Product, wait_for
+from tests.trials.sync.platform import Report
+from tests.trials.tools.traffic import PLANTED, furnish, look, told
+from tests.trials.webhooks.crash import SCRIPT, await_new_worker, event, unapplied
 
 SENDERS = 16
 MOST_COPIES = 20

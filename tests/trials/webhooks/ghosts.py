@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from integration.simulator import embed
-from integration.simulator.calls.legs import Step, Wish
-from integration.simulator.calls.traffic import Running
-from integration.sync.reading import live_poll as live
-from tests.trials.moved import Office, Time, office
-from tests.trials.platform import Report, friday_evening
+from integration.simulator.calls.legs import CallOptions, Step
+from integration.simulator.calls.traffic import RunningCall
+from integration.sync.reading import live_poll
+from tests.trials.sync.platform import Report, friday_evening
+from tests.trials.tools.moved_clock import Office, Time, office
 
 LOST = "webhook-drop@call.hangup,webhook-drop@call.missed,webhook-drop@monitor.audio_ready"
 LIMIT = 300
@@ -34,14 +34,14 @@ LATE = 1200
 AWAY = 1800
 OUTAGES = ("status=503", "html", "malformed=json", "status=429/30")
 
-SCRIPTS: tuple[tuple[str, str, Wish], ...] = (
-    ("plain_answered", "connected", Wish(talk=600, hold=False)),
-    ("ring_group_answered", "connected", Wish(talk=600, hold=False)),
-    ("ring_group_missed", "ringing", Wish(ring=20)),
+SCRIPTS: tuple[tuple[str, str, CallOptions], ...] = (
+    ("plain_answered", "connected", CallOptions(talk_seconds=600, has_hold=False)),
+    ("ring_group_answered", "connected", CallOptions(talk_seconds=600, has_hold=False)),
+    ("ring_group_missed", "ringing", CallOptions(ring_seconds=20)),
     # Its music picks up; nobody else will.
-    ("queue_abandoned", "connected", Wish(ring=20)),
-    ("outbound", "connected", Wish(talk=600, hold=False)),
-    ("internal", "connected", Wish(talk=600, hold=False, answered=True)),
+    ("queue_abandoned", "connected", CallOptions(ring_seconds=20)),
+    ("outbound", "connected", CallOptions(talk_seconds=600, has_hold=False)),
+    ("internal", "connected", CallOptions(talk_seconds=600, has_hold=False, is_answered=True)),
 )
 OUTCOMES = {"ring_group_missed": "missed", "queue_abandoned": "missed", "internal": "internal"}
 
@@ -51,7 +51,7 @@ class Ghost:
     """A call that began; `records` are those of its that the platform does not list yet."""
 
     script: str
-    running: Running
+    running: RunningCall
     records: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     closed: float | None = None
     """Seconds after its end when it was no longer live."""
@@ -68,10 +68,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--long", action="store_true", help="every kind of outage")
     parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
     options = parser.parse_args(arguments)
-    report, ask = Report("ghosts"), live._ask_for
+    report, ask = Report("ghosts"), live_poll._request_legs
     if options.seed_bug:
         # What the list misses is not asked for.
-        live._ask_for = lambda parts, legs: ([], [])
+        live_poll._request_legs = lambda context, legs: ([], [])
     try:
         told = [_trial(_answers, options, report)]
         if not options.seed_bug:
@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
             for fault in OUTAGES if options.long else OUTAGES[:1]:
                 told.append(_trial(lambda *parts, fault=fault: _away(*parts, fault), options, report))
     finally:
-        live._ask_for = ask
+        live_poll._request_legs = ask
     found = bool(report.broken)
     return report.end("; ".join(told)) if not options.seed_bug else int(not found)
 
@@ -125,7 +125,7 @@ def _answers(made: Office, simulator: embed.Simulator, count: int, report: Repor
 
 def _refused(made: Office, simulator: embed.Simulator, count: int, report: Report) -> str:
     _, ghosts = _begin(made, simulator, count, report, lasting=0)
-    simulator.machine.faults.add("status=403@/calls")
+    simulator.context.faults.add("status=403@/calls")
     _hang_up(simulator, ghosts)
     for ghost in ghosts:
         _list(simulator, ghost)
@@ -136,7 +136,7 @@ def _refused(made: Office, simulator: embed.Simulator, count: int, report: Repor
 
 def _away(made: Office, simulator: embed.Simulator, count: int, report: Report, fault: str) -> str:
     lasting, ghosts = _begin(made, simulator, count, report)
-    simulator.machine.faults.add(fault)
+    simulator.context.faults.add(fault)
     _hang_up(simulator, ghosts)
     for ghost in ghosts:
         _list(simulator, ghost)
@@ -150,8 +150,8 @@ def _away(made: Office, simulator: embed.Simulator, count: int, report: Report, 
     page = made.login().get(f"{made.origin}/live").text
     shown = sum(f'data-call="{_call(made, one)}" data-group="unconfirmed"' in page for one in everything)
     report.check(shown == len(everything), f"{fault}: {shown} of {len(everything)} are shown as unconfirmed")
-    simulator.machine.faults.clear()
-    simulator.machine.faults.add(LOST)
+    simulator.context.faults.clear()
+    simulator.context.faults.add(LOST)
     _follow(made, ghosts, lasting, report, doubts=False)
     _settled(made, ghosts, report)
     _go_on(made, lasting, report)
@@ -165,16 +165,16 @@ def _begin(
     made: Office, simulator: embed.Simulator, count: int, report: Report, lasting: int = 3
 ) -> tuple[list[Ghost], list[Ghost]]:
     """So many calls that go on, and calls that will end unheard."""
-    simulator.machine.faults.add(LOST)
+    simulator.context.faults.add(LOST)
     world, begun = simulator.world, list[Ghost]()
     for number in range(count + lasting):
         script, until, wish = SCRIPTS[number % len(SCRIPTS)]
         with world.lock:
             plan = world.scripts.by_name[script](wish)
         for leg in plan.legs:
-            leg.recorded, leg.log_missed = False, True
-        begun.append(Ghost(script, simulator.machine.traffic.play_at_once(plan, until=until)))
-    report.check(simulator.machine.sender.wait(60), "every webhook is sent")
+            leg.is_recorded, leg.logs_missed_calls = False, True
+        begun.append(Ghost(script, simulator.context.traffic.play_instantly(plan, until_event=until)))
+    report.check(simulator.context.webhook_sender.wait_until_idle(60), "every webhook is sent")
     for _ in range(60 // STEP):
         made.pass_(STEP)
     _go_on(made, begun, report)
@@ -186,16 +186,16 @@ def _hang_up(simulator: embed.Simulator, ghosts: Sequence[Ghost]) -> None:
     world = simulator.world
     for ghost in ghosts:
         missed = OUTCOMES.get(ghost.script) == "missed"
-        open_ = [leg for leg in ghost.running.plan.legs if leg.ended is None and leg.started]
+        open_ = [leg for leg in ghost.running.plan.legs if leg.ended_at is None and leg.started_at]
         steps = [
             Step(0.0, leg, "missed" if missed else "hangup", cause="Normal Clearing", by="caller", final=last)
             for leg in open_
             for last in [leg is open_[-1]]
         ]
-        simulator.machine.traffic.take_over(ghost.running, steps)
+        simulator.context.traffic.replace_steps(ghost.running, steps)
         with world.lock:
             ghost.records["cdrs"] = [
-                world.collections["cdrs"].records.pop(key) for key in ghost.running.made.cdr_ids
+                world.collections["cdrs"].records.pop(key) for key in ghost.running.result.cdr_ids
             ]
 
 

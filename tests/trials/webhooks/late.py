@@ -19,12 +19,12 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from integration.core import clock
-from integration.mirror.sync_state import lookup_queue as lookups
+from integration.mirror.sync_state import lookup_queue
 from integration.simulator import embed
-from integration.simulator.calls.legs import Wish
-from integration.sync.reading import incremental_sync as reconcile
-from tests.trials.moved import Office, Time, office
-from tests.trials.platform import Report, friday_evening
+from integration.simulator.calls.legs import CallOptions
+from integration.sync.reading import incremental_sync
+from tests.trials.sync.platform import Report, friday_evening
+from tests.trials.tools.moved_clock import Office, Time, office
 
 HOUR = 3600.0
 SOON, LATER = 120.0, 900.0
@@ -59,10 +59,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--long", action="store_true", help="a record every five minutes")
     parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
     options = parser.parse_args(arguments)
-    report, reread = Report("late"), reconcile.reread
+    report, reread = Report("late"), incremental_sync.refresh_recent
     if options.seed_bug:
         # What was listed behind records with higher ids is found by reading again alone.
-        reconcile.reread = lambda parts, policy, days, tally=None: tally
+        incremental_sync.refresh_recent = lambda context, policy, days, tally=None: tally
     try:
         with Time() as moved, tempfile.TemporaryDirectory(prefix="switchroom-late-") as folder:
             simulator = embed.start(seed=options.seed, cdrs=20, start_at=friday_evening())
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
             finally:
                 simulator.stop()
     finally:
-        reconcile.reread = reread
+        incremental_sync.refresh_recent = reread
     found = bool(report.broken)
     return report.end(about) if not options.seed_bug else int(not found)
 
@@ -81,7 +81,7 @@ def _trial(made: Office, simulator: embed.Simulator, options: argparse.Namespace
     lags = SEEDED if options.seed_bug else LONG if options.long else SHORT
     records, legs = _calls(simulator, lags)
     silent = _silent(simulator)
-    report.check(simulator.machine.sender.wait(60), "every webhook is sent")
+    report.check(simulator.context.webhook_sender.wait_until_idle(60), "every webhook is sent")
     made.settle()
     waiting = sorted(records, key=lambda one: one.at)
     deadline = clock.unix() + lags[-1] + LATER + SOON
@@ -117,7 +117,7 @@ def _trial(made: Office, simulator: embed.Simulator, options: argparse.Namespace
 
 def _calls(simulator: embed.Simulator, lags: tuple[int, ...]) -> tuple[list[Record], list[int]]:
     """A call for each lag and way of being late, all ending now; records by when they will be listed."""
-    simulator.machine.faults.add("webhook-drop@monitor.audio_ready")
+    simulator.context.faults.add("webhook-drop@monitor.audio_ready")
     records, legs = list[Record](), list[int]()
     for lag in lags:
         for way in ("in order", "out of order", "of a long call", "as second"):
@@ -140,9 +140,9 @@ def _call(simulator: embed.Simulator, talk: float) -> tuple[int, list[tuple[str,
     """A recorded call that has just ended: its leg, and its records, which are not listed."""
     world = simulator.world
     with world.lock:
-        plan = world.scripts.plain_answered(Wish(talk=talk, hold=False))
-        plan.legs[0].recorded = True
-        made = simulator.machine.traffic.play_at_once(plan).made
+        plan = world.scripts.plain_answered(CallOptions(talk_seconds=talk, has_hold=False))
+        plan.legs[0].is_recorded = True
+        made = simulator.context.traffic.play_instantly(plan).result
         kept = [("cdrs", world.collections["cdrs"].records.pop(key)) for key in made.cdr_ids]
         kept += [("monitors", world.collections["monitors"].records.pop(key)) for key in made.monitor_ids]
     return plan.legs[0].id, kept
@@ -170,7 +170,7 @@ def _add(simulator: embed.Simulator, collection: str, record: dict[str, Any]) ->
 def _asked(simulator: embed.Simulator) -> Counter[int]:
     """How often CDRs of a leg were asked for by its id."""
     asked: Counter[int] = Counter()
-    for entry in list(simulator.machine.log):
+    for entry in list(simulator.context.request_log):
         if entry["path"] == "/cdrs":
             asked.update(_legs_in(entry["query"]))
     return asked
@@ -203,8 +203,8 @@ def _nothing(made: Office, leg: int, report: Report) -> None:
     """A day after its end it is known that nothing will be learnt, and people see it."""
     for _ in range(12):
         made.pass_(2 * HOUR)
-    with made.mirror.read() as connection:
-        marked = lookups.unlearnt_calls(connection, 0.0)
+    with made.mirror_db.read() as connection:
+        marked = lookup_queue.list_unresolved_calls(connection, 0.0)
     report.check(marked == [leg], f"a call without a CDR is marked after a day: {marked}")
     browser = made.login()
     page = browser.get(f"{made.origin}/calls/{leg}").text

@@ -16,8 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.harness import Product, Simulator, wait_for
-from tests.trials.platform import Report
+from tests.support.harness import Product, Simulator, wait_for
+from tests.trials.sync.platform import Report
 
 LOOK_BACK = 2
 SCRIPTS = ("plain_answered", "ring_group_answered", "ring_group_missed")

@@ -27,11 +27,11 @@ from typing import Any
 
 from integration.core import clock
 from integration.simulator import embed
-from integration.simulator.calls.legs import Wish
-from integration.sync.plan import walked
-from tests.harness import Product
-from tests.trials.crash import unapplied
-from tests.trials.platform import Report, until
+from integration.simulator.calls.legs import CallOptions
+from integration.sync.plan import list_full_sync_policies
+from tests.support.harness import Product
+from tests.trials.sync.platform import Report, until
+from tests.trials.webhooks.crash import unapplied
 
 SENDERS = 8
 CALLERS = 900
@@ -43,25 +43,25 @@ STEP = 1_000_000
 AGO = 7200.0
 """Seconds since the calls: nothing about them is still due."""
 
-SCRIPTS: tuple[tuple[str, Wish], ...] = (
-    ("ring_group_answered", Wish(hold=True, talk=40)),
-    ("ring_group_missed", Wish(ring=9)),
-    ("transfer", Wish(talk=60)),
-    ("hunt_answered", Wish(hold=False, talk=30)),
-    ("queue_abandoned", Wish(ring=8)),
-    ("queue_answered", Wish(hold=True, talk=40)),
-    ("plain_answered", Wish(hold=True, talk=30)),
-    ("voicemail", Wish(form="leg")),
-    ("click_to_call", Wish(form="two", hold=True, talk=30)),
+SCRIPTS: tuple[tuple[str, CallOptions], ...] = (
+    ("ring_group_answered", CallOptions(has_hold=True, talk_seconds=40)),
+    ("ring_group_missed", CallOptions(ring_seconds=9)),
+    ("transfer", CallOptions(talk_seconds=60)),
+    ("hunt_answered", CallOptions(has_hold=False, talk_seconds=30)),
+    ("queue_abandoned", CallOptions(ring_seconds=8)),
+    ("queue_answered", CallOptions(has_hold=True, talk_seconds=40)),
+    ("plain_answered", CallOptions(has_hold=True, talk_seconds=30)),
+    ("voicemail", CallOptions(variant="leg")),
+    ("click_to_call", CallOptions(variant="two", has_hold=True, talk_seconds=30)),
 )
 
 SEEDED = """
 from integration.mirror.calls import store
-keep = store._keep
+keep = store._store_event
 def final(tx, event):
     row = tx.execute("SELECT state FROM _legs WHERE leg_id = ?", (event.leg_id,)).fetchone()
     return False if row and row[0] == "ENDED" else keep(tx, event)
-store._keep = final
+store._store_event = final
 import runpy, sys
 sys.argv[0] = "app.py"
 runpy.run_path("app.py", run_name="__main__")
@@ -80,9 +80,9 @@ class Script:
 
     def told(self, number: int) -> list[bytes]:
         """The webhooks of telling `number`, in the order in which they happened."""
-        return [json.dumps(self._moved(event, number)).encode() for event in self.events]
+        return [json.dumps(self._shift(event, number)).encode() for event in self.events]
 
-    def _moved(self, event: dict[str, Any], number: int) -> dict[str, Any]:
+    def _shift(self, event: dict[str, Any], number: int) -> dict[str, Any]:
         text = json.dumps(event).replace(self.caller, caller(number))
         moved: dict[str, Any] = json.loads(text)
         for name in ("call_id", "root_call_id"):
@@ -149,8 +149,8 @@ def _scripts(simulator: embed.Simulator) -> list[Script]:
             for number, (name, wish) in enumerate(SCRIPTS):
                 wish.caller = f"44207946{number + 20:04d}"
                 plan = world.scripts.by_name[name](wish)
-                plan.documented = documented
-                made = simulator.machine.traffic.play_at_once(plan).made
+                plan.uses_documented_events = documented
+                made = simulator.context.traffic.play_instantly(plan).result
                 told = [event for event in made.events if event["event_name"].startswith("call.")]
                 label = f"{name}, {'documented' if documented else 'observed'}"
                 found.append(Script(label, told, frozenset(made.leg_ids), wish.caller))
@@ -254,8 +254,8 @@ def _state(folder: Path, script: Script, number: int) -> dict[str, Any]:
                 f"SELECT * FROM _call_ids WHERE call_id IN ({calls}) ORDER BY id"
             ).fetchall(),
         }
-    with closing(_open(folder / "house.db")) as house:
-        found["callbacks"] = house.execute(
+    with closing(_open(folder / "house.db")) as app_db:
+        found["callbacks"] = app_db.execute(
             "SELECT * FROM callbacks WHERE party LIKE '%' || ? ORDER BY opened_at", (caller(number),)
         ).fetchall()
     return {name: [_plain(row, script, number) for row in rows] for name, rows in found.items()}
@@ -281,7 +281,7 @@ def _plain(row: sqlite3.Row, script: Script, number: int) -> dict[str, Any]:
 def _read_all(folder: Path) -> bool:
     with closing(_open(folder / "mirror.db")) as mirror:
         read = mirror.execute("SELECT count(*) FROM _walks WHERE complete_at > ''").fetchone()[0]
-    return int(read) >= len(walked())
+    return int(read) >= len(list_full_sync_policies())
 
 
 def _open(path: Path) -> sqlite3.Connection:

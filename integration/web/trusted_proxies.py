@@ -1,0 +1,68 @@
+"""Client address, scheme and host from `X-Forwarded-*` of configured proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from flask import Flask
+
+from integration.access.browser import FORWARDED_KEY, PEER_KEY
+from integration.settings.values import Network, is_in_networks
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+_FORWARDING_HEADERS = (
+    "HTTP_X_FORWARDED_FOR", "HTTP_X_FORWARDED_PROTO", "HTTP_X_FORWARDED_HOST", "HTTP_FORWARDED",
+    "HTTP_X_REAL_IP", "HTTP_VIA",
+)  # fmt: skip
+
+
+class TrustedProxies:
+    """WSGI middleware: takes client address, scheme and host from `X-Forwarded-*` of configured proxies only.
+
+    Werkzeug's ProxyFix is rejected: it counts hops and believes whoever connects.
+    """
+
+    def __init__(self, app: WSGIApplication, networks: Sequence[Network]) -> None:
+        self._app = app
+        self._networks = networks
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        peer = environ.get("REMOTE_ADDR", "")
+        environ[PEER_KEY] = peer
+        environ[FORWARDED_KEY] = any(name in environ for name in _FORWARDING_HEADERS)
+        if is_in_networks(self._networks, peer):
+            self._apply_forwarded_headers(environ)
+        return self._app(environ, start_response)
+
+    def _apply_forwarded_headers(self, environ: WSGIEnvironment) -> None:
+        # Each proxy appends who came to it: the first one from the right that is no proxy of ours is the
+        # client; what stands further left is what the client said of itself.
+        for forwarded_address in reversed(_header_values(environ, "HTTP_X_FORWARDED_FOR")):
+            environ["REMOTE_ADDR"] = address = _without_port(forwarded_address)
+            if not is_in_networks(self._networks, address):
+                break
+        protocols = _header_values(environ, "HTTP_X_FORWARDED_PROTO")
+        if protocols and protocols[-1].lower() in ("http", "https"):
+            environ["wsgi.url_scheme"] = protocols[-1].lower()
+        hosts = _header_values(environ, "HTTP_X_FORWARDED_HOST")
+        if hosts:
+            environ["HTTP_HOST"] = hosts[-1]
+
+
+def install(app: Flask, trusted_proxies: Sequence[Network]) -> None:
+    """Put the middleware in front of `app`."""
+    app.wsgi_app = TrustedProxies(app.wsgi_app, trusted_proxies)  # type: ignore[method-assign]
+
+
+def _header_values(environ: WSGIEnvironment, name: str) -> list[str]:
+    return [part.strip() for part in str(environ.get(name, "")).split(",") if part.strip()]
+
+
+def _without_port(address: str) -> str:
+    """The address of '192.0.2.7:1234' and '[2001:db8::7]:1234', as some proxies tell it."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0] if address.count(":") == 1 else address

@@ -1,0 +1,69 @@
+"""History is declared once, in the catalogue; every other list of collections agrees with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.access.visibility import SECTIONS
+from integration.catalogue import HISTORY, RESOURCES, get_resource
+from integration.mirror import hooks
+from integration.mirror.privacy import retention_rules
+from integration.mirror.privacy.erasure_gate import is_history
+from integration.mirror.records import collection_versions
+from integration.sync import plan
+from integration.sync.reading import call_assembly
+
+TABLES = {get_resource(collection).table for collection in HISTORY}
+LIVE = {"calls"}
+"""Live calls report events too, but they are not history: an ended call is hidden."""
+
+
+def test_nine_collections_are_history():
+    assert {
+        "cdrs",
+        "chats",
+        "faxes",
+        "mediasessions",
+        "monitors",
+        "msdrs",
+        "sms",
+        "voicemessages",
+        "webcalls",
+    } == HISTORY
+
+
+@pytest.mark.parametrize("collection", sorted(HISTORY))
+def test_records_of_history_have_a_key_and_a_date(collection):
+    assert get_resource(collection).key is not None
+    assert get_resource(collection).date is not None
+
+
+def test_history_is_read_by_incremental_syncs():
+    assert {policy.collection for policy in plan.list_history_policies()} == HISTORY
+    assert {policy.collection for policy in plan.PLAN.values() if policy.is_history} == HISTORY
+
+
+def test_retention_covers_history():
+    assert set(retention_rules.ROW_KINDS) == TABLES
+
+
+def test_an_erasure_strips_history_and_live_calls():
+    assert {row.collection for row in RESOURCES if row.key is not None and is_history(row)} == HISTORY | LIVE
+
+
+def test_the_account_pages_show_history_and_live_calls_in_one_group():
+    assert {shelf.collection for shelf in SECTIONS.values() if shelf.group == "History"} == HISTORY | LIVE
+
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        collection_versions.CACHED_TABLES,
+        hooks.LEG_FIELDS,
+        call_assembly.CALL_COLLECTIONS,
+        retention_rules.TEXT_FIELDS,
+        plan.FILES_OF,
+    ],
+)
+def test_lists_of_some_history_name_nothing_else(some):
+    assert set(some) < TABLES

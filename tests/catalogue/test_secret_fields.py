@@ -1,0 +1,101 @@
+"""Secret fields are declared once; masking, filters, text search and the write log agree."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+
+from integration.catalogue import OPERATIONS, RESOURCES, get_resource
+from integration.catalogue.secret_fields import NAMES, PREFIX, is_secret
+from integration.core.errors import QueryError
+from integration.core.json_records import JsonRecord
+from integration.mirror.query import text_search
+from integration.mirror.query.filter_sql import SqlBuilder
+from integration.mirror.query.filters import Condition
+from integration.mirror.records import masking
+from integration.mirror.records.upsert import remove_sip_credentials, upsert
+from integration.mirror.schema import open_mirror
+from integration.sync.writing import write_log
+
+SECRETS = sorted(NAMES | {PREFIX, f"{PREFIX}word", f"{PREFIX}phrase"})
+CONTACTS = get_resource("contacts")
+IN_REQUESTS = {"code", "nonce", "device_fingerprint"}
+"""Secrets of login requests. Records use such names for other things, such as the codes of a dictionary."""
+
+
+def sent_fields():
+    return {field for row in OPERATIONS for field in (*row.query, *(row.body or ()))}
+
+
+@pytest.fixture
+def connection(tmp_path):
+    """A contact with every secret, at the top of its record and below."""
+    mirror = open_mirror(tmp_path / "mirror.db")
+    secrets = dict.fromkeys(SECRETS, "canary")
+    record = {"id": 1, **secrets, "phones": [secrets]}
+    document = JsonRecord(json.dumps(record), record)
+    mirror.write(
+        lambda tx: upsert(tx, CONTACTS, [document], source="sync", requested_at="2026-07-01 12:00:00")
+    )
+    with mirror.read() as connection:
+        yield connection
+    mirror.close()
+
+
+def test_the_flag_of_a_field_and_its_name_agree():
+    fields = [(row.name, field) for row in RESOURCES for field in row.fields]
+    assert [(name, field.name) for name, field in fields if field.secret != is_secret(field.name)] == []
+
+
+def test_a_secret_that_is_sent_has_a_secret_name():
+    secret = {field.name for field in sent_fields() if field.secret}
+    assert {name for name in secret if not is_secret(name)} == IN_REQUESTS
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_masking_hides_it(name):
+    body = orjson.dumps({"data": [{"id": 1, "below": {name: "canary"}}]})
+    assert orjson.loads(masking.mask_json(body)) == {"data": [{"id": 1, "below": {name: None}}]}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_filter_cannot_use_it(connection, name):
+    binder = SqlBuilder(CONTACTS, connection, masking.list_hidden_fields(CONTACTS))
+    with pytest.raises(QueryError, match="no property"):
+        binder.build_condition(Condition(name, "eq", "canary"))
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_caller_without_restrictions_can_filter_by_it(connection, name):
+    assert SqlBuilder(CONTACTS, connection).build_condition(Condition(name, "eq", "canary"))
+
+
+@pytest.mark.parametrize(("text", "count"), [("canary", 0), ("1", 1)])
+def test_text_search_skips_secrets(connection, text, count):
+    binder = SqlBuilder(CONTACTS, connection)
+    where = text_search.build_search_condition(
+        binder, text_search.parse_search_groups(text, None), (), include_items=False
+    )
+    found = connection.execute(f"SELECT count(*) FROM contacts WHERE {where}", binder.values).fetchone()
+    assert found[0] == count
+
+
+@pytest.mark.parametrize("name", sorted({*SECRETS, *IN_REQUESTS}))
+def test_the_write_log_redacts_it(name):
+    assert (
+        write_log.redact_body(orjson.dumps({"below": [{name: "canary"}]}))
+        == f'{{"below":[{{"{name}":"***"}}]}}'
+    )
+
+
+def test_the_write_log_redacts_every_secret_that_an_operation_takes():
+    names = {field.name for field in sent_fields() if field.secret}
+    assert "canary" not in str(write_log.redact_body(orjson.dumps(dict.fromkeys(names, "canary"))))
+
+
+def test_no_secret_of_the_own_user_is_stored():
+    me = get_resource("me")
+    record = {field.name: "canary" for field in me.fields if field.secret} | {"sip_username": "canary"}
+    assert remove_sip_credentials(me, JsonRecord(json.dumps(record), record)).values == {}

@@ -1,0 +1,80 @@
+"""Direction and party of calls: outbound, internal, withheld numbers and contact names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.payloads.call_facts import (
+    ANN,
+    BOB,
+    CALLER,
+    CAT,
+    GROUP,
+    NAMES,
+    Office,
+    Phone,
+    cdr,
+    inbound_leg,
+    outbound_leg,
+    set_now,
+)
+
+
+def test_an_outbound_call_that_never_connects_is_not_answered(office: Office) -> None:
+    office.tell(outbound_leg().tell("ringing", 1), outbound_leg().tell("hangup", 20, t_cause="User busy"))
+    assert office.calls("direction", "outcome", "t_cause", "user_id", "party_e164", "unconfirmed") == [
+        ("out", "not_answered", "User busy", ANN, "+447700900101", 0)
+    ]
+
+
+def test_a_call_between_extensions_is_internal_and_has_no_e164(office: Office) -> None:
+    inner = Phone(
+        101, BOB, src="1001", src_id=str(ANN), src_name=NAMES[ANN], dst="1002", connected=4, destination="in"
+    )
+    office.tell(inner.tell("ringing", 1))
+    assert office.calls("direction", "state") == [("internal", "ringing")]
+    office.tell(inner.tell("connected", 4), inner.tell("hangup", 30))
+    assert office.calls("outcome", "party", "party_e164", "party_name", "user_id", "talk_seconds") == [
+        ("internal", "1001", None, NAMES[ANN], BOB, 26)
+    ]
+
+
+def test_an_extension_that_rings_a_group_is_one_internal_call(office: Office) -> None:
+    for leg, user in ((101, BOB), (102, CAT)):
+        inner = Phone(leg, user, src="1001", src_id=str(ANN), dst="601", context=f"RG-{GROUP}")
+        office.tell(inner.tell("ringing", 1), inner.tell("missed", 20))
+    assert office.calls("direction", "outcome", "legs") == [("internal", "internal", 2)]
+
+
+def test_a_contact_whose_id_is_a_users_is_still_outside(office: Office) -> None:
+    office.tell(("cdrs", cdr(9001, 101, 0, 20, 15, src_id=str(BOB), user_id=ANN)))
+    assert office.calls("direction", "outcome") == [("in", "answered")]
+
+
+def test_the_agents_leg_of_a_click_to_call_is_outbound_though_told_as_incoming(office: Office) -> None:
+    agent = Phone(201, ANN, src="1001", src_id=str(ANN), dst=CALLER, connected=4)
+    office.tell(agent.tell("connected", 4))
+    assert office.calls("direction", "state") == [("out", "dialling")]
+
+
+def test_a_withheld_number_is_empty_and_two_withheld_callers_keep_their_own_calls(office: Office) -> None:
+    office.tell(
+        inbound_leg(101, src="").tell("ringing", 1), inbound_leg(102, src="anonymous").tell("ringing", 1)
+    )
+    assert office.calls("party", "party_e164", "party_name") == [("", None, ""), ("", None, "")]
+
+
+def test_a_contact_gives_its_name_also_to_calls_before_it(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 3600)
+    office.tell(inbound_leg().tell("missed", 18, final=True))
+    assert office.calls("party_name") == [("",)]
+    office.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": "07700 900101"})
+    office.mirror_db.write(lambda tx: office.store.refresh_contacts(tx, [5]))
+    office.tick(3600)
+    assert office.calls("party_name") == [("Zoe Caller",)]
+    office.put("contacts", {"id": 5, "first_name": "Zoe", "last_name": "Caller", "mobile": None})
+    office.mirror_db.write(lambda tx: office.store.refresh_contacts(tx, [5]))
+    office.tick(3600)
+    assert office.calls("party_name") == [("",)]

@@ -1,0 +1,1 @@
+"""Set-ups, fakes and payloads that tests share."""

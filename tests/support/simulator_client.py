@@ -1,0 +1,135 @@
+"""A small simulator per module, a receiver that keeps what it is sent, and a client who speaks HTTP."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from integration.simulator import embed
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "platform"
+# 2026-11-20 10:00:00 UTC, a Friday.
+START = 1795168800.0
+
+
+def sample(name: str) -> dict[str, Any]:
+    return json.loads((FIXTURES / f"{name}.json").read_text())
+
+
+@dataclass
+class Client:
+    """Requests with one person's token."""
+
+    simulator: embed.Simulator
+    token: str
+    session: requests.Session = field(default_factory=requests.Session)
+
+    def ask(self, method: str, path: str, **more: Any) -> requests.Response:
+        more.setdefault("timeout", 10)
+        headers = {"X-Auth-Token": self.token, **more.pop("headers", {})}
+        return self.session.request(
+            method, self.simulator.url + path, headers=headers, allow_redirects=False, **more
+        )
+
+    def get(self, path: str, **params: Any) -> requests.Response:
+        return self.ask("GET", path, params=params)
+
+    def rows(self, path: str, **params: Any) -> list[dict[str, Any]]:
+        """All records of a collection."""
+        found: list[dict[str, Any]] = []
+        page = 1
+        while True:
+            body = self.get(path, page=page, limit=5000, **params).json()
+            found += body["data"]
+            if not body["data"] or len(found) >= body["total"]:
+                return found
+            page += 1
+
+    def play(self, script: str, **more: Any) -> dict[str, Any]:
+        answer = self.session.post(
+            f"{self.simulator.control_url}/calls",
+            json={"script": script, "instant": True, **more},
+            timeout=30,
+        )
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def control(self, method: str, path: str, **more: Any) -> Any:
+        return self.session.request(method, self.simulator.control_url + path, timeout=30, **more).json()
+
+
+@dataclass
+class Receiver:
+    """Keeps every POST; `answers` are the statuses it gives in turn, 200 when they are used up."""
+
+    url: str
+    received: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def wait_for(self, count: int, seconds: float = 30.0) -> list[dict[str, Any]]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.received) >= count, seconds), self.received
+            return list(self.received)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    kept = Receiver("")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            with kept.changed:
+                status = kept.answers.pop(0) if kept.answers else 200
+                kept.received.append(json.loads(body))
+                kept.headers.append(dict(self.headers))
+                kept.changed.notify_all()
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    kept.url = f"http://127.0.0.1:{server.server_port}/hook"
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield kept
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., Client]]:
+    """Start a simulator with options of `embed.start`; gives its administrator's client."""
+    running: list[embed.Simulator] = []
+
+    def start(**options: Any) -> Client:
+        simulator = embed.start(**{"seed": 7, "cdrs": 0, **options})
+        running.append(simulator)
+        return Client(simulator, simulator.admin.api_key)
+
+    yield start
+    for simulator in running:
+        simulator.stop()
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Client]:
+    """An administrator of a small world that tests of the module only read."""
+    simulator = embed.start(seed=7, cdrs=400, start_at=START)
+    yield Client(simulator, simulator.admin.api_key)
+    simulator.stop()

@@ -1,0 +1,85 @@
+"""Webhooks of the drift trial: changed fields, new fields and an unknown event."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import requests
+
+from integration.catalogue import events
+from integration.mirror.records import schema_drift
+from tests.support.harness import ROOT
+from tests.trials.sync.drift_checks import (
+    NEW_FIELD,
+    REMOVED,
+    SHORT_KINDS,
+    VALUES,
+    Record,
+    check_health,
+    list_drift_entries,
+)
+from tests.trials.sync.platform import Report
+from tests.trials.tools.moved_clock import Office
+
+UNKNOWN_EVENT = "queue.wrapup_opened"
+
+
+def check_events(made: Office, browser: requests.Session, options: argparse.Namespace, report: Report) -> str:
+    """Send changed webhooks and check that they are stored, applied and shown. Returns a summary."""
+    samples = read_samples()
+    bodies: list[tuple[bytes, str]] = []
+    for name, sample in samples.items():
+        for field in sample:
+            for kind in VALUES if options.long else SHORT_KINDS:
+                drifted = {**sample, "id": f"drift.{len(bodies)}", field: VALUES[kind]}
+                if VALUES[kind] is REMOVED:
+                    del drifted[field]
+                bodies.append((json.dumps(drifted).encode(), name))
+        new = {**sample, "id": f"drift.{len(bodies)}", NEW_FIELD: VALUES["nested"]}
+        bodies.append((json.dumps(new).encode(), name))
+    bodies.append(
+        (json.dumps({"id": "drift.x", "event_name": UNKNOWN_EVENT, "queue_id": 7}).encode(), UNKNOWN_EVENT)
+    )
+    post = requests.Session()
+    for body, name in bodies:
+        answer = post.post(made.webhooks, data=body, timeout=30)
+        report.check(
+            answer.status_code == 200, f"{name} {body[:200]!r} is acknowledged, not {answer.status_code}"
+        )
+    made.settle()
+    made.product._update_call_timers()
+    with made.product.context.inbox.database.read() as connection:
+        rows = connection.execute("SELECT body, status, event_name, error FROM inbox").fetchall()
+    kept = {bytes(row["body"]) for row in rows}
+    report.check({body for body, _ in bodies} <= kept, "every event is kept to the byte")
+    waiting = [row["event_name"] for row in rows if row["status"] == "new"]
+    report.check(not waiting, f"every event is applied, not {waiting}")
+    failed = {row["error"] for row in rows if row["status"] == "failed"}
+    odd = [error for error in failed if "without a usable call_id" not in (error or "")]
+    report.check(not odd, f"only what has no call fails, not {odd}")
+    report.check(any(row["status"] == "unknown" for row in rows), "what nobody knows is counted")
+    page = browser.get(f"{made.origin}/system").text
+    report.check(UNKNOWN_EVENT in page, "System shows events nobody knows")
+    known = {sample.partition(" ")[0] for sample in samples}
+    noted = {
+        one[0].removeprefix(schema_drift.EVENT_PREFIX)
+        for one in list_drift_entries(made)
+        if one[1:3] == (NEW_FIELD, "field")
+    }
+    report.check(known <= noted, f"new fields of events are noted, not of {known - noted}")
+    report.check(f"{schema_drift.EVENT_PREFIX}call." in page, "System shows new fields of events")
+    check_health(made, browser, "events", report)
+    return f"{len(bodies)} events, {sum(row['status'] == 'failed' for row in rows)} about no call"
+
+
+def read_samples() -> dict[str, Record]:
+    """Read the recorded webhooks, by event name and file name."""
+    found: dict[str, Record] = {}
+    for path in sorted((ROOT / "tests" / "fixtures" / "platform").glob("webhook-*.json")):
+        payload = json.loads(path.read_text())
+        sample = payload.get("body", payload)
+        name = next((sample[one] for one in events.NAME_FIELDS if one in sample), None)
+        if name is not None:
+            found[f"{name} ({path.stem})"] = sample
+    return found
