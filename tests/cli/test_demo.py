@@ -13,7 +13,8 @@ import pytest
 import requests
 
 from integration.cli.demo import prepare_data_dir
-from tests.support.child_processes import ROOT, Running, is_gone, wait_for
+from tests.support.child_processes import ROOT, Running, wait_for
+from tests.support.harness import alive, children
 
 Start = Callable[..., Running]
 START_SECONDS = 60.0
@@ -38,14 +39,10 @@ def told(demo: Running) -> tuple[str, str, str]:
     return url, email, password
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def family(demo: Running) -> list[int]:
     """Simulator, supervisor and worker."""
-    found = children_of(demo.pid)
-    return found + [grandchild for child in found for grandchild in children_of(child)]
+    found = children(demo.pid)
+    return found + [grandchild for child in found for grandchild in children(child)]
 
 
 def log_in(url: str, email: str, password: str) -> requests.Session:
@@ -96,7 +93,7 @@ def test_it_prints_a_login_that_works_shows_moving_calls_and_ends_without_a_trac
     assert len(processes) == 3
     demo.signal(signal.SIGINT)
     assert demo.ended() == 0
-    assert all(is_gone(pid) for pid in processes)
+    assert not any(alive(pid) for pid in processes)
     assert os.listdir(tmp_path) == ["demo-data"]
 
 
@@ -115,14 +112,14 @@ def test_it_says_so_and_stops_when_the_simulated_platform_ends(demo: Running) ->
     os.kill(simulator, signal.SIGKILL)
     assert demo.ended() == 1
     assert demo.err[-1] == "switchroom: the simulated platform ended with status -9; the demo ends, too"
-    assert all(is_gone(pid) for pid in others)
+    assert not any(alive(pid) for pid in others)
 
 
 def test_nothing_goes_on_without_it_when_it_is_killed(demo: Running) -> None:
     told(demo)
     processes = family(demo)
     demo.signal(signal.SIGKILL)
-    wait_for(lambda: all(is_gone(pid) for pid in processes), "end of its processes")
+    wait_for(lambda: not any(alive(pid) for pid in processes), "end of its processes")
 
 
 def test_a_port_in_use_is_told_before_anything_starts(start: Start, tmp_path: Path) -> None:

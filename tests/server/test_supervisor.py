@@ -13,7 +13,8 @@ import pytest
 import trustme
 
 from integration.server import worker as product_worker
-from tests.support.child_processes import Running, get, is_gone, open_stream, wait_for
+from tests.support.child_processes import Running, get, open_stream, wait_for
+from tests.support.harness import alive
 
 Start = Callable[..., Running]
 
@@ -66,7 +67,7 @@ def test_it_stops_cleanly_with_live_streams_open(server: Running, tmp_path: Path
         server.signal(number)
         assert server.ended() == 0
     assert not waited(server)
-    assert is_gone(worker)
+    assert not alive(worker)
     assert (tmp_path / "data" / "stopped-cleanly").read_text() == str(worker)
 
 
@@ -105,7 +106,7 @@ def test_a_worker_that_is_asked_to_end_by_itself_ends_its_streams_and_is_replace
     worker = worker_of(server)
     with open_stream(server.port):
         os.kill(worker, signal.SIGTERM)
-        wait_for(lambda: is_gone(worker), "end of the worker")
+        wait_for(lambda: not alive(worker), "end of the worker")
     assert worker_of(server) != worker
 
 
@@ -118,7 +119,7 @@ def test_the_worker_of_a_killed_supervisor_ends_at_once_and_a_new_start_works_at
         server.signal(signal.SIGKILL)
         again = start("-m", "tests.server.stub_product", tmp_path / "data", port)
         assert again.port == port
-    assert is_gone(worker)
+    assert not alive(worker)
     assert worker_of(again) != worker
 
 
@@ -126,7 +127,7 @@ def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> 
     for _ in range(4):
         worker = worker_of(server)
         os.kill(worker, signal.SIGKILL)
-        wait_for(lambda worker=worker: is_gone(worker), "end of the worker")  # type: ignore[misc]
+        wait_for(lambda worker=worker: not alive(worker), "end of the worker")  # type: ignore[misc]
         assert worker_of(server) != worker
     server.signal(signal.SIGTERM)
     assert server.ended() == 0

@@ -116,11 +116,3 @@ def open_stream(port: int) -> socket.socket:
     connection.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert b"200 OK" in connection.recv(4096)
     return connection
-
-
-def is_gone(pid: int) -> bool:
-    """Whether the process has ended (one that its parent did not wait for yet counts as ended)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
