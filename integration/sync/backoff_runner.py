@@ -28,13 +28,14 @@ class BackoffRunner:
         self._outage_since: str | None = None
         self.backoff = CollectionBackoff()
 
-    def run_collection(self, policy: Policy, work: Callable[[], object]) -> bool:
-        """Do `work` unless the collection rests; returns whether it did. What goes wrong is kept with the
-        collection, and raised. One that the platform refuses us is off, and no other is the worse for it."""
+    def run_collection(self, policy: Policy, work: Callable[[], int]) -> bool:
+        """Do `work`, which returns how much it asked for, unless the collection rests; returns whether it
+        asked. What goes wrong is kept with the collection, and raised. One that the platform refuses us is
+        off, and no other is the worse for it."""
         if self.backoff.is_paused(policy.collection):
             return False
         try:
-            work()
+            request_count = work()
         except CircuitOpen:
             # Nothing was asked, so nothing was learnt about this collection.
             raise
@@ -47,6 +48,9 @@ class BackoffRunner:
                     return False
                 self._record_failure(policy.collection, error)
             raise
+        if not request_count:
+            # Nothing was due: that is no sign of the platform, which may be away.
+            return False
         self._record_success(policy.collection)
         return True
 

@@ -80,7 +80,7 @@ class CollectionJobs:
                     )
         for subresource in SUBRESOURCES.values():
             if subresource.interval_seconds is not None and not self._stopping.is_set():
-                self._run_collection(
+                self._run_due_requests(
                     PLAN[subresource.collection],
                     partial(items.read_due_subresources, self._context, subresource, self._make_tally()),
                 )
@@ -89,12 +89,22 @@ class CollectionJobs:
         """The platform's count of each day against ours."""
         for policy in list_history_policies():
             if not self._stopping.is_set():
-                self._run_collection(
+                self._run_due_requests(
                     policy, partial(day_counts.verify_due_days, self._context, policy, self._make_tally())
                 )
         day_counts.report_completeness(self._context)
 
     def _run_collection(self, policy: Policy, work: Callable[[], object]) -> None:
+        """Do `work`, which always asks the platform."""
+
+        def request() -> int:
+            work()
+            return 1
+
+        self._run_due_requests(policy, request)
+
+    def _run_due_requests(self, policy: Policy, work: Callable[[], int]) -> None:
+        """Do `work`, which returns how much was due and was asked for."""
         if self._runner.run_collection(policy, work) and policy.collection in FILES_OF:
             self._on_files()
 

@@ -11,7 +11,7 @@ from apscheduler.schedulers import base
 from apscheduler.triggers.interval import IntervalTrigger
 
 from integration.core import clock, scheduler
-from integration.core.errors import PlatformBroken, PlatformRefused, StorageFull
+from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, StorageFull
 from integration.core.scheduler import Every
 from integration.mirror.sync_state import lookup_queue
 from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
@@ -309,6 +309,59 @@ class TestBackoff:
         later(30)
         assert not rests.succeeded("cdrs")
         assert rests.is_paused("sms")
+
+
+class TestRunsWithoutRequests:
+    """Before the initial sync is complete, a run of day counts sends no request."""
+
+    @pytest.fixture
+    def sync_jobs(self, rig):
+        return SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
+
+    @pytest.fixture
+    def fail(self, rig, sync_jobs):
+        def fail():
+            rig.faults("status=503")
+            with pytest.raises(PlatformError):
+                sync_jobs._collection_jobs.poll()
+            assert sync_jobs._runner.backoff.is_paused("calls")
+
+        return fail
+
+    @pytest.fixture
+    def count_days(self, rig, sync_jobs):
+        def count_days():
+            rig.forget_asked()
+            sync_jobs._collection_jobs.verify_completeness()
+            assert not rig.simulator.context.request_log
+
+        return count_days
+
+    def test_a_run_without_requests_is_no_recovery(self, sync_jobs, fail, count_days, later):
+        fail()
+        later(100)
+        fail()
+        count_days()
+        assert sync_jobs._runner.backoff.is_paused("calls")
+
+    def test_a_run_without_requests_does_not_hide_the_recovery_after_it(
+        self, rig, sync_jobs, fail, count_days, later
+    ):
+        fail()
+        later(80)
+        count_days()
+        fail()
+        later(40)
+        rig.simulator.context.faults.clear()
+        sync_jobs._collection_jobs.run_incremental_sync(PLAN["sms"])
+        assert not sync_jobs._runner.backoff.is_paused("calls")
+
+    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(self, sync_jobs, count_days, later):
+        backoff = sync_jobs._runner.backoff
+        backoff.mark_unavailable("sms")
+        later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
+        count_days()
+        assert backoff.list_unavailable() == ["sms"]
 
 
 def test_the_watch_is_told_that_the_clockwork_lives(run):
