@@ -39,7 +39,7 @@ def modules(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
             yield from (arg.value.partition(".")[0] for arg in node.args if isinstance(arg, ast.Constant))
 
 

@@ -356,7 +356,9 @@ class TestRunsWithoutRequests:
         sync_jobs._collection_jobs.run_incremental_sync(PLAN["sms"])
         assert not sync_jobs._runner.backoff.is_paused("calls")
 
-    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(self, sync_jobs, count_days, later):
+    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(
+        self, sync_jobs, count_days, later
+    ):
         backoff = sync_jobs._runner.backoff
         backoff.mark_unavailable("sms")
         later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
