@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from integration.access.authenticator import Authenticator
     from integration.core.health import Health
     from integration.core.phone_numbers import PhoneNumbers
+    from integration.core.scheduler import Scheduler
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
     from integration.mirror.calls.store import CallStore
@@ -36,6 +37,7 @@ class AppContext:
     app_db: Database
     inbox: Inbox
     platform: Platform
+    scheduler: Scheduler
     sync_jobs: SyncJobs
     call_store: CallStore
     phone_numbers: PhoneNumbers

@@ -17,7 +17,7 @@ from integration import __version__
 from integration.access import commands as access_commands
 from integration.access import sessions, setup_links
 from integration.access.authenticator import Authenticator
-from integration.alerts.evaluate import make_alert_consumers
+from integration.alerts import evaluate as alert_evaluation
 from integration.app_schema import open_app_db
 from integration.context import EXTENSION, AppContext
 from integration.core import clock
@@ -25,6 +25,7 @@ from integration.core.commands import Handler
 from integration.core.consumer import Consumer
 from integration.core.health import Health
 from integration.core.phone_numbers import PhoneNumbers
+from integration.core.scheduler import Scheduler
 from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
 from integration.dashboard.site import guard, headers, login
@@ -64,6 +65,7 @@ from integration.settings.data_dir_secrets import WebhookSecrets, load_erasure_k
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change
+from integration.sync import jobs
 from integration.sync.commands import make_handlers as sync_commands
 from integration.sync.files import download
 from integration.sync.jobs import SyncJobs
@@ -78,6 +80,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[1]
+JOB_STOP_SECONDS = 2.5
+"""Seconds that jobs have to end when the product stops; less than `server.worker.STOP_SECONDS`."""
 UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
 """Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
 
@@ -100,7 +104,8 @@ class Product:
         with mirror_db.read() as connection:
             live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
         platform = Platform(settings.platform, requests_per_minute=settings.sync.max_requests_per_minute)
-        sync_jobs = SyncJobs(settings, mirror_db, platform, call_store, self.health)
+        self.scheduler = Scheduler(self.health, ignored_errors=jobs.IGNORED_ERRORS)
+        sync_jobs = SyncJobs(settings, mirror_db, platform, call_store, self.health, self.scheduler)
         self.context = AppContext(
             settings,
             self.health,
@@ -108,6 +113,7 @@ class Product:
             app_db,
             inbox,
             platform,
+            self.scheduler,
             sync_jobs,
             call_store,
             phone_numbers,
@@ -128,55 +134,19 @@ class Product:
             inbox.redact = erasure_gate.filter_webhook
         self.health.probe("erasures", partial(_find_erasure_problem, app_db, erasure_gate))
         self._applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
-        self._webhook_consumer = Consumer("webhooks applied", self._applier.run, 30, self.health)
-        self._callback_consumer = Consumer("call-back list", self._update_callbacks, 30, self.health)
+        self._webhook_consumer = Consumer("webhooks applied", self._applier.run, self.health)
+        self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
         self._search_consumer = Consumer(
-            "search index", lambda: search_index.index_all_due(mirror_db), 60, self.health
+            "search index", lambda: search_index.index_all_due(mirror_db), self.health, check_every=60
         )
-        self._rollup_consumer = Consumer("report sums", self._update_rollups, 60, self.health)
-        self._deletion_consumer = Consumer(
-            "accepted deletions",
-            lambda: deletion_poller.poll_due(self.context),
-            deletion_poller.POLL_SECONDS,
-            self.health,
-        )
+        self.consumers = (self._webhook_consumer, self._callback_consumer, self._search_consumer)
         self._clock_watch = sessions.ClockWatch(app_db)
-        self._call_timer_consumer = Consumer("call timers", self._update_call_timers, 1, self.health)
         self._schedule_runner = ScheduleRunner(self.context)
-        self._schedule_consumer = Consumer(
-            "scheduled exports", self._schedule_runner.run, CHECK_SECONDS, self.health
-        )
         self._export_jobs = ExportJobs(self.context)
-        self._export_job_consumer = Consumer(
-            "prepared exports", self._export_jobs.run, EXPORT_CHECK_SECONDS, self.health
-        )
-        self._export_jobs.wake = self._export_job_consumer.wake
-        self._stalled_export_consumer = Consumer(
-            "exports under way", close_stalled_streams, EXPORT_CHECK_SECONDS, self.health
-        )
-        self._promoted_field_consumer = Consumer(
-            "promoted fields",
-            lambda: promoted_fields.restore_columns(app_db, mirror_db, lambda: self._stopped),
-            3600,
-            self.health,
-        )
-        self._alert_consumers = make_alert_consumers(self.context)
-        self._change_log_consumer = Consumer(
-            "housekeeping", lambda: mirror_db.write(change_log.prune), 3600, self.health
-        )
+        self._export_jobs.wake = partial(self.scheduler.nudge, "prepared exports")
         self._backup_rotation = BackupRotation(settings, self.health)
-        self._backup_consumer = Consumer(
-            rotation.HEALTH_NAME,
-            self._backup_rotation.run_if_due,
-            rotation.CHECK_SECONDS,
-            self.health,
-            retry_seconds=rotation.CHECK_SECONDS,
-        )
         self._retention_job = RetentionJob(
             settings, mirror_db, app_db, inbox, call_store, self.health, held_records
-        )
-        self._retention_consumer = Consumer(
-            retention.JOB_NAME, self._retention_job.run, retention.INTERVAL_SECONDS, self.health
         )
         self._stop_lock = threading.Lock()
         self._stopped = False
@@ -192,39 +162,12 @@ class Product:
         }
         self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs(commands=self.commands)
         self.site.extensions[EXPORT_JOBS] = self._export_jobs
-        self.site.extensions[WAKE_EXTENSION] = self._schedule_consumer.wake
+        self.site.extensions[WAKE_EXTENSION] = partial(self.scheduler.nudge, "scheduled exports")
         _register_database_probes(self.context)
         self.health.probe("schedules of exports", self._schedule_runner.describe_failures)
 
-    @property
-    def consumers(self) -> tuple[Consumer, ...]:
-        """What runs again and again while the product does."""
-        consumers = [
-            self._webhook_consumer,
-            self._callback_consumer,
-            self._search_consumer,
-            self._deletion_consumer,
-        ]
-        consumers += [
-            self._call_timer_consumer,
-            self._change_log_consumer,
-            self._rollup_consumer,
-            *self._alert_consumers,
-        ]
-        consumers += [
-            self._schedule_consumer,
-            self._export_job_consumer,
-            self._stalled_export_consumer,
-            self._promoted_field_consumer,
-        ]
-        if self.context.settings.backup.every_hours:
-            consumers.append(self._backup_consumer)
-        if self._retention_job.is_needed:
-            consumers.append(self._retention_consumer)
-        return tuple(consumers)
-
     def start(self) -> None:
-        """Start what works on its own: applying webhooks, timers, followers, the clockwork."""
+        """Start the consumers and the scheduler."""
         link = setup_links.create_first_run_link(
             self.context.app_db, setup_links.find_base_url(self.context.settings)
         )
@@ -232,7 +175,44 @@ class Product:
             print(f"Set up the first administrator: {link}", file=sys.stderr, flush=True)
         for consumer in self.consumers:
             consumer.start()
-        self.context.sync_jobs.start()
+        self._schedule_jobs()
+        self.scheduler.start()
+
+    def _schedule_jobs(self) -> None:
+        context = self.context
+        context.sync_jobs.schedule()
+        alert_evaluation.schedule_jobs(context)
+        every = partial(self.scheduler.every, is_watched=True, retries=True)
+        every("call timers", 1, self._update_call_timers, executor="timers")
+        every("exports under way", EXPORT_CHECK_SECONDS, close_stalled_streams, executor="timers")
+        every("report sums", 60, self._update_rollups, executor="calls")
+        every(
+            "accepted deletions",
+            deletion_poller.POLL_SECONDS,
+            deletion_poller.poll_due,
+            context,
+            executor="sync",
+        )
+        every("scheduled exports", CHECK_SECONDS, self._schedule_runner.run, executor="exports")
+        every("prepared exports", EXPORT_CHECK_SECONDS, self._export_jobs.run, executor="exports")
+        every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
+        every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
+        if context.settings.backup.every_hours:
+            # A failed backup is no sooner retried: each try copies every database.
+            self.scheduler.every(
+                rotation.HEALTH_NAME,
+                rotation.CHECK_SECONDS,
+                self._backup_rotation.run_if_due,
+                executor="maintenance",
+                is_watched=True,
+            )
+        if self._retention_job.is_needed:
+            every(
+                retention.JOB_NAME,
+                retention.INTERVAL_SECONDS,
+                self._retention_job.run,
+                executor="maintenance",
+            )
 
     def close_streams(self) -> None:
         self.context.live_hub.close()
@@ -247,8 +227,9 @@ class Product:
             self._applier.stop()
             self._backup_rotation.stop()
             self._retention_job.stop()
+            self.scheduler.stopping.set()
             self.context.platform.close()
-            self.context.sync_jobs.stop(timeout=2.0)
+            self.scheduler.stop(JOB_STOP_SECONDS)
             self._schedule_runner.stop()
             self._export_jobs.stop()
             for consumer in self.consumers:
@@ -280,14 +261,24 @@ class Product:
             # The change that led here was announced before the list knew of it.
             mirror_db.write(lambda tx: tx.announce("callback", 0))
 
-    def _update_rollups(self) -> None:
+    def _prune_change_log(self) -> None:
+        self.context.mirror_db.write(change_log.prune)
+
+    def _restore_promoted_fields(self) -> None:
+        promoted_fields.restore_columns(
+            self.context.app_db, self.context.mirror_db, self.scheduler.stopping.is_set
+        )
+
+    def _update_rollups(self) -> float | None:
+        """Bring the report sums up to date; returns the time of the next run, if that is sooner."""
         mirror_db, settings = self.context.mirror_db, self.context.settings
         zone, service_level = ZoneInfo(settings.dashboard.timezone), settings.calls.service_level_seconds
         if report_rollups.update_due(mirror_db, zone, service_level):
-            self._rollup_consumer.wake()
-        elif (day := report_rollups.verify_random_day(mirror_db, zone, service_level)) is not None:
+            return clock.unix()
+        if (day := report_rollups.verify_random_day(mirror_db, zone, service_level)) is not None:
             log.error("the kept sums of %s were not those of its calls; they are made anew", day)
-            self._rollup_consumer.wake()
+            return clock.unix()
+        return None
 
     def _update_call_timers(self) -> None:
         now = clock.unix()

@@ -20,8 +20,7 @@ def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
         )
     )
     try:
-        for loop in product.consumers:
-            loop.start()
+        product.start()
         named = ("scheduled exports", "prepared exports")
 
         def well() -> bool:

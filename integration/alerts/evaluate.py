@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from integration.alerts import notification_log
@@ -16,7 +17,6 @@ from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender
 from integration.context import AppContext
 from integration.core import clock
-from integration.core.consumer import Consumer
 from integration.core.errors import SwitchroomError
 from integration.settings.model import Settings
 from integration.sqlite.transaction import Transaction
@@ -144,19 +144,15 @@ CHANNEL_NAMES: dict[Channel, str] = {
 }
 
 
-def make_alert_consumers(context: AppContext) -> tuple[Consumer, ...]:
-    """Not started yet."""
-    senders = [
-        Consumer(name, Sender(context, channel).run, SEND_SECONDS, context.health)
-        for channel, name in CHANNEL_NAMES.items()
-        if channel != "apprise" or context.settings.alerts.urls
-    ]
+def schedule_jobs(context: AppContext) -> None:
+    """Schedule the evaluation of the rules, and the delivery of notifications for each channel."""
+    every = partial(context.scheduler.every, executor="alerts", is_watched=True, retries=True)
+    channels = [name for name in CHANNEL_NAMES if name != "apprise" or context.settings.alerts.urls]
+    for channel in channels:
+        every(CHANNEL_NAMES[channel], SEND_SECONDS, Sender(context, channel).run)
 
     def wake_senders() -> None:
-        for sender in senders:
-            sender.wake()
+        for channel in channels:
+            context.scheduler.nudge(CHANNEL_NAMES[channel])
 
-    return (
-        Consumer("alert rules", RuleEvaluator(context, wake_senders).run, EVALUATION_SECONDS, context.health),
-        *senders,
-    )
+    every("alert rules", EVALUATION_SECONDS, RuleEvaluator(context, wake_senders).run)

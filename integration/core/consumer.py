@@ -1,4 +1,4 @@
-"""A named thread that does one thing again and again, watched: its failure shows in the health report."""
+"""Thread woken by an event. Its failures show in the health report."""
 
 from __future__ import annotations
 
@@ -11,47 +11,42 @@ from integration.core.health import Health
 
 log = logging.getLogger(__name__)
 
+CHECK_SECONDS = 30.0
+"""Seconds between two runs without a wake-up; only guards against a lost one."""
 STALLED_AFTER_SECONDS = 60.0
-"""How long one round may take before the watchdog calls the thread stalled, beyond its interval."""
-
-PAUSE_AFTER_FAILURE = 1.0
+"""Seconds of silence, beyond the interval, after which the thread counts as stalled."""
+RETRY_SECONDS = 1.0
+"""Seconds until the first retry of a failed run, and the shortest time until any retry."""
 
 
 class Consumer:
-    """Calls `work()` after each `wake()`, and every `interval` seconds whether woken or not.
+    """Call `work()` after each `wake()`, and every `check_every` seconds whether woken or not.
 
-    A round that raises is logged, shown as failing, and tried again after `retry_seconds` seconds, then after
-    twice as many and so on up to `interval`; sooner at a `wake()`, but never within a second.
+    A run that raises is logged, shown as failing, and retried after RETRY_SECONDS, then after twice as long,
+    up to `check_every`; a `wake()` shortens that to RETRY_SECONDS.
     """
 
     def __init__(
-        self,
-        name: str,
-        work: Callable[[], object],
-        interval: float,
-        health: Health,
-        *,
-        retry_seconds: float = PAUSE_AFTER_FAILURE,
+        self, name: str, work: Callable[[], object], health: Health, *, check_every: float = CHECK_SECONDS
     ) -> None:
         self.name = name
         self._work = work
-        self._interval = interval
-        self._retry_seconds = retry_seconds
+        self._check_every = check_every
         self._health = health
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        self._health.watch(self.name, self._interval + STALLED_AFTER_SECONDS)
+        self._health.watch(self.name, self._check_every + STALLED_AFTER_SECONDS)
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something to do. Never waits; safe on a database's writer thread."""
+        """Request a run. Never waits; safe on a database's writer thread."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Finish the round at hand, then end. Safe to call twice, and before `start()`."""
+        """Finish the present run, then end. Safe to call twice, and before `start()`."""
         self._stop.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -61,22 +56,22 @@ class Consumer:
     def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
-            pause = self._interval
+            pause = self._check_every
             try:
                 self._work()
                 self._health.ok(self.name)
                 failures = 0
             except Exception as error:
-                # The thread must outlive a mistake in one round; the health report shows it.
+                # The thread must outlive a mistake in one run; the health report shows it.
                 if isinstance(error, SwitchroomError):
                     log.warning("%s: %s", self.name, error)
                 else:
-                    log.exception("%s: a round failed", self.name)
+                    log.exception("%s: a run failed", self.name)
                 self._health.fail(self.name, error)
-                pause = min(self._interval, self._retry_seconds * 2.0 ** min(failures, 30))
+                pause = min(self._check_every, RETRY_SECONDS * 2.0 ** min(failures, 30))
                 failures += 1
-                self._stop.wait(min(pause, PAUSE_AFTER_FAILURE))
-                pause -= PAUSE_AFTER_FAILURE
+                self._stop.wait(min(pause, RETRY_SECONDS))
+                pause -= RETRY_SECONDS
             if pause > 0:
                 self._wake.wait(pause)
             self._wake.clear()

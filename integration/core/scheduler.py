@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from integration.core import clock
-from integration.core.errors import PlatformError, StorageError
+from integration.core.errors import SwitchroomError
 from integration.core.health import Health
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,23 @@ CLOCK_JUMP_SECONDS = 10.0
 
 MIN_DELAY_SECONDS = 0.5
 """Shortest delay until a time that a job returned."""
+
+EXECUTORS = {
+    "timers": 1,
+    "sync": 4,
+    "full_sync": 1,
+    "calls": 1,
+    "downloads": 1,
+    "exports": 2,
+    "alerts": 4,
+    "maintenance": 4,
+}
+"""Threads of each executor. A job that may run long shares no executor with `timers`."""
+
+STALLED_AFTER_SECONDS = 60.0
+"""Silence, beyond its interval, after which a watched job counts as stalled."""
+RETRY_SECONDS = 1.0
+"""Delay after the first failure of a watched job; it doubles up to the interval."""
 
 WATCHDOG = "clockwork"
 """Name of the scheduler's health check."""
@@ -37,25 +55,19 @@ Job = Callable[..., float | None]
 class Scheduler:
     """Run jobs periodically, each at most once at a time. `start()` once; `stop()` is safe to call twice.
 
-    `executors` gives each named thread pool its number of threads. An exception of `ignored_errors` ends a
-    run without a result. `on_tick()` is called about every second, on the scheduler's watch thread.
+    An exception of `ignored_errors` ends a run without a result. `on_tick()` is called about every second, on
+    the scheduler's watch thread.
     """
 
-    def __init__(
-        self,
-        health: Health,
-        executors: Mapping[str, int],
-        *,
-        ignored_errors: tuple[type[Exception], ...] = (),
-        on_tick: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, health: Health, *, ignored_errors: tuple[type[Exception], ...] = ()) -> None:
         self.stopping = threading.Event()
+        self.on_tick: Callable[[], None] = lambda: None
         self._health = health
         self._ignored_errors = ignored_errors
-        self._on_tick = on_tick
         self._nudged: set[str] = set()
+        self._retry_delays: dict[str, RetryDelay] = {}
         self._logged_errors: dict[str, str] = {}
-        self._apscheduler = _make_apscheduler(executors)
+        self._apscheduler = _make_apscheduler()
         self._apscheduler.add_listener(self._on_job_end, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
         self._watch_thread = threading.Thread(target=self._watch_clock, name="scheduler watch", daemon=True)
 
@@ -88,10 +100,21 @@ class Scheduler:
         seconds: float,
         job: Job,
         *arguments: object,
+        executor: str,
         at_once: bool = True,
-        executor: str = "default",
+        is_watched: bool = False,
+        retries: bool = False,
     ) -> None:
-        """Run `job(*arguments)` every `seconds`. Its result and failure show in Health under `name`."""
+        """Run `job(*arguments)` every `seconds`. Its result and failure show in Health under `name`.
+
+        A job that `is_watched` shows as stalled when it is silent for STALLED_AFTER_SECONDS too long. One
+        that `retries` runs again sooner after a failure: after RETRY_SECONDS, then after twice as long, up
+        to `seconds`.
+        """
+        if is_watched:
+            self._health.watch(name, seconds + STALLED_AFTER_SECONDS)
+        if retries:
+            self._retry_delays[name] = RetryDelay(seconds)
         self._apscheduler.add_job(
             self.run_job,
             Every(seconds),
@@ -122,21 +145,29 @@ class Scheduler:
             next_at = job(*arguments)
         except self._ignored_errors:
             return
-        except (PlatformError, StorageError) as error:
+        except SwitchroomError as error:
             if not self.stopping.is_set():
                 # Downloads are nudged by every webhook: on a full disk each would leave a line.
                 if self._logged_errors.get(name) != str(error):
                     log.warning("%s: %s", name, error)
                 self._logged_errors[name] = str(error)
                 self._health.fail(name, error)
+                self._retry(name)
         except Exception as error:
             log.exception("%s failed", name)
             self._health.fail(name, f"{type(error).__name__}: {error}")
+            self._retry(name)
         else:
             self._logged_errors.pop(name, None)
             self._health.ok(name)
+            if name in self._retry_delays:
+                self._retry_delays[name].failures = 0
             if next_at is not None:
                 self._reschedule(name, max(MIN_DELAY_SECONDS, next_at - clock.unix()))
+
+    def _retry(self, name: str) -> None:
+        if name in self._retry_delays:
+            self._reschedule(name, self._retry_delays[name].next())
 
     def _on_job_end(self, event: Any) -> None:
         """A job that was nudged while it ran could not start then; now it can."""
@@ -162,7 +193,7 @@ class Scheduler:
                 self.run_all_now()
             if self._apscheduler.running:
                 self._health.beat(WATCHDOG)
-            self._on_tick()
+            self.on_tick()
 
 
 class Every(BaseTrigger):
@@ -188,14 +219,27 @@ class Every(BaseTrigger):
         return previous_fire_time + (missed + 1) * self._interval
 
 
-def _make_apscheduler(executors: Mapping[str, int]) -> Any:
-    """APScheduler's scheduler (it has no types) with a thread pool for each of `executors`."""
+@dataclass(slots=True)
+class RetryDelay:
+    """Seconds between the failures of one job: doubled each time, at most `longest`."""
+
+    longest: float
+    failures: int = 0
+
+    def next(self) -> float:
+        delay = min(self.longest, RETRY_SECONDS * 2.0 ** min(self.failures, 30))
+        self.failures += 1
+        return delay
+
+
+def _make_apscheduler() -> Any:
+    """APScheduler's scheduler (it has no types) with a thread pool for each of EXECUTORS."""
     # It warns whenever a job is due while it still runs, which is normal for a long full sync.
     logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
     return BackgroundScheduler(  # type: ignore[no-untyped-call]
         timezone=UTC,
         executors={
-            name: {"type": "threadpool", "max_workers": threads} for name, threads in executors.items()
+            name: {"type": "threadpool", "max_workers": threads} for name, threads in EXECUTORS.items()
         },
         # Its own default drops a job that is a second late, silently.
         job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},

@@ -59,7 +59,7 @@ def run_command(
 
 @contextmanager
 def _open_handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
-    """The product's commands in this process, without its clockwork."""
+    """The product's commands in this process, without its scheduler."""
     # Imported when first needed: the command that hands over needs none of it.
     from integration.factory import build
 

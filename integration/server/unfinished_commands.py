@@ -14,7 +14,6 @@ from pathlib import Path
 
 from integration.core import atomic_files, clock
 from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished, find_handler
-from integration.core.consumer import Consumer
 from integration.core.errors import StorageError
 from integration.core.health import Health
 
@@ -54,15 +53,12 @@ class UnfinishedCommands:
         self._running_lock = threading.Lock()
         self._found_at: float | None = None
         self.stopping = threading.Event()
-        self._consumer = Consumer(NAME, self.finish_due, CHECK_SECONDS, health)
-
-    def start(self) -> None:
-        self._consumer.start()
 
     def stop(self) -> None:
         """End at the next commit; what is left then is for the next process. Safe to call twice."""
         self.stopping.set()
-        self._consumer.stop()
+        with self._running_lock:
+            pass  # The work that held it has ended.
 
     def finish_due(self) -> None:
         """Finish what lies there for longer than its command would need to ask for it. Raises what the work

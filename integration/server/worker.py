@@ -13,17 +13,21 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from integration.core.commands import Handler
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
-from integration.server import shutdown
+from integration.server import shutdown, unfinished_commands
 from integration.server.control_channel import ControlChannel
 from integration.server.shutdown import EXIT_ORPHANED
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
 from integration.web.inflight import InflightRequests
+
+if TYPE_CHECKING:
+    # APScheduler is too heavy for the supervisor.
+    from integration.core.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +60,11 @@ class Product(Protocol):
     @property
     def health(self) -> Health: ...
 
+    @property
+    def scheduler(self) -> Scheduler: ...
+
     def start(self) -> None:
-        """Start the clockwork and every other background job."""
+        """Start the scheduler and the consumers."""
 
     def close_streams(self) -> None:
         """End every open live stream, and refuse new ones. Quick; any thread."""
@@ -100,8 +107,15 @@ class Worker:
                 data_dir, commands, health=product.health, finish_command=self.unfinished_commands.finish
             )
             product.health.start()
+            product.scheduler.every(
+                unfinished_commands.NAME,
+                unfinished_commands.CHECK_SECONDS,
+                self.unfinished_commands.finish_due,
+                executor="maintenance",
+                is_watched=True,
+                retries=True,
+            )
             product.start()
-            self.unfinished_commands.start()
         except ConfigurationError as error:
             self._report_start_failure(error.mistakes, 2)
         except SwitchroomError as error:

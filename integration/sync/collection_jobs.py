@@ -1,4 +1,4 @@
-"""What the clockwork's jobs do with collections, one round each."""
+"""Work of the sync jobs on collections, one run each."""
 
 from __future__ import annotations
 

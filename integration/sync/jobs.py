@@ -34,12 +34,12 @@ IDLE_SECONDS = 60.0
 
 LOOKUPS_JOB = "look-ups"
 DOWNLOADS_JOB = "downloads"
-EXECUTORS = {"default": 4, "walks": 1, "calls": 1, "downloads": 1}
-"""Threads of each executor; work that lasts has one of its own."""
+IGNORED_ERRORS = (Interrupted, CircuitOpen)
+"""End a run without a result: the product stops, or no request was sent."""
 
 
 class SyncJobs:
-    """The jobs that keep the mirror true. `start()` once; `stop()` is safe to call twice."""
+    """The jobs that keep the mirror true; `schedule()` once."""
 
     def __init__(
         self,
@@ -48,74 +48,58 @@ class SyncJobs:
         platform: Platform,
         call_store: CallUpdater,
         health: Health,
+        scheduler: Scheduler,
     ) -> None:
         self.context = StandaloneSyncContext(settings, mirror_db, platform, health, call_store)
-        self.scheduler = Scheduler(
-            health, EXECUTORS, ignored_errors=(Interrupted, CircuitOpen), on_tick=self._report_budget
-        )
-        stopping = self.scheduler.stopping
-        self._runner = BackoffRunner(self.context, stopping, self._on_recovery)
+        self._scheduler = scheduler
+        self._runner = BackoffRunner(self.context, scheduler.stopping, self._on_recovery)
         self._collection_jobs = CollectionJobs(
-            self.context, self._runner, stopping, partial(self.scheduler.nudge, DOWNLOADS_JOB)
+            self.context, self._runner, scheduler.stopping, partial(scheduler.nudge, DOWNLOADS_JOB)
         )
         self._downloads_prepared = False
 
-    def start(self) -> None:
+    def schedule(self) -> None:
         sync, collection_jobs = self.context.settings.sync, self._collection_jobs
-        every = self.scheduler.every
-        every("live calls", sync.live_interval, collection_jobs.poll)
+        every = self._scheduler.every
+        every("live calls", sync.live_interval, collection_jobs.poll, executor="sync")
         for policy in list_history_policies():
             seconds = policy.incremental_sync_seconds(self.context.settings)
-            every(f"look-back {policy.collection}", seconds, collection_jobs.run_incremental_sync, policy)
+            incremental_sync = partial(collection_jobs.run_incremental_sync, policy)
+            every(f"look-back {policy.collection}", seconds, incremental_sync, executor="sync")
         check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
-        every(
-            "lists",
-            check_seconds,
-            collection_jobs.run_due_full_syncs,
-            [policy for policy in list_full_sync_policies() if policy.kind != "grows"],
-        )
-        # Apart: the first walk of a big history takes minutes, and lists must not wait for it.
+        lists = [policy for policy in list_full_sync_policies() if policy.kind != "grows"]
+        every("lists", check_seconds, collection_jobs.run_due_full_syncs, lists, executor="sync")
+        # Apart: the initial sync of a big history takes minutes, and lists must not wait for it.
         every(
             "walks",
             check_seconds,
             collection_jobs.run_due_full_syncs,
             list_history_policies(),
-            executor="walks",
+            executor="full_sync",
         )
-        every("re-reads", REFRESH_CHECK_SECONDS, collection_jobs.refresh_due_records, executor="walks")
-        every("proofs", VERIFY_INTERVAL_SECONDS, collection_jobs.verify_completeness, executor="walks")
+        every("re-reads", REFRESH_CHECK_SECONDS, collection_jobs.refresh_due_records, executor="full_sync")
+        every("proofs", VERIFY_INTERVAL_SECONDS, collection_jobs.verify_completeness, executor="full_sync")
         every(call_assembly.JOB_NAME, ASSEMBLY_CHECK_SECONDS, self._assemble_calls, executor="calls")
-        every(LOOKUPS_JOB, IDLE_SECONDS, self._run_lookups)
+        every(LOOKUPS_JOB, IDLE_SECONDS, self._run_lookups, executor="sync")
         every(DOWNLOADS_JOB, IDLE_SECONDS, self._run_downloads, executor="downloads")
         every("archive checks", scrub.RUN_INTERVAL_SECONDS, self._scrub_archive, executor="downloads")
-        every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive)
+        every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive, executor="sync")
         deletions.restore_health_failures(self.context)
         self.context.health.probe("platform credentials", lambda: self.context.platform.problem)
         self.context.health.probe("platform", self._describe_outage)
-        self.scheduler.start()
-
-    def stop(self, timeout: float = 3.0) -> None:
-        """End what is under way at its next commit, and wait for it at most `timeout` seconds.
-
-        The platform's connections are cut: a request that hangs must not delay the end.
-        """
-        if self.scheduler.stopping.is_set():
-            return
-        self.scheduler.stopping.set()
-        self.context.platform.close()
-        self.scheduler.stop(timeout)
+        self._scheduler.on_tick = self._report_budget
 
     def nudge(self) -> None:
         """Something new is wished for: look-ups and downloads run at once. Quick; any thread."""
         for name in (LOOKUPS_JOB, DOWNLOADS_JOB):
-            self.scheduler.nudge(name)
+            self._scheduler.nudge(name)
 
     # --- jobs --------------------------------------------------------------------------------------
 
     def _run_lookups(self) -> float:
         self._runner.run_named(LOOKUPS_JOB, lambda: lookups.run_due_lookups(self.context))
         # What was found may have files.
-        self.scheduler.nudge(DOWNLOADS_JOB)
+        self._scheduler.nudge(DOWNLOADS_JOB)
         with self.context.mirror_db.read() as connection:
             return self._next_run_at(LOOKUPS_JOB, lookup_queue.next_at(connection))
 
@@ -146,17 +130,17 @@ class SyncJobs:
     def _scrub_archive(self) -> None:
         """What was damaged on our disk is fetched again."""
         if scrub.scrub_due_files(self.context, self._should_continue):
-            self.scheduler.nudge(DOWNLOADS_JOB)
+            self._scheduler.nudge(DOWNLOADS_JOB)
 
     def _keep_alive(self) -> None:
         self.context.platform.keep_alive()
 
     def _should_continue(self) -> bool:
-        return not self.scheduler.stopping.is_set()
+        return not self._scheduler.stopping.is_set()
 
     def _on_recovery(self) -> None:
         log.info("the platform is back")
-        self.scheduler.run_all_now()
+        self._scheduler.run_all_now()
 
     def _describe_outage(self) -> str | None:
         """For the health report: what is wrong while nothing works."""

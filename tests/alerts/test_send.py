@@ -15,7 +15,7 @@ import pytest
 
 from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
-from integration.alerts.evaluate import RuleEvaluator, make_alert_consumers
+from integration.alerts.evaluate import RuleEvaluator, schedule_jobs
 from integration.alerts.messages import list_targets, make_notifications
 from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender, SendingFailed
@@ -216,9 +216,8 @@ def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
         site.app_db, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
     )
     site.call(1, clock.utc_text(clock.unix() - 90), state="ringing", outcome=None)
-    loops = make_alert_consumers(site.parts)
-    for loop in loops:
-        loop.start()
+    schedule_jobs(site.parts)
+    site.parts.scheduler.start()
     try:
         wait_for(
             lambda: {line.channel: line.state for line in log(site)}.get("email") == "sent", "the e-mail"
@@ -230,8 +229,7 @@ def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
         assert "answered 503" in checks["alerts by HTTP"]["error"]
         assert checks["alert rules"]["state"] == "ok"
     finally:
-        for loop in loops:
-            loop.stop()
+        site.parts.scheduler.stop(10)
 
 
 def test_a_target_that_works_does_not_hide_one_that_fails(site, receiver):

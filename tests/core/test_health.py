@@ -110,7 +110,7 @@ def test_a_silence_that_a_report_met_first_is_logged_all_the_same(
 
 
 def test_a_round_that_fails_is_tried_again_soon_without_being_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "PAUSE_AFTER_FAILURE", 0.001)
+    monkeypatch.setattr(consumer, "RETRY_SECONDS", 0.001)
     rounds = iter([StorageBusy("busy"), KeyError("a mistake"), None])
     done = threading.Event()
 
@@ -121,7 +121,7 @@ def test_a_round_that_fails_is_tried_again_soon_without_being_woken(monkeypatch:
         done.set()
 
     parts = Health()
-    loop = Consumer("apply", work, 3600, parts, retry_seconds=0.001)
+    loop = Consumer("apply", work, parts, check_every=3600)
     loop.start()
     try:
         assert done.wait(30)

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from integration.core.scheduler import Every
+from integration.core import clock, scheduler
+from integration.core.errors import StorageBusy
+from integration.core.health import Health
+from integration.core.scheduler import Every, Scheduler
+from tests.support.harness import wait_for
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
@@ -30,3 +35,67 @@ def test_the_first_time_is_one_interval_from_now():
 def test_an_interval_must_be_above_0_seconds(seconds):
     with pytest.raises(ValueError, match="above 0 s"):
         Every(seconds)
+
+
+@pytest.fixture
+def health():
+    return Health()
+
+
+@pytest.fixture
+def running(health):
+    made = Scheduler(health)
+    made.start()
+    yield made
+    made.stop(10)
+
+
+def test_a_failed_job_that_retries_does_not_wait_for_its_interval(running, health, monkeypatch):
+    monkeypatch.setattr(scheduler, "RETRY_SECONDS", 0.001)
+    failures = iter([StorageBusy("busy"), KeyError("a mistake")])
+    done = threading.Event()
+
+    def job():
+        failure = next(failures, None)
+        if failure is not None:
+            raise failure
+        done.set()
+
+    running.every("sums", 3600, job, executor="timers", retries=True)
+    assert done.wait(30)
+    wait_for(lambda: health.report()["checks"]["sums"]["state"] == "ok", "a good report")
+
+
+def test_the_delay_of_retries_doubles_up_to_the_interval():
+    delays = scheduler.RetryDelay(5)
+    assert [delays.next() for _ in range(5)] == [1, 2, 4, 5, 5]
+
+
+def test_a_failed_job_that_does_not_retry_waits_for_its_interval(running, health):
+    runs = []
+
+    def job():
+        runs.append(1)
+        raise StorageBusy("busy")
+
+    running.every("backup", 3600, job, executor="timers")
+    running.every("other", 0.05, runs.clear, executor="sync", at_once=False)
+    wait_for(lambda: health.report()["checks"].get("backup", {}).get("failures"), "the failure")
+    wait_for(lambda: health.report()["checks"].get("other"), "a run of another job")
+    assert health.report()["checks"]["backup"]["failures"] == 1
+
+
+def test_a_watched_job_that_hangs_shows_as_stalled(running, health, monkeypatch):
+    begun, end = threading.Event(), threading.Event()
+
+    def job():
+        begun.set()
+        end.wait(60)
+
+    running.every("sums", 30, job, executor="calls", is_watched=True)
+    assert begun.wait(30)
+    assert health.report()["checks"]["sums"]["state"] == "waiting"
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + 30 + scheduler.STALLED_AFTER_SECONDS + 1)
+    assert health.report()["checks"]["sums"]["state"] == "stalled"
+    end.set()

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from integration.core import clock
-from integration.core.consumer import Consumer
 from integration.core.errors import StorageError, SwitchroomError
 from integration.core.health import Health
+from integration.core.scheduler import Scheduler
 from integration.factory import build
 from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
@@ -112,17 +112,18 @@ def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, moving):
     health = Health()
     each = rotating(home, dest=str(home.folder / "full"))
     moving.forward(25 * HOUR)
-    loop = Consumer(HEALTH_NAME, each.run_if_due, 900, health)
-    loop.start()
+    scheduler = Scheduler(health)
+    scheduler.every(HEALTH_NAME, 900, each.run_if_due, executor="maintenance", is_watched=True)
+    scheduler.start()
     try:
         shown = wait_for(lambda: health.report()["checks"][HEALTH_NAME]["error"], "the failure")
         assert "full" in shown
         assert health.report()["status"] == "degraded"
         (home.folder / "full").unlink()
-        loop.wake()
+        scheduler.nudge(HEALTH_NAME)
         wait_for(lambda: health.report()["status"] == "ok", "the next backup")
     finally:
-        loop.stop()
+        scheduler.stop(10)
 
 
 @pytest.mark.parametrize(("hours", "days"), [(24, 1), (0, 0)])
@@ -137,7 +138,8 @@ def test_serve_does_it_unless_told_not_to(home, hours, days):
     )
     product = build(settings)
     try:
-        names = {loop.name for loop in product.consumers}
+        product.start()
+        names = set(product.health.report()["checks"])
         assert ({"backups", "retention"} <= names) is bool(hours)
     finally:
         product.stop()

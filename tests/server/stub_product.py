@@ -17,6 +17,7 @@ from integration.core import log_format
 from integration.core.commands import Progress, Unfinished
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
+from integration.core.scheduler import Scheduler
 from integration.server import supervisor
 from integration.settings.model import Settings
 
@@ -25,16 +26,18 @@ class StandIn:
     def __init__(self, settings: Settings) -> None:
         self.folder = settings.storage.data_dir
         self.health = Health()
+        self.scheduler = Scheduler(self.health)
         self.closing = threading.Event()
         self.commands = {"count": self.count, "refuse": self.refuse, "stumble": lambda _, __: {"x": 1 / 0}}
 
     def start(self) -> None:
-        pass
+        self.scheduler.start()
 
     def close_streams(self) -> None:
         self.closing.set()
 
     def stop(self) -> None:
+        self.scheduler.stop(1)
         (self.folder / "stopped-cleanly").write_text(str(os.getpid()))
 
     def application(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

@@ -18,6 +18,7 @@ from integration.core import process_lock
 from integration.core.commands import SOCKET_FILE, Progress, Unfinished
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
+from integration.core.scheduler import Scheduler
 from integration.server import control_channel as channel_module
 from integration.server import run_command, unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
@@ -283,12 +284,15 @@ def test_work_left_that_hangs_is_cut_by_the_products_end(
     worker = Worker(settings_for(tmp_path), "", -1, -1)
     worker.unfinished_commands = UnfinishedCommands(tmp_path, {"count": hangs}, Health())
     worker.product = cast(Any, SimpleNamespace(stop=cut.set, health=Health()))
-    worker.unfinished_commands.start()
+    scheduler = Scheduler(Health())
+    scheduler.every("unfinished", 5, worker.unfinished_commands.finish_due, executor="maintenance")
+    scheduler.start()
     assert begun.wait(60)
     worker._stop_product()
     assert json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())["arguments"] == {
         "from": 7
     }
+    scheduler.stop(10)
 
 
 def test_work_goes_on_alone_when_the_serve_that_does_it_stops(start: Start, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
 from integration.sync import collection_backoff, jobs
 from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.files import download, scrub
-from integration.sync.jobs import SyncJobs
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.reading import full_sync
 from integration.sync.reading.full_sync import run_full_sync
+from tests.support.applications.scheduled_jobs import ScheduledJobs
 
 SOON = jobs.IDLE_SECONDS - 20
 """Seconds: what comes by a nudge, and not by itself a minute later."""
@@ -36,22 +36,26 @@ def until(condition, seconds=60.0):
     return found
 
 
+def make_jobs(rig):
+    return ScheduledJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
+
+
 @pytest.fixture
 def run(make_rig):
-    """Starts a clockwork with short intervals over a rig."""
+    """Starts a scheduled with short intervals over a rig."""
     running = []
 
     def run(**settings):
         short = {"sync__recent_interval": "1", "sync__live_interval": "1", "sync__full_interval": "86400"}
         rig = make_rig(**{**short, **settings})
-        clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
-        clockwork.start()
-        running.append(clockwork)
-        return rig, clockwork
+        scheduled = make_jobs(rig)
+        scheduled.start()
+        running.append(scheduled)
+        return rig, scheduled
 
     yield run
-    for clockwork in running:
-        clockwork.stop()
+    for scheduled in running:
+        scheduled.stop()
 
 
 def complete(rig):
@@ -80,13 +84,13 @@ def test_calls_that_wait_since_a_load_that_was_ended_are_put_together_at_the_nex
     waits = {row[0] for row in rig.rows("SELECT leg_id FROM _legs_due")}
     assert waits
     assert rig.rows("SELECT 1 FROM _legs") == []
-    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
-    clockwork.start()
+    scheduled = make_jobs(rig)
+    scheduled.start()
     try:
         until(lambda: rig.rows("SELECT count(*) FROM _legs_due") == [(0,)])
         assert waits <= {row[0] for row in rig.rows("SELECT leg_id FROM _legs")}
     finally:
-        clockwork.stop()
+        scheduled.stop()
 
 
 def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
@@ -107,21 +111,21 @@ def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
 
 
 def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
-    rig, clockwork = run(sync__recent_interval="3600")
+    rig, scheduled = run(sync__recent_interval="3600")
     until(lambda: complete(rig))
     until(lambda: not rig.platform._transport._open_responses)
     made = rig.play("plain_answered")
     at = clock.utc_text()
     rig.mirror_db.write(lambda tx: [lookup_queue.enqueue_leg(tx, leg, at) for leg in made["leg_ids"]])
-    clockwork.nudge()
+    scheduled.sync_jobs.nudge()
     until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")), SOON)
     until(lambda: all_files(rig), SOON)
 
 
 def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
     """What is arranged for the next run was read a moment before the wish was written."""
-    _, clockwork = run()
-    real, runs, nudges = jobs.lookup_queue.next_at, [], iter([clockwork.nudge])
+    _, scheduled = run()
+    real, runs, nudges = jobs.lookup_queue.next_at, [], iter([scheduled.sync_jobs.nudge])
 
     def next_at(connection):
         runs.append(1)
@@ -129,7 +133,7 @@ def test_a_nudge_that_comes_as_a_job_ends_is_not_lost(run, monkeypatch):
         return real(connection)
 
     monkeypatch.setattr(jobs.lookup_queue, "next_at", next_at)
-    clockwork.nudge()
+    scheduled.sync_jobs.nudge()
     until(lambda: len(runs) >= 2, SOON)
 
 
@@ -147,8 +151,8 @@ def test_a_ghost_is_closed_by_the_poll(run, monkeypatch):
 def test_one_collection_that_is_forbidden_stops_no_other_and_shows(make_rig, monkeypatch):
     rig = make_rig(sync__recent_interval="1")
     rig.faults("status=403@/sms")
-    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
-    clockwork.start()
+    scheduled = make_jobs(rig)
+    scheduled.start()
     try:
         others = [name for name in PLAN if name != "calls" and not name.startswith("sms")]
         until(lambda: all(rig.state(name).complete_at for name in others))
@@ -162,17 +166,17 @@ def test_one_collection_that_is_forbidden_stops_no_other_and_shows(make_rig, mon
         until(lambda: set(made["cdr_ids"]) <= set(rig.ids("cdrs")))
         assert rig.asked("/sms") <= 2, "a collection that fails is asked for once a minute at most"
     finally:
-        clockwork.stop()
+        scheduled.stop()
 
 
 def test_a_stop_does_not_wait_for_a_request_that_hangs(run):
-    rig, clockwork = run()
+    rig, scheduled = run()
     until(lambda: complete(rig))
     rig.faults("hang=30@/cdrs")
     rig.forget_asked()
     until(lambda: rig.platform.budget._active > 0)
     begin = time.monotonic()
-    clockwork.stop(3)
+    scheduled.stop(3)
     assert time.monotonic() - begin < 20
 
 
@@ -206,9 +210,11 @@ def computed(monkeypatch):
 
 
 def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(run, computed, monkeypatch):
-    _, clockwork = run(sync__recent_interval="60", sync__live_interval="60")
+    _, scheduled = run(sync__recent_interval="60", sync__live_interval="60")
     runs = []
-    clockwork.scheduler.every("counted", 600, lambda: runs.append(clock.unix()), at_once=False)
+    scheduled.scheduler.every(
+        "counted", 600, lambda: runs.append(clock.unix()), executor="timers", at_once=False
+    )
 
     class Ahead(datetime):
         @classmethod
@@ -216,14 +222,14 @@ def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(ru
             return super().now(tz) + timedelta(days=1)
 
     monkeypatch.setattr(base, "datetime", Ahead)
-    clockwork.nudge()
+    scheduled.sync_jobs.nudge()
     until(lambda: runs)
     assert max(computed.values()) <= 2
     assert len(runs) == 1
 
 
 def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
-    rig, clockwork = run()
+    rig, scheduled = run()
     times = []
 
     def job():
@@ -231,13 +237,13 @@ def test_a_job_that_fails_by_a_mistake_of_ours_shows_and_runs_again(run):
         if len(times) == 1:
             raise KeyError("mistake")
 
-    clockwork.scheduler.every("odd job", 1, job)
+    scheduled.scheduler.every("odd job", 1, job, executor="timers")
     until(lambda: rig.health.report()["checks"].get("odd job", {}).get("error") == "KeyError: 'mistake'")
     until(lambda: rig.health.report()["checks"]["odd job"]["state"] == "ok")
 
 
 def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(rig, caplog):
-    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
+    scheduled = make_jobs(rig)
     outcomes = iter(["full", "full", None, "full", "fuller"])
 
     def job():
@@ -245,13 +251,13 @@ def test_a_job_that_goes_on_failing_is_logged_once_and_again_after_it_went_well(
             raise StorageFull(outcome)
 
     for _ in range(5):
-        clockwork.scheduler.run_job("odd job", job)
+        scheduled.scheduler.run_job("odd job", job)
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said == ["odd job: full", "odd job: full", "odd job: fuller"]
 
 
 def test_no_job_runs_twice_at_a_time(run):
-    _, clockwork = run()
+    _, scheduled = run()
     running, most, rounds = 0, 0, 0
 
     def slow():
@@ -262,7 +268,7 @@ def test_no_job_runs_twice_at_a_time(run):
         running -= 1
         rounds += 1
 
-    clockwork.scheduler.every("slow job", 0.5, slow)
+    scheduled.scheduler.every("slow job", 0.5, slow, executor="timers")
     until(lambda: rounds >= 2)
     assert most == 1
 
@@ -316,7 +322,7 @@ class TestRunsWithoutRequests:
 
     @pytest.fixture
     def sync_jobs(self, rig):
-        return SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
+        return make_jobs(rig).sync_jobs
 
     @pytest.fixture
     def fail(self, rig, sync_jobs):
@@ -366,35 +372,35 @@ class TestRunsWithoutRequests:
         assert backoff.list_unavailable() == ["sms"]
 
 
-def test_the_watch_is_told_that_the_clockwork_lives(run):
+def test_the_watch_is_told_that_the_scheduled_lives(run):
     rig, _ = run()
     until(lambda: rig.health.report()["checks"][scheduler.WATCHDOG]["state"] == "ok")
 
 
 def test_a_platform_that_does_not_answer_shows_in_the_health_report(rig, later):
-    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
-    assert clockwork._describe_outage() is None
+    scheduled = make_jobs(rig)
+    assert scheduled.sync_jobs._describe_outage() is None
     rig.platform.budget.record_failure()
     later(MIN_FAILING_SECONDS + 1)
     for _ in range(MIN_FAILURES):
         rig.platform.budget.record_failure()
-    assert "nothing has worked since" in clockwork._describe_outage()
+    assert "nothing has worked since" in scheduled.sync_jobs._describe_outage()
     rig.platform.get("/ping", priority="people")
-    assert clockwork._describe_outage() is None
+    assert scheduled.sync_jobs._describe_outage() is None
 
 
 def test_what_was_damaged_on_our_disk_is_fetched_at_once(rig, monkeypatch):
     monkeypatch.setattr(scrub, "SCRUB_INTERVAL_DAYS", -1)
     run_full_sync(rig.parts, PLAN["voicemessages"])
     download.download_due_files(rig.parts)
-    clockwork = SyncJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
+    scheduled = make_jobs(rig)
     nudged = []
-    monkeypatch.setattr(clockwork.scheduler, "nudge", nudged.append)
-    clockwork._scrub_archive()
+    monkeypatch.setattr(scheduled.scheduler, "nudge", nudged.append)
+    scheduled.sync_jobs._scrub_archive()
     assert nudged == []
     path = rig.rows("SELECT path FROM media LIMIT 1")[0][0]
     (rig.folder / path).unlink()
-    clockwork._scrub_archive()
+    scheduled.sync_jobs._scrub_archive()
     assert nudged == [jobs.DOWNLOADS_JOB]
     assert download.download_due_files(rig.parts) == 1
     assert (rig.folder / path).is_file()

@@ -19,6 +19,7 @@ from integration.context import EXTENSION, AppContext
 from integration.core import clock
 from integration.core.health import Health
 from integration.core.phone_numbers import PhoneNumbers
+from integration.core.scheduler import Scheduler
 from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
 from integration.dashboard.site import guard, headers, login
@@ -85,6 +86,7 @@ class Site:
             app_db=self.app_db,
             inbox=self.inbox,
             platform=platform,
+            scheduler=Scheduler(self.health),
             sync_jobs=None,  # type: ignore[arg-type]
             call_store=self.calls,
             phone_numbers=numbers,
@@ -121,6 +123,7 @@ class Site:
         self.hub.close()
         self._server.shutdown()
         self._server.server_close()
+        self.parts.scheduler.stop(10)
         for database in (self.mirror_db, self.app_db, self.inbox):
             database.close()
 

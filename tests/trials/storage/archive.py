@@ -27,9 +27,9 @@ from integration.mirror.sync_state import media_files, scrub_log
 from integration.platform_api.budget import INTERACTIVE
 from integration.sync.files import download as recordings
 from integration.sync.files import scrub
-from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN
 from integration.sync.reading.incremental_sync import run_incremental_sync
+from tests.support.applications.scheduled_jobs import ScheduledJobs
 from tests.trials.storage import files
 from tests.trials.sync.platform import MirrorTrial, Report, movable_clock, run_simulator, until
 
@@ -104,8 +104,8 @@ def _harm(made: MirrorTrial) -> int:
 
 def _within_a_month(made: MirrorTrial, later: Callable[[float], None], report: Report) -> int:
     folder, right = made.settings.storage.data_dir, files.truth(made)
-    clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
-    clockwork.start()
+    scheduled = ScheduledJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
+    scheduled.start()
     try:
         report.check(until(lambda: files.final(folder) == right), "damage: all is fetched at first")
         harmed = _harm(made)
@@ -113,7 +113,7 @@ def _within_a_month(made: MirrorTrial, later: Callable[[float], None], report: R
         whole = until(lambda: _whole(folder, right))
         report.check(whole, f"damage: {harmed} files are right again by themselves within a month")
     finally:
-        clockwork.stop()
+        scheduled.stop()
     with made.mirror_db.read() as connection:
         told = scrub_log.get_archive_state(connection, 100).damaged_files
     report.check(len(told) == harmed, f"damage: people are told of {harmed} files, not {len(told)}")

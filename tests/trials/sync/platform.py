@@ -4,7 +4,7 @@
                   thrice, one that is not enough once
     away     P12  an outage of each kind: at most a request a minute and collection, then all caught up
 
-The clockwork runs over real HTTP against the simulator. Time is moved, not waited for.
+The sync jobs run over real HTTP against the simulator. Time is moved, not waited for.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from integration.simulator import embed
 from integration.simulator.records.people import Person
 from integration.sync import jobs
 from integration.sync.context import StandaloneSyncContext
-from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN, Policy
 from integration.sync.reading.full_sync import run_full_sync
+from tests.support.applications.scheduled_jobs import ScheduledJobs
 
 FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
 """The first Friday's evening of Unix time, and how long it is to the next."""
@@ -45,7 +45,7 @@ SKIPPED = {"calls", "me"}
 
 
 class MirrorTrial:
-    """A mirror and its clockwork over a simulated platform."""
+    """A mirror and its sync jobs over a simulated platform."""
 
     def __init__(self, folder: Path, simulator: embed.Simulator, **settings: str) -> None:
         self.simulator = simulator
@@ -270,10 +270,10 @@ def away(arguments: list[str]) -> int:
     seconds = options.seconds * (10 if options.long else 1)
     for fault in OUTAGES if options.long else OUTAGES[:2]:
         with open_simulated_trial(options, SWITCHROOM_PLATFORM__TIMEOUT="120") as made, minutes_as_seconds():
-            clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
+            scheduled = ScheduledJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
             if options.seed_bug:
-                clockwork._runner.backoff.is_paused = lambda _collection: False  # type: ignore[method-assign]
-            clockwork.start()
+                scheduled.sync_jobs._runner.backoff.is_paused = lambda _collection: False  # type: ignore[method-assign]
+            scheduled.start()
             try:
                 report.check(until(made.complete), f"{fault}: a first walk of everything")
                 made.faults(fault)
@@ -296,7 +296,7 @@ def away(arguments: list[str]) -> int:
                 )
                 told.append(f"{fault}: {count} requests in {minutes:.0f} min, {took:.1f} min to catch up")
             finally:
-                clockwork.stop()
+                scheduled.stop()
     found = bool(report.broken)
     return report.end("; ".join(told)) if not options.seed_bug else int(not found)
 

@@ -5,7 +5,7 @@
     day      24 hours away while calls go on: hardly asked meanwhile, equal ten minutes after, each
              record once, the ledger proved
 
-The clockwork runs over real HTTP against the simulator; the day is moved through, not waited for.
+The sync jobs run over real HTTP against the simulator; the day is moved through, not waited for.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from integration.core.errors import PlatformError
 from integration.mirror.sync_state import collection_state
 from integration.platform_api import retry
 from integration.platform_api.circuit import CircuitOpen
-from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN
 from integration.sync.reading import full_sync, verify
 from integration.sync.reading.full_sync import run_full_sync
+from tests.support.applications.scheduled_jobs import ScheduledJobs
 from tests.trials.sync.platform import MirrorTrial, Report, add_cdrs, open_simulated_trial, until
 
 TROUBLES = (
@@ -127,8 +127,8 @@ def _alone(fault: str, options: argparse.Namespace, report: Report) -> None:
     """One collection fails for good."""
     with open_simulated_trial(options) as made:
         made.faults(f"{fault}@/{VICTIM}")
-        clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
-        clockwork.start()
+        scheduled = ScheduledJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
+        scheduled.start()
         try:
             others = [name for name, policy in PLAN.items() if policy.kind != "live" and name != VICTIM]
 
@@ -145,7 +145,7 @@ def _alone(fault: str, options: argparse.Namespace, report: Report) -> None:
             off = made.health.report()["facts"].get("collections_off", [])
             report.check((off == [VICTIM]) == ("403" in fault), f"{fault} on /{VICTIM} alone: off is {off}")
         finally:
-            clockwork.stop()
+            scheduled.stop()
 
 
 # --- a day away --------------------------------------------------------------------------------------
@@ -171,10 +171,10 @@ def day(arguments: list[str]) -> int:
     options = parse_options("day", arguments)
     report = Report("day")
     with _Time() as moved, open_simulated_trial(options) as made:
-        clockwork = SyncJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
+        scheduled = ScheduledJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
         if options.seed_bug:
             _rest_for_ever(made, moved)
-        clockwork.start()
+        scheduled.start()
         try:
             report.check(until(made.complete), "a first reading of everything")
             made.faults("status=503")
@@ -185,7 +185,7 @@ def day(arguments: list[str]) -> int:
                 moved.passed += STEP
                 add_cdrs(made, 2)
                 came += 2
-                _let_jobs_run(clockwork)
+                _let_jobs_run(scheduled)
             asked = made.asked()
             minutes = (clock.unix() - begun) / 60
             worst, count = (asked.most_common(1) or [("", 0)])[0]
@@ -195,7 +195,7 @@ def day(arguments: list[str]) -> int:
             made.faults("")
             back, real = clock.unix(), time.monotonic()
             caught = until(
-                lambda: _minute(moved, clockwork) and made.differing() == [], 10 if options.seed_bug else 240
+                lambda: _minute(moved, scheduled) and made.differing() == [], 10 if options.seed_bug else 240
             )
             took = (clock.unix() - back) / 60
             report.check(
@@ -209,7 +209,7 @@ def day(arguments: list[str]) -> int:
             open_ = [one["collection"] for one in result["proofs"] if one["error"] or one["gaps"]]
             report.check(result["complete"], f"the ledger is proved, not {open_}")
         finally:
-            clockwork.stop()
+            scheduled.stop()
     about = (
         f"{came} calls in 24 h away, {sum(asked.values())} requests meanwhile, at most {count} to one path; "
         f"equal {took:.1f} min after ({time.monotonic() - real:.0f} s of the trial)"
@@ -231,21 +231,21 @@ def _rest_for_ever(made: MirrorTrial, moved: _Time) -> None:
     made.platform.page = page  # type: ignore[method-assign]
 
 
-def _let_jobs_run(clockwork: SyncJobs) -> None:
+def _let_jobs_run(scheduled: ScheduledJobs) -> None:
     """Ten minutes have passed: what is due by its rests runs."""
-    clockwork.scheduler.run_all_now()
+    scheduled.scheduler.run_all_now()
     threading.Event().wait(0.05)
 
 
-def _minute(moved: _Time, clockwork: SyncJobs) -> bool:
+def _minute(moved: _Time, scheduled: ScheduledJobs) -> bool:
     """A third of a minute more since the platform came back."""
     moved.passed += 20
-    clockwork.scheduler.run_all_now()
-    return until(lambda: _idle(clockwork))
+    scheduled.scheduler.run_all_now()
+    return until(lambda: _idle(scheduled))
 
 
-def _idle(clockwork: SyncJobs) -> bool:
+def _idle(scheduled: ScheduledJobs) -> bool:
     """No job is due or under way."""
-    scheduler, now = clockwork.scheduler._apscheduler, datetime.now(UTC)
+    scheduler, now = scheduled.scheduler._apscheduler, datetime.now(UTC)
     due = any(job.next_run_time and job.next_run_time <= now for job in scheduler.get_jobs())
     return not due and not any(sum(pool._instances.values()) for pool in scheduler._executors.values())

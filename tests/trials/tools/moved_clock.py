@@ -155,7 +155,7 @@ class Office:
         return browser
 
     def _idle(self) -> bool:
-        clockwork = self.product.context.sync_jobs.scheduler._apscheduler
+        clockwork = self.product.scheduler._apscheduler
         now = schedulers.datetime.now(calendar.UTC)
         due = any(job.next_run_time and job.next_run_time <= now for job in clockwork.get_jobs())
         return (
@@ -165,7 +165,7 @@ class Office:
         )
 
     def _working(self) -> bool:
-        pools = self.product.context.sync_jobs.scheduler._apscheduler._executors.values()
+        pools = self.product.scheduler._apscheduler._executors.values()
         return any(sum(pool._instances.values()) for pool in pools)
 
     def _until(self, condition: Any, what: str, seconds: float = 240.0) -> None:
