@@ -9,6 +9,7 @@ from integration.catalogue.shapes import Resource
 from integration.core.api_responses import ApiError
 from integration.mirror.query.filters import AnyOf, Condition
 from integration.mirror.records import single_record
+from integration.mirror.sync_state.collection_state import get_state
 
 _USER_ID_COLLECTIONS = frozenset({"cdrs", "monitors", "sms", "msdrs"})
 
@@ -45,9 +46,8 @@ def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
     asked, since the platform would not narrow its answer."""
     required_resources = [target, get_resource("users")] if target.collection == "voicemessages" else [target]
     for required_resource in required_resources:
-        if not single_record.get_collection_freshness(
-            connection, required_resource
-        ).is_complete and single_record.is_empty(connection, required_resource):
+        is_complete = get_state(connection, required_resource.collection).is_complete
+        if not is_complete and single_record.is_empty(connection, required_resource):
             raise ApiError(
                 503, f"/{required_resource.collection} has not been read yet.", headers={"Retry-After": "30"}
             )

@@ -14,6 +14,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
+from integration.mirror.sync_state import collection_state
 from integration.workspace import callbacks
 
 RECENT_HOURS = 1
@@ -218,7 +219,7 @@ def _failed_downloads(evaluation: Evaluation) -> list[Match]:
 
 def _late_records(evaluation: Evaluation) -> list[Match]:
     with evaluation.context.mirror_db.read() as connection:
-        freshness = live.get_freshness(connection)
+        freshness = collection_state.get_state(connection, "cdrs")
     since = freshness.last_success_at or (freshness.last_error and evaluation.rule.created_at)
     if not since or since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []

@@ -25,6 +25,7 @@ from integration.mirror.query.filters import Condition
 from integration.mirror.records import single_record
 from integration.mirror.records.upsert import store_item
 from integration.mirror.sync_state import media_files
+from integration.mirror.sync_state.collection_state import get_state
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.shared_download import SharedDownload
@@ -135,12 +136,12 @@ def serve_user_cdrs(request: FacadeRequest) -> Response:
         raise ApiError(404, f"There is no {get_resource('users').title} {user_id}.")
     users = get_resource("users")
     with request.context.mirror_db.read() as connection:
-        state = single_record.get_collection_freshness(connection, target)
+        state = get_state(connection, target.collection)
         is_unread = not state.is_complete and single_record.is_empty(connection, target)
         user_record = single_record.find_record(connection, users, user_id)
-        is_missing = (
-            user_record is None or user_record.is_missing
-        ) and single_record.get_collection_freshness(connection, users).is_complete
+        is_missing = (user_record is None or user_record.is_missing) and get_state(
+            connection, users.collection
+        ).is_complete
     if is_unread:
         return pass_through.forward(request)
     if is_missing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 
 import orjson
 from flask import Response
@@ -19,7 +20,8 @@ from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 from integration.mirror.records import schema_drift, single_record
 from integration.mirror.records.masking import list_hidden_fields, mask_json
-from integration.mirror.records.single_record import CollectionFreshness, StoredRecord
+from integration.mirror.records.single_record import StoredRecord
+from integration.mirror.sync_state.collection_state import State, get_state
 
 QUERY_TIMEOUT_SECONDS = 2.0
 """A query that takes longer is cut (promise S12)."""
@@ -32,7 +34,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
     if request.requires_fresh:
         return pass_through.read_through(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-        state = single_record.get_collection_freshness(connection, resource)
+        state = get_state(connection, resource.collection)
         if request.caller.user_scope is not None:
             user_scope.check_mirrored(connection, resource)
         if state.is_complete or request.caller.user_scope is not None:
@@ -43,7 +45,7 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
         return pass_through.read_through(request, resource)
     except ApiError as gateway_error:
         with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-            state = single_record.get_collection_freshness(connection, resource)
+            state = get_state(connection, resource.collection)
             if not state.is_complete and single_record.is_empty(connection, resource):
                 raise
             page = _build_page(request, parsed_query, connection, state, allow_partial=True)
@@ -62,7 +64,7 @@ def read_dictionary(request: FacadeRequest, resource: Resource) -> Response | No
     if request.requires_fresh:
         return None
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-        state = single_record.get_collection_freshness(connection, resource)
+        state = get_state(connection, resource.collection)
         if not state.is_complete or Query(resource).count_matches(connection) < 2:
             return None
         return _build_page(request, parsed_query, connection, state)
@@ -78,7 +80,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     if request.requires_fresh and resource.table != "me":
         return pass_through.read_through(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-        state = single_record.get_collection_freshness(connection, resource)
+        state = get_state(connection, resource.collection)
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
     has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
     has_all_fields = stored_record is not None and (
@@ -109,7 +111,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
         raise ApiError(403, "This key sees only its own user's records.")
     with request.context.mirror_db.read() as connection:
         texts = Query(resource, limit=1).fetch_texts(connection)
-        state = single_record.get_collection_freshness(connection, resource)
+        state = get_state(connection, resource.collection)
     if texts and not request.requires_fresh:
         return build_response(_wrap_record(_strip_sip_fields(texts[0])), headers=build_mirror_headers(state))
     platform_response = pass_through.fetch(request)
@@ -135,7 +137,7 @@ def _build_page(
     request: FacadeRequest,
     parsed_query: Query,
     connection: sqlite3.Connection,
-    state: CollectionFreshness,
+    state: State,
     *,
     allow_partial: bool = False,
 ) -> Response | None:
@@ -167,7 +169,7 @@ def _build_record_response(
     request: FacadeRequest,
     resource: Resource,
     stored_record: StoredRecord,
-    state: CollectionFreshness,
+    state: State,
     key: int | str,
 ) -> Response:
     if request.caller.user_scope is not None:
@@ -176,10 +178,12 @@ def _build_record_response(
     if request.caller.is_local:
         text = mask_json(text)
     read_at = (
-        max(stored_record.last_seen, state.read_at or "") if state.is_complete else stored_record.last_seen
+        max(stored_record.last_seen, state.last_success_at or "")
+        if state.is_complete
+        else stored_record.last_seen
     )
     return build_response(
-        _wrap_record(text), headers=build_mirror_headers(CollectionFreshness(state.is_complete, read_at))
+        _wrap_record(text), headers=build_mirror_headers(replace(state, last_success_at=read_at))
     )
 
 
@@ -220,10 +224,10 @@ def _has_item_only_fields(resource: Resource) -> bool:
     return any(field.item_only for field in resource.fields)
 
 
-def build_mirror_headers(state: CollectionFreshness) -> Mapping[str, str]:
+def build_mirror_headers(state: State) -> Mapping[str, str]:
     """What an answer from the mirror says of itself (interface.md §4)."""
     headers = {"X-Mirror-Complete": "true" if state.is_complete else "false"}
-    moment = clock.parse_utc(state.read_at)
+    moment = clock.parse_utc(state.last_success_at)
     if moment is not None:
         headers["X-Mirror-Age"] = str(max(0, int((clock.now() - moment).total_seconds())))
     return headers

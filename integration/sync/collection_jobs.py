@@ -111,11 +111,10 @@ class CollectionJobs:
     def _is_full_sync_due(self, policy: Policy) -> bool:
         with self._context.mirror_db.read() as connection:
             state = collection_state.get_state(connection, policy.collection)
+            rows = collection_state.count_rows(connection, policy.resource)
         if state.complete_at is None or state.begun_at is not None:
             return True
-        synced_before = clock.utc_text(
-            clock.unix() - policy.full_sync_seconds(self._context.settings, state.rows)
-        )
+        synced_before = clock.utc_text(clock.unix() - policy.full_sync_seconds(self._context.settings, rows))
         # A time in the future was written by a clock that has been set right since.
         return not synced_before < state.complete_at <= clock.utc_text()
 

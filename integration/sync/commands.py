@@ -207,12 +207,13 @@ def _sync_collection(
             store_failure(context, policy, error)
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, collection)
-    row.rows, row.read = state.rows, tally.read
+        row.rows = collection_state.count_rows(connection, policy.resource)
+    row.read = tally.read
     row.new, row.changed, row.gone = tally.inserted, tally.updated, tally.missing
     row.held = state.held or 0
     row.complete = row.error is None and (policy.kind == "live" or state.complete_at is not None)
     row.seconds = round(clock.monotonic() - started_at, 3)
-    progress(collection=collection, done=state.rows, total=state.rows, finished=True)
+    progress(collection=collection, done=row.rows, total=row.rows, finished=True)
     return row
 
 

@@ -11,6 +11,7 @@ import pytest
 from integration.catalogue import get_resource
 from integration.facade.blueprint import list_base_paths
 from integration.mirror.records import schema_drift, single_record
+from integration.mirror.sync_state import collection_state
 from tests.support.applications.facade_app import Room, sample, says
 
 CDR = sample("response-cdrs-list-200")["data"][0]
@@ -345,7 +346,7 @@ def test_a_path_with_characters_that_no_path_has_is_404_in_our_own_shape(room: R
 
 
 def test_secrets_are_masked_where_nobody_expects_them_and_nothing_else_is_touched(room: Room) -> None:
-    schema_drift.register_hooks(room.mirror_db)
+    schema_drift.register_hooks(room.mirror_db, collection_state.is_complete)
     strange = {"id": 1, "sip_call_id": "kept", "note": 1.50, "phone": [{"sip_password": "canary"}]}
     user = {"id": 2, "users": [{"id": 7, "vm_pin": "canary"}]}
     room.put("cdrs", {"id": 2, "sip_call_id": "kept"}, {**strange, "password": "canary"})

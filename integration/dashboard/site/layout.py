@@ -20,6 +20,7 @@ from integration.core import clock
 from integration.dashboard.site import formats
 from integration.dashboard.site.guard import current_person
 from integration.mirror.page_queries import faxes, live, media_lists, messages
+from integration.mirror.sync_state import collection_state
 from integration.workspace import callbacks, reads
 
 STALE_SECONDS = 300
@@ -67,7 +68,7 @@ def get_user_scope() -> int | None:
 
 def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAge:
     """Of the CDRs, which everything is settled by."""
-    state = live.get_freshness(connection)
+    state = collection_state.get_state(connection, "cdrs")
     last_success_at = state.last_success_at
     if last_success_at is None:
         if state.last_error:
@@ -93,7 +94,7 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
 
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
     """UTC text since when the platform can't be read; None while it can."""
-    state = live.get_freshness(connection)
+    state = collection_state.get_state(connection, "cdrs")
     if not state.last_error:
         return None
     return state.last_success_at or state.last_error_at or clock.utc_text()

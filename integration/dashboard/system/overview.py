@@ -75,8 +75,12 @@ def index() -> Response:
     hour_ago = clock.utc_text(clock.unix() - SILENT_SECONDS)
     with context.mirror_db.read() as connection:
         collection_states = collection_state.list_states(connection)
+        row_counts = {
+            state.collection: collection_state.count_rows(connection, get_resource(state.collection))
+            for state in collection_states
+        }
         calls_without_webhook = live.count_calls_without_webhook(connection, hour_ago)
-        freshness = live.get_freshness(connection)
+        freshness = collection_state.get_state(connection, "cdrs")
         archive_counts = _count_archive_files(connection)
         completeness_rows = [
             completeness_row
@@ -108,6 +112,7 @@ def index() -> Response:
         fresh=freshness,
         late=(formats.seconds_since(freshness.last_success_at) or 0) > stale_after,
         collections=collection_states,
+        row_counts=row_counts,
         archive=archive_counts,
         ledger=completeness_rows,
         departures=drift_rows,

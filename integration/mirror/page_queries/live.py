@@ -164,24 +164,6 @@ def count_users_without_missed_call_log(connection: sqlite3.Connection) -> int:
     return int(row[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """When call records were last read (text UTC; None: never), and why not since (None: all is well)."""
-
-    last_success_at: str | None
-    last_error: str | None
-    last_error_at: str | None
-
-
-def get_freshness(connection: sqlite3.Connection) -> Freshness:
-    """Of the CDRs, which settle everything else; `collection_state.get_state` counts rows, too slow for every
-    page."""
-    row = connection.execute(
-        "SELECT last_success_at, last_error, last_error_at FROM _walks WHERE collection = 'cdrs'"
-    ).fetchone()
-    return Freshness(*row) if row is not None else Freshness(None, None, None)
-
-
 def count_calls_without_webhook(connection: sqlite3.Connection, since: str) -> int:
     """Outside calls since `since` (text UTC) that records show but no webhook told."""
     row = connection.execute(

@@ -16,7 +16,7 @@ from integration.core.json_records import read_record
 from integration.mirror.query import text_search
 from integration.mirror.query.query import Query
 from integration.mirror.records.rows import get_key_type
-from integration.mirror.sync_state.collection_state import LIVE_COLLECTIONS
+from integration.mirror.sync_state.collection_state import get_state
 
 SAMPLE_SIZE = 200
 """Records looked at for what fields there are."""
@@ -57,25 +57,23 @@ def get_collection_state(
     connection: sqlite3.Connection, resource: Resource, restriction: Query | None = None
 ) -> CollectionState:
     """`restriction` narrows what is counted, for people who see a part."""
-    row = connection.execute("SELECT * FROM _walks WHERE collection = ?", (resource.collection,)).fetchone()
+    state = get_state(connection, resource.collection)
     query = restriction or Query(resource)
     rows = query.count_matches(connection)
     builder = query.make_builder(connection)
     where = replace(query, include_missing=True).build_where(builder)
     sql = f'SELECT count(*) FROM "{resource.table}" WHERE _missing_since IS NOT NULL AND {where}'
     missing = int(connection.execute(sql, builder.values).fetchone()[0])
-    if row is None:
-        return CollectionState(rows, missing)
     return CollectionState(
         rows,
         missing,
-        row["total"],
-        row["complete_at"],
-        row["last_success_at"],
-        row["last_error"],
-        row["last_error_at"],
-        row["walk_rows"] if row["begun_at"] else None,
-        resource.collection in LIVE_COLLECTIONS,
+        state.total,
+        state.complete_at,
+        state.last_success_at,
+        state.last_error,
+        state.last_error_at,
+        state.walk_rows if state.begun_at else None,
+        state.is_live,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -166,12 +166,16 @@ def list_rejected(connection: sqlite3.Connection) -> list[RejectedRecords]:
     return [RejectedRecords(*row) for row in rows]
 
 
-def register_hooks(mirror_db: Database) -> None:
-    """From now on, look at every record that is stored new or changed."""
+IsComplete = Callable[[Transaction, str], bool]
+"""Whether a collection was ever read completely: codes of the initial sync are no drift."""
+
+
+def register_hooks(mirror_db: Database, is_complete: IsComplete) -> None:
+    """Check every record from now on that is stored new or changed."""
     for resource in RESOURCES:
         if _is_watched(resource):
             mirror_db.hooks.setdefault(resource.table, []).append(
-                _DriftDetector(resource.collection, resource.fields).make_hook()
+                _DriftDetector(resource.collection, resource.fields, is_complete=is_complete).make_hook()
             )
 
 
@@ -199,9 +203,14 @@ class _DriftDetector:
     """Records of one kind, looked at on the writer's thread."""
 
     def __init__(
-        self, name: str, fields: Sequence[Field], coded_fields: Collection[str] = CODED_FIELDS
+        self,
+        name: str,
+        fields: Sequence[Field],
+        coded_fields: Collection[str] = CODED_FIELDS,
+        is_complete: IsComplete = lambda _tx, _collection: False,
     ) -> None:
         self._name = name
+        self._is_complete = is_complete
         self._fields = {field.name: field for field in fields}
         self._coded_fields = [name for name in self._fields if name in coded_fields]
         self._drift_by_shape: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Drift]] = {}
@@ -270,8 +279,7 @@ class _DriftDetector:
         if len(self._stored_at) + len(due) > MAX_CACHED:
             self._stored_at.clear()
         timestamp = clock.utc_text()
-        sync_row = tx.execute("SELECT complete_at FROM _walks WHERE collection = ?", (self._name,)).fetchone()
-        is_first_sync = sync_row is None or sync_row[0] is None
+        is_first_sync = not self._is_complete(tx, self._name)
         tx.executemany(
             "INSERT INTO _drift VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "last_seen = excluded.last_seen",

@@ -44,26 +44,6 @@ def find_record(
     return StoredRecord(row["_doc"], row["_item"], row["_last_seen"], row["_missing_since"] is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionFreshness:
-    """`is_complete`: the collection was once walked to its end. `read_at`: when it was last brought up to
-    date, UTC text."""
-
-    is_complete: bool
-    read_at: str | None
-
-
-def get_collection_freshness(connection: sqlite3.Connection, resource: Resource) -> CollectionFreshness:
-    """What an answer from the mirror may claim. `collection_state.get_state` would count the rows each
-    time."""
-    row = connection.execute(
-        "SELECT complete_at, last_success_at FROM _walks WHERE collection = ?", (resource.collection,)
-    ).fetchone()
-    return (
-        CollectionFreshness(False, None) if row is None else CollectionFreshness(row[0] is not None, row[1])
-    )
-
-
 def fetch_by_key(
     connection: sqlite3.Connection, resource: Resource, keys: Collection[Any]
 ) -> dict[str, dict[str, Any]]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.sqlite.transaction import Transaction
@@ -62,8 +61,8 @@ class State:
     """Where a collection stands. Times are UTC text.
 
     `complete_at`: when a walk that read all of it ended; None: never. `last_success_at`: what the mirror's
-    age is counted from. `last_error`: None when the last try went well. `rows` in the mirror, `total` on
-    the platform when last told. `mark`: everything up to this id was read. `seen_until`: the platform's
+    age is counted from. `last_error`: None when the last try went well. `total`: on the platform when last
+    reported. `mark`: everything up to this id was read. `seen_until`: the platform's
     time up to which look-backs have read. `begun_at`, `walk_key`, `walk_rows`: a walk that is under way.
     `items_at`: when every record was last read by its own path. `walked_from`: when the last complete walk
     began: what it did not see since is missing. `reread_at`: when recent records were last read again.
@@ -77,7 +76,6 @@ class State:
     last_error: str | None = None
     last_error_at: str | None = None
     failures: int = 0
-    rows: int = 0
     total: int | None = None
     mark: int | str | None = None
     seen_until: str | None = None
@@ -95,20 +93,28 @@ class State:
     def is_live(self) -> bool:
         return self.collection in LIVE_COLLECTIONS
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the collection was ever read completely."""
+        return self.complete_at is not None
+
+
+_SELECT = f"SELECT {', '.join(column.name for column in fields(State))} FROM _walks"
+
 
 def get_state(connection: sqlite3.Connection | Transaction, collection: str) -> State:
     """The state of a collection, named by its path."""
-    row = connection.execute("SELECT * FROM _walks WHERE collection = ?", (collection,)).fetchone()
-    rows = count_rows(connection, get_resource(collection))
-    if row is None:
-        return State(collection, rows=rows)
-    return State(**{name: row[name] for name in row.keys()}, rows=rows)  # noqa: SIM118
+    row = connection.execute(f"{_SELECT} WHERE collection = ?", (collection,)).fetchone()
+    return State(collection) if row is None else State(*row)
+
+
+def is_complete(tx: Transaction, collection: str) -> bool:
+    return get_state(tx, collection).is_complete
 
 
 def list_states(connection: sqlite3.Connection) -> list[State]:
-    """Every collection that was ever asked for, by name."""
-    names = [row[0] for row in connection.execute("SELECT collection FROM _walks ORDER BY collection")]
-    return [get_state(connection, name) for name in names]
+    """Every collection that was ever requested, by name."""
+    return [State(*row) for row in connection.execute(f"{_SELECT} ORDER BY collection")]
 
 
 def count_rows(connection: sqlite3.Connection | Transaction, resource: Resource) -> int:

@@ -16,7 +16,12 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.mirror.calls import backlog
-from integration.mirror.sync_state.collection_state import LIVE_COLLECTIONS, count_rows
+from integration.mirror.sync_state.collection_state import (
+    LIVE_COLLECTIONS,
+    count_rows,
+    get_state,
+    list_states,
+)
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -90,7 +95,7 @@ class CollectionCompleteness:
 
 def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleteness]:
     """Every collection that is mirrored, in the catalogue's order."""
-    states = {row["collection"]: row for row in connection.execute("SELECT * FROM _walks")}
+    states = {state.collection: state for state in list_states(connection)}
     day_rows = {
         row["collection"]: row
         for row in connection.execute(
@@ -107,10 +112,10 @@ def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleten
                 resource.collection,
                 resource.title,
                 count_rows(connection, resource),
-                state["total"],
-                state["complete_at"],
-                state["off_since"],
-                state["held"],
+                state.total,
+                state.complete_at,
+                state.off_since,
+                state.held,
                 day_row["days"] if day_row else 0,
                 day_row["proved"] if day_row else 0,
                 day_row["first"] if day_row else None,
@@ -250,16 +255,12 @@ def explain_gaps(
 
 def _get_sync_times(connection: sqlite3.Connection, resource: Resource) -> tuple[str, str, str | None]:
     """When all of it was last read, when that reading began ('' for never), and why none of it counts."""
-    row = connection.execute(
-        "SELECT complete_at, walked_from, off_since FROM _walks WHERE collection = ?", (resource.collection,)
-    ).fetchone()
-    complete_at, sync_started_at, refused_since = row or (None, None, None)
-    reason = None
-    if refused_since is not None:
-        reason = f"the platform refuses /{resource.collection} since {refused_since} UTC"
-    elif complete_at is None:
+    state, reason = get_state(connection, resource.collection), None
+    if state.off_since is not None:
+        reason = f"the platform refuses /{resource.collection} since {state.off_since} UTC"
+    elif not state.is_complete:
         reason = f"/{resource.collection} was never read completely"
-    return complete_at or "", sync_started_at or "", reason
+    return state.complete_at or "", state.walked_from or "", reason
 
 
 def _list_days(since: datetime, until: datetime) -> Iterator[str]:

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Sequence
 
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
 from integration.mirror.hooks import LEG_FIELDS
@@ -86,9 +87,11 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
 def may_accept_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> bool:
     """Whether an empty list of records without keys may take the place of the last: none of them can be asked
     for, or brought back. More than DELETION_LIMIT wait for a person."""
-    if state.rows <= state.accepted + DELETION_LIMIT:
+    with context.mirror_db.read() as connection:
+        rows = collection_state.count_rows(connection, policy.resource)
+    if rows <= state.accepted + DELETION_LIMIT:
         return True
-    _hold_deletions(context, policy, state.rows, state.rows)
+    _hold_deletions(context, policy, rows, rows)
     return False
 
 
@@ -130,7 +133,11 @@ def restore_health_failures(context: SyncContext) -> None:
             if state.held is not None:
                 context.health.fail(
                     health_check_name(state.collection),
-                    _format_limit_message(state.collection, state.held, state.rows),
+                    _format_limit_message(
+                        state.collection,
+                        state.held,
+                        collection_state.count_rows(connection, get_resource(state.collection)),
+                    ),
                 )
 
 

@@ -108,7 +108,7 @@ def _read_by_time(context: SyncContext, policy: Policy, tally: Tally, *, restart
         state = collection_state.get_state(connection, collection)
     total = windows.count_records(context.platform, policy.resource, [], tries=get_max_tries(state.failures))
     if total == 0:
-        _reject_unexpected_empty(state)
+        _reject_unexpected_empty(context, policy, state)
     records_read, newest_key, is_mark_stored = state.walk_rows, 0, state.walk_rows > 0
     for window in windows.read_all(
         context.platform,
@@ -166,7 +166,7 @@ def _read_by_key(context: SyncContext, policy: Policy, tally: Tally, restart: bo
     for window in read_ahead(pages):
         if after is None and records_read == 0:
             if window.total == 0:
-                _reject_unexpected_empty(state)
+                _reject_unexpected_empty(context, policy, state)
             elif descending:
                 _store_newest_key(context, policy, window.records[0])
         total = records_read + window.total
@@ -222,7 +222,7 @@ def _read_by_pages(context: SyncContext, policy: Policy, tally: Tally) -> None:
         record_count = distinct_count if resource.key is None else len(seen_keys)
         if totals == {record_count}:
             if record_count == 0:
-                _reject_unexpected_empty(state)
+                _reject_unexpected_empty(context, policy, state)
             high_water_mark = (
                 max((key for key in seen_keys if isinstance(key, int)), default=None)
                 if policy.reads_by_key
@@ -301,17 +301,19 @@ def _read_dictionary(context: SyncContext, policy: Policy, tally: Tally) -> None
             raise
         records = [context.platform.item(f"/{path}", tries=get_max_tries(state.failures))]
     if not records:
-        _reject_unexpected_empty(state)
+        _reject_unexpected_empty(context, policy, state)
     _finish_full_sync(context, policy, state, records, requested_at, None, len(records), tally)
     tally.read += len(records)
     tally.show_progress(len(records), len(records))
 
 
-def _reject_unexpected_empty(state: collection_state.State) -> None:
+def _reject_unexpected_empty(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
     """An empty answer where records are known is more often a mistake than the truth: believed the third
     time only, or where a person said that so many are gone."""
-    is_accepted = state.rows <= state.accepted < collection_state.ALL_RECORDS
-    if state.rows and not is_accepted and state.failures < 2:
+    with context.mirror_db.read() as connection:
+        rows = collection_state.count_rows(connection, policy.resource)
+    is_accepted = rows <= state.accepted < collection_state.ALL_RECORDS
+    if rows and not is_accepted and state.failures < 2:
         raise PlatformBroken(
-            f"/{state.collection}: the platform lists nothing where {state.rows:,} records are known"
+            f"/{state.collection}: the platform lists nothing where {rows:,} records are known"
         )

@@ -148,9 +148,10 @@ def _add_stored_state(
     """What the tables say now."""
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, policy.collection)
+        result.here = collection_state.count_rows(connection, policy.resource)
         gaps = completeness.list_gaps(connection, policy.collection)
         days = completeness.list_days(connection, policy.collection)
-    result.here, result.there, result.held = state.rows, state.total, state.held or 0
+    result.there, result.held = state.total, state.held or 0
     whole_collection = next((day for day in days if day.day == ENTIRE_COLLECTION), None)
     if whole_collection is not None:
         result.there = whole_collection.total

@@ -18,7 +18,7 @@ AT = "2026-11-02 09:15:00"
 @pytest.fixture
 def mirror(tmp_path):
     mirror = open_mirror(tmp_path / "mirror.db")
-    schema_drift.register_hooks(mirror)
+    schema_drift.register_hooks(mirror, collection_state.is_complete)
     yield mirror
     mirror.close()
 

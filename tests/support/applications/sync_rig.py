@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.health import Health
 from integration.inbox.apply import END_EVENTS
@@ -74,6 +75,10 @@ class Rig:
 
     def ids(self, table: str) -> list[int]:
         return [row[0] for row in self.rows(f"SELECT id FROM {table} ORDER BY id")]
+
+    def row_count(self, collection: str) -> int:
+        with self.mirror_db.read() as connection:
+            return collection_state.count_rows(connection, get_resource(collection))
 
     def state(self, collection: str) -> State:
         with self.mirror_db.read() as connection:

@@ -60,7 +60,7 @@ def test_a_deleted_record_is_marked_when_its_own_path_confirms_it(walked):
     assert run_full_sync(rig.parts, CDRS).missing == 3
     assert missing(rig, "cdrs") == gone
     assert all(rig.asked(f"/cdrs/{key}") == 1 for key in gone)
-    assert rig.state("cdrs").rows == len(rig.records("cdrs"))
+    assert rig.row_count("cdrs") == len(rig.records("cdrs"))
     assert rig.rows("SELECT count(*) FROM cdrs") == [(len(rig.records("cdrs")) + 3,)], "history stays"
 
 
@@ -137,7 +137,7 @@ def test_accepting_what_is_held_is_no_leave_for_an_empty_list_after(walked, late
         except PlatformError as error:
             store_failure(rig.parts, CDRS, error)
     assert missing(rig, "cdrs") == []
-    assert rig.state("cdrs").held == rig.state("cdrs").rows
+    assert rig.state("cdrs").held == rig.row_count("cdrs")
     rig.faults("")
     later(60)
     run_full_sync(rig.parts, CDRS, restart=True)
@@ -148,7 +148,7 @@ def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, late
     policy = PLAN["calltracking/ddis"]
     monkeypatch.setattr(deletions, "DELETION_LIMIT", 0)
     rig = walked(policy)
-    known = rig.state(policy.collection).rows
+    known = rig.row_count(policy.collection)
     assert known > 0
 
     def walk_thrice():
@@ -162,7 +162,7 @@ def test_a_list_without_keys_is_emptied_only_where_a_person_says_so(walked, late
     def standing():
         state = rig.state(policy.collection)
         return (
-            state.rows,
+            rig.row_count(policy.collection),
             state.held,
             deletions.health_check_name(policy.collection) in rig.health.report()["checks"],
         )
