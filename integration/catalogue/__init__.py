@@ -36,6 +36,8 @@ _MODULES = (
 
 RESOURCES: tuple[Resource, ...] = tuple(row for module in _MODULES for row in module.RESOURCES)
 OPERATIONS: tuple[Operation, ...] = tuple(row for module in _MODULES for row in module.OPERATIONS)
+COLLECTIONS: frozenset[str] = frozenset(row.collection for row in RESOURCES)
+
 HISTORY: frozenset[str] = frozenset(row.collection for row in RESOURCES if row.history)
 """Collections whose records report events, by path: the only list of them."""
 

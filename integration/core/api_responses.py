@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from flask import Response
 
-from integration.core.errors import PlatformError, SwitchroomError, error_body
+from integration.core.errors import PlatformError, SwitchroomError, error_body, is_timeout
 
 JSON = "application/json"
 
@@ -51,10 +51,11 @@ def build_error_response(
 
 
 def to_gateway_error(error: PlatformError) -> ApiError:
-    """The platform did not answer: 504 if it took too long, else 502 (interface.md §4)."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, TimeoutError) or type(cause).__name__.endswith("TimeoutError"):
-            return ApiError(504, f"The platform took too long to answer: {error}")
-        cause = cause.__cause__
-    return ApiError(502, f"The platform gave no usable answer: {error}")
+    """The platform gave no response: 504 for a timeout, otherwise 502 (interface.md §4)."""
+    return build_gateway_error(str(error), is_timeout(error))
+
+
+def build_gateway_error(problem: str, has_timed_out: bool) -> ApiError:
+    if has_timed_out:
+        return ApiError(504, f"The platform took too long to answer: {problem}")
+    return ApiError(502, f"The platform gave no usable answer: {problem}")

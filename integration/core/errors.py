@@ -116,6 +116,16 @@ def error_body(message: str, errors: Sequence[Any] = ()) -> dict[str, Any]:
     return {"message": message, "errors": list(errors)}
 
 
+def is_timeout(error: BaseException) -> bool:
+    """Whether `error` or one of its causes is a timeout."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TimeoutError) or type(cause).__name__.endswith("TimeoutError"):
+            return True
+        cause = cause.__cause__
+    return False
+
+
 def describe_failure(error: BaseException) -> str:
     """Why an exchange failed that was not with the platform, of which the error's own message speaks."""
     cause: BaseException | None = error

@@ -91,6 +91,20 @@ def read_item(body: bytes) -> JsonRecord:
     return JsonRecord("".join(_tokenize(body)), outer)
 
 
+def find_item(body: bytes) -> JsonRecord | None:
+    """The record of `{data: {...}, links}`; None for any other body."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("data"), dict):
+        return None
+    try:
+        return read_item(body)
+    except PlatformBroken:
+        return None
+
+
 def read_record(text: str) -> JsonRecord:
     """One record from its stored text."""
     body = text.encode("utf-8", "surrogatepass")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-import orjson
 from flask import Response
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.api_responses import JSON, build_response, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError
-from integration.core.json_records import JsonRecord, read_item, read_page
+from integration.core.json_records import read_item, read_page
 from integration.facade.request import FacadeRequest
 from integration.mirror.records.masking import mask_json
 from integration.mirror.records.upsert import store_item, upsert
@@ -72,11 +70,11 @@ def relay_response(request: FacadeRequest, platform_response: PlatformResponse) 
         body,
         platform_response.status,
         content_type=content_type,
-        headers=_select_passed_headers(platform_response.headers),
+        headers=select_passed_headers(platform_response.headers),
     )
 
 
-def _select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in _PASSED_HEADERS if name in headers}
 
 
@@ -113,7 +111,7 @@ def forward(request: FacadeRequest) -> Response:
     response = Response(
         stream_body(),
         platform_response.status,
-        _select_passed_headers(platform_response.headers),
+        select_passed_headers(platform_response.headers),
         content_type=platform_response.headers["Content-Type"],
     )
     response.content_length = platform_response.size
@@ -157,14 +155,3 @@ def store_in_mirror(request: FacadeRequest, resource: Resource, body: bytes, req
 def _has_plain_records(request: FacadeRequest) -> bool:
     """An answer shaped by include, fields or group_by does not show records as they are."""
     return not any(name in ("include", "group_by") or name.startswith("fields") for name in request.args)
-
-
-def parse_record(body: bytes) -> JsonRecord | None:
-    """The one record in `{data: {...}, links}`; None for anything else."""
-    try:
-        parsed: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("data"), dict):
-        return None
-    return read_item(body)

@@ -13,6 +13,7 @@ from integration.access import user_scope
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
+from integration.core.json_records import find_item
 from integration.facade import includes, pass_through
 from integration.facade.request import FacadeRequest
 from integration.mirror.query import query
@@ -118,7 +119,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     if platform_response.status != 200:
         return pass_through.relay_response(request, platform_response)
     pass_through.store_in_mirror(request, resource, platform_response.body, clock.utc_text())
-    record = pass_through.parse_record(platform_response.body)
+    record = find_item(platform_response.body)
     if record is None:
         raise ApiError(502, "The platform gave no usable answer to /me.")
     return build_response(_wrap_record(_strip_sip_fields(record.text.encode())))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 import orjson
 from flask import Request
@@ -13,7 +12,7 @@ from werkzeug.datastructures import MultiDict
 
 from integration.access import user_scope
 from integration.access.authenticator import Caller
-from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue import COLLECTIONS, get_resource
 from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Operation
 from integration.context import AppContext
@@ -21,13 +20,12 @@ from integration.core.api_responses import ApiError
 from integration.core.errors import QueryError
 from integration.mirror.query.page_cache import PageCache
 from integration.mirror.sync_state.media_files import MediaKind
+from integration.platform_api.paging import encode_path
 from integration.platform_api.shared_download import SharedDownload
 
 FetchFile = Callable[[MediaKind, int], Path | SharedDownload]
 """(kind, record id) → the file, complete and kept, or on its way. Raises PlatformError where it can't be
 had."""
-
-COLLECTIONS = frozenset(resource.collection for resource in RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,7 @@ class FacadeRequest:
 
     @property
     def encoded_path(self) -> str:
-        """The path for the platform, encoded: nothing in it can become a query or another path."""
-        return quote(self.path, safe="/,+:@")
+        return encode_path(self.path)
 
     @property
     def query_string(self) -> str:

@@ -41,6 +41,11 @@ def build_parameters(
     return result
 
 
+def encode_path(path: str) -> str:
+    """A decoded path, encoded for the platform: nothing in it can become a query or another path."""
+    return quote(path, safe="/,+:@")
+
+
 def format_query_string(params: Mapping[str, Any] | str | None) -> str:
     """`?a=b&c=d`, or nothing. A string passes as it is: a caller's own query, already encoded."""
     if not params:

@@ -58,7 +58,7 @@ def test_no_answer_is_502_and_nothing_is_sent_again(room: Room, writer: dict[str
 class TestTimeout:
     @pytest.fixture
     def settings(self, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-        monkeypatch.setattr("integration.facade.writes.WRITE_TIMEOUT_SECONDS", 0.2)
+        monkeypatch.setattr("integration.sync.writing.write_through.WRITE_TIMEOUT_SECONDS", 0.2)
         settings["platform"]["timeout"] = 0.2
         return settings
 

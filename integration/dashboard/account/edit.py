@@ -17,12 +17,12 @@ from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATION
 from integration.context import app_context
 from integration.core.errors import PlatformError
 from integration.core.json_records import read_record
-from integration.dashboard.site import form_responses, layout, write_through
-from integration.dashboard.site.write_through import WriteResult
+from integration.dashboard.site import form_responses, layout
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.records import dictionaries
 from integration.platform_api.budget import INTERACTIVE
+from integration.sync.writing.write_through import WriteResult
 
 InputKind = Literal["text", "prose", "number", "yes", "choice", "people", "agents"]
 MEMBERS_FIELD = "users"
@@ -119,7 +119,7 @@ def save(visibility: Visibility, section: Section, key: str | None) -> Response:
     if request.form.get("drop"):
         if key is None or not rule.can_add_and_delete:
             abort(404)
-        result = write_through.send("DELETE", f"/{collection}/{key}", collection=collection)
+        result = form_responses.send_write("DELETE", f"/{collection}/{key}")
         return (
             form_responses.respond_done("Deleted.", section.path)
             if result.is_done
@@ -138,11 +138,9 @@ def save(visibility: Visibility, section: Section, key: str | None) -> Response:
             visibility, section, key, WriteResult(400, "Not sent: " + " ".join(mistakes.values()), mistakes)
         )
     if key is None:
-        result = write_through.send_once(
-            lambda: write_through.send("POST", f"/{collection}", body, collection=collection)
-        )
+        result = form_responses.send_write("POST", f"/{collection}", body, once=True)
     elif body:
-        result = write_through.send("PATCH", f"/{collection}/{key}", body, collection=collection)
+        result = form_responses.send_write("PATCH", f"/{collection}/{key}", body)
     else:
         result = WriteResult(200)
     if not result.is_done:

@@ -13,11 +13,11 @@ from werkzeug.wrappers import Response
 
 from integration.access.people import Person
 from integration.context import AppContext, app_context
-from integration.dashboard.site import form_responses, formats, layout, write_through
+from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import history, live, phones
 from integration.mirror.page_queries.phones import LiveLeg, Phone
+from integration.sync.writing.write_through import WriteResult
 from integration.workspace import preferred_phones
 
 blueprint = Blueprint("actions", __name__)
@@ -119,7 +119,7 @@ def hang_up(number: int) -> Response:
     call, legs = _require_controllable_call(number)
     result = _call_ended_result()
     for leg in legs:
-        leg_result = write_through.send("DELETE", f"/calls/{leg.id}")
+        leg_result = form_responses.send_write("DELETE", f"/calls/{leg.id}")
         if leg_result.status == 404:
             continue
         result = leg_result
@@ -154,7 +154,7 @@ def transfer(number: int) -> Response:
         )
     talking = [leg for leg in legs if leg.state in CONNECTED_STATES]
     result = (
-        write_through.send_once(lambda: _send_patch(talking, {"dst": target}))
+        _send_patch(talking, {"dst": target}, once=True)
         if talking
         else _call_ended_result("Only a call that talks can be passed on.")
     )
@@ -173,8 +173,8 @@ def record(number: int) -> Response:
     return _respond(call, result, RECORDING_MESSAGES[action])
 
 
-def _send_patch(legs: list[LiveLeg], changes: dict[str, Any]) -> WriteResult:
-    return write_through.send("PATCH", f"/calls/{legs[0].id}", changes, collection="calls")
+def _send_patch(legs: list[LiveLeg], changes: dict[str, Any], *, once: bool = False) -> WriteResult:
+    return form_responses.send_write("PATCH", f"/calls/{legs[0].id}", changes, once=once)
 
 
 def _call_ended_result(message: str = "This call has ended.") -> WriteResult:
@@ -225,7 +225,7 @@ def dial() -> Response | tuple[str, int]:
     body = {"to": to, "from": str(phone.id)}
     if request.form.get("caller_id"):
         body["caller_id"] = to_dialable(request.form["caller_id"]) or "anonymous"
-    result = write_through.send_once(lambda: write_through.send("POST", "/calls", body, collection="calls"))
+    result = form_responses.send_write("POST", "/calls", body, once=True)
     if not result.is_done:
         return _respond_failed(result)
     return form_responses.respond_done(
@@ -267,4 +267,4 @@ def to_dialable(number: str) -> str:
 
 def register(app: Flask) -> None:
     """Templates get `new_once()`, the number of a form that must not be sent twice."""
-    app.jinja_env.globals["new_once"] = write_through.new_form_id
+    app.jinja_env.globals["new_once"] = form_responses.new_form_id

@@ -9,11 +9,11 @@ from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
-from integration.dashboard.site import form_responses, layout, write_through
+from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import call_detail, media_lists, search_index
 from integration.mirror.page_queries.media_lists import AudioKind, MediaFilter, PageCursor
+from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
 blueprint = Blueprint("audio", __name__)
@@ -51,7 +51,7 @@ def mark_played(number: int) -> Response:
     result = WriteResult(None)
     if folder is not None:
         body = [{"id": number, "folder": folder}]
-        result = write_through.send("PATCH", "/voicemessages", body, collection="voicemessages")
+        result = form_responses.send_write("PATCH", "/voicemessages", body)
     message = "Heard." if result.is_done else f"Heard, as far as Switchroom goes. {result.message}".strip()
     return form_responses.respond_done(message, f"/voicemail#voicemail-{number}")
 

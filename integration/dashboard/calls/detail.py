@@ -13,13 +13,13 @@ from integration.access import audit
 from integration.context import app_context
 from integration.core.errors import PlatformError, PlatformRefused
 from integration.dashboard.calls import actions, timeline
-from integration.dashboard.site import form_responses, layout, write_through
+from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import call_detail, history, phones, reports
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
+from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callbacks, notes
 
 blueprint = Blueprint("call", __name__)
@@ -136,7 +136,7 @@ def _send_labels(number: int) -> WriteResult | None:
         return None
     with context.app_db.read() as connection:
         labels = notes.list_labels(connection, leg_ids)
-    return write_through.send("PATCH", f"/calls/{live_legs[0].id}", {"labels": labels}, collection="calls")
+    return form_responses.send_write("PATCH", f"/calls/{live_legs[0].id}", {"labels": labels})
 
 
 def _change_notes(number: int, action: str, change: Callable[[Transaction, list[int]], object]) -> Response:

@@ -12,10 +12,10 @@ from werkzeug.wrappers import Response
 
 from integration.catalogue import list_operations
 from integration.context import app_context
-from integration.dashboard.site import form_responses, formats, layout, write_through
+from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages
+from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callbacks, notes
 
 blueprint = Blueprint("contacts", __name__)
@@ -110,9 +110,7 @@ def new() -> str:
 @requires("agent")
 def create() -> Response | tuple[str, int]:
     body = {name: value for name, value in _form_values().items() if value}
-    result = write_through.send_once(
-        lambda: write_through.send("POST", "/contacts", body, collection="contacts")
-    )
+    result = form_responses.send_write("POST", "/contacts", body, once=True)
     if not result.is_done:
         return _respond_refused(result, None)
     new_id = result.record.values.get("id") if result.record else None
@@ -134,7 +132,7 @@ def change(number: int) -> Response | tuple[str, int]:
         name: value for name, value in form_values.items() if value != _normalize_value(name, contact[name])
     }
     if body:
-        result = write_through.send("PATCH", f"/contacts/{number}", body, collection="contacts")
+        result = form_responses.send_write("PATCH", f"/contacts/{number}", body)
         if not result.is_done:
             return _respond_refused(result, number)
     return form_responses.respond_done("Contact changed.", f"/contacts/{number}")
@@ -147,7 +145,7 @@ def delete(number: int) -> Response:
         contact = contacts.find(connection, number, layout.get_user_scope())
     if contact is None:
         abort(404)
-    result = write_through.send("DELETE", f"/contacts/{number}", collection="contacts")
+    result = form_responses.send_write("DELETE", f"/contacts/{number}")
     if not result.is_done:
         return form_responses.respond_refused(result)
     return form_responses.respond_done(f"{contact['name']} is deleted.", "/contacts")

@@ -14,10 +14,10 @@ from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
 from integration.dashboard.calls.actions import to_dialable
-from integration.dashboard.site import form_responses, formats, layout, write_through
+from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
-from integration.dashboard.site.write_through import WriteResult
 from integration.mirror.page_queries import faxes, messages
+from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
 blueprint = Blueprint("messages", __name__)
@@ -176,7 +176,7 @@ def send() -> Response | tuple[str, int]:
     body = {"to": to, "message": text}
     if request.form.get("from"):
         body["from"] = messages.normalize_digits(request.form["from"])
-    result = write_through.send_once(lambda: write_through.send("POST", "/sms", body, collection="sms"))
+    result = form_responses.send_write("POST", "/sms", body, once=True)
     if not result.is_done:
         return _respond_failed(result)
     return form_responses.respond_done(

@@ -1,13 +1,49 @@
-"""How a form that does something answers: a script gets JSON and stays where it is, a browser a page."""
+"""Forms of the dashboard: send their writes; JSON for scripts, a page or redirect for browsers."""
 
 from __future__ import annotations
 
+import secrets
+from typing import Any
+
+import orjson
 from flask import jsonify, redirect, request
 from werkzeug.wrappers import Response
 
+from integration.context import app_context
 from integration.core.errors import error_body
 from integration.dashboard.site import error_pages
-from integration.dashboard.site.write_through import WriteResult
+from integration.dashboard.site.guard import current_person
+from integration.sync.writing import write_through
+from integration.sync.writing.write_through import WriteRequest, WriteResult
+
+
+def send_write(
+    method: str,
+    path: str,
+    body: dict[str, Any] | list[dict[str, Any]] | None = None,
+    *,
+    once: bool = False,
+) -> WriteResult:
+    """Send one write to the platform as the person who is logged in.
+
+    With `once` a form is sent once, by its field `once` (`new_form_id`): a double click or a reload gets the
+    first result.
+    """
+    form_id = request.form.get("once") if once else None
+    write_request = WriteRequest(
+        who=current_person().email,
+        address=request.remote_addr or "",
+        method=method,
+        path=path,
+        body=None if body is None else orjson.dumps(body),
+        idempotency_key=f"form {form_id}" if form_id else None,
+        may_repeat_refused=True,
+    )
+    return write_through.send(app_context(), write_request)
+
+
+def new_form_id() -> str:
+    return secrets.token_urlsafe(12)
 
 
 def wants_json() -> bool:

@@ -1,0 +1,359 @@
+"""Write-through: send a write to the platform once, then update the mirror.
+
+1. A repeat under the same idempotency key returns the first response. 2. An entry in the write log is
+committed. 3. The platform receives the request. 4. The write log gets the result. 5. The mirror is updated.
+No failure after step 3 changes the result: a client that receives an error would repeat what was done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from integration.catalogue import COLLECTIONS, get_resource
+from integration.catalogue.shapes import Resource
+from integration.context import AppContext
+from integration.core import clock
+from integration.core.errors import PlatformError, is_timeout
+from integration.core.json_records import JsonRecord, find_item, read_page
+from integration.mirror.records import single_record, write_results
+from integration.mirror.records.masking import mask_json
+from integration.mirror.records.upsert import delete_rows, get_usable_key, upsert
+from integration.mirror.sync_state import collection_state, pending_deletions
+from integration.outbound.exchange import PlatformResponse
+from integration.platform_api.budget import INTERACTIVE
+from integration.platform_api.paging import encode_path
+from integration.sqlite.errors import STORAGE_FAILURES
+from integration.sqlite.transaction import Transaction
+from integration.sync.writing import write_log
+from integration.sync.writing.deletion_poller import poll_now
+from integration.sync.writing.write_log import EarlierRequest
+
+log = logging.getLogger(__name__)
+
+WRITE_TIMEOUT_SECONDS = 60.0
+"""Total for one write: click-to-call takes 15 seconds, /leadcalls may hold its answer for a minute."""
+
+_JSON = "application/json"
+_SECRET_PATH = "/apitokens"
+"""Its ids are tokens and its responses hold one: neither is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """One write. `path` is decoded; `query` and `body` are sent as they are; `who` and `address` are logged.
+
+    `hides_secrets` masks the response. `may_repeat_refused` releases the idempotency key of a refused write,
+    so that a corrected form can be sent under the same key.
+    """
+
+    who: str
+    address: str
+    method: str
+    path: str
+    query: str = ""
+    body: bytes | None = None
+    idempotency_key: str | None = None
+    credentials: tuple[str, str, str] | None = None
+    hides_secrets: bool = True
+    may_repeat_refused: bool = False
+
+    @property
+    def target(self) -> str:
+        return f"{encode_path(self.path)}?{self.query}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """Result of a write. `status` None: no response, so the write may have been done.
+
+    `message` is a sentence if it was not done; `fields` are the platform's messages by field; `record` is
+    the record in the response. `problem` says why there is no response. `earlier` is the first request with
+    the same idempotency key; the other fields then describe its result.
+    """
+
+    status: int | None
+    message: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    content_type: str = _JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    record: JsonRecord | None = None
+    problem: str = ""
+    has_timed_out: bool = False
+    earlier: EarlierRequest | None = None
+
+    @property
+    def is_done(self) -> bool:
+        # 301 without a Location is the success of PATCH /calls/{id}.
+        return self.status is not None and self.status < 400
+
+
+def send(context: AppContext, request: WriteRequest) -> WriteResult:
+    """Send one write, at most once per idempotency key. Raises StorageError only if nothing was sent."""
+    if request.idempotency_key is None:
+        return _send_logged(context, request)
+    earlier = write_log.claim_key(
+        context.app_db, request.who, request.idempotency_key, request.method, request.target, request.body
+    )
+    if earlier is not None:
+        return _make_repeated_result(earlier)
+    try:
+        result = _send_logged(context, request)
+    except STORAGE_FAILURES:
+        # No request was sent, so the key can be reused.
+        write_log.release_key(context.app_db, request.who, request.idempotency_key)
+        raise
+    _store_for_repeats(context, request, request.idempotency_key, result)
+    return result
+
+
+def _send_logged(context: AppContext, request: WriteRequest) -> WriteResult:
+    entry_id = write_log.begin(
+        context.app_db,
+        who=request.who,
+        address=request.address,
+        method=request.method,
+        path=f"{_SECRET_PATH}/***" if request.path.startswith(f"{_SECRET_PATH}/") else request.path,
+        body=request.body,
+    )
+    requested_at, started_at = clock.utc_text(), clock.monotonic()
+    try:
+        response = context.platform.send(
+            request.method,
+            encode_path(request.path),
+            request.body,
+            params=request.query or None,
+            priority=INTERACTIVE,
+            credentials=request.credentials,
+            check=False,
+            seconds=max(WRITE_TIMEOUT_SECONDS, context.settings.platform.timeout),
+        )
+    except PlatformError as error:
+        _finish_log_entry(context, entry_id, None, f"no answer: {error}", clock.monotonic() - started_at)
+        return _make_unanswered_result(str(error), is_timeout(error))
+    result = "done" if response.status < 400 else "refused" if response.status < 500 else "failed"
+    _finish_log_entry(context, entry_id, response.status, result, clock.monotonic() - started_at)
+    record = find_item(response.body) if response.status < 400 else None
+    if response.status < 400:
+        _try_update_mirror(context, request, response, record, requested_at)
+    content_type = response.headers.get("Content-Type", _JSON)
+    is_masked = request.hides_secrets and "json" in content_type.lower()
+    body = mask_json(response.body) if is_masked else response.body
+    return _make_result(response.status, body, content_type, headers=response.headers, record=record)
+
+
+def _finish_log_entry(
+    context: AppContext, entry_id: int, status: int | None, result: str, seconds: float
+) -> None:
+    """Store the result of a write in the write log. A storage failure is logged, not raised."""
+    try:
+        write_log.finish(context.app_db, entry_id, status=status, result=result, seconds=seconds)
+    except STORAGE_FAILURES as error:
+        log.warning("the write log has no result of entry %d (%s): %s", entry_id, result, error)
+
+
+# --- results -------------------------------------------------------------------------------------------
+
+
+def _make_result(
+    status: int,
+    body: bytes,
+    content_type: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    record: JsonRecord | None = None,
+    earlier: EarlierRequest | None = None,
+) -> WriteResult:
+    message, fields = parse_errors(body, status) if status >= 400 else ("", {})
+    return WriteResult(status, message, fields, body, content_type, headers or {}, record, earlier=earlier)
+
+
+def _make_unanswered_result(
+    problem: str, has_timed_out: bool, earlier: EarlierRequest | None = None
+) -> WriteResult:
+    message = f"No answer from the platform ({problem}). It may have been done: look before you repeat it."
+    return WriteResult(None, message, problem=problem, has_timed_out=has_timed_out, earlier=earlier)
+
+
+def _store_for_repeats(context: AppContext, request: WriteRequest, key: str, result: WriteResult) -> None:
+    """Store `result` for repeats of `key`, status 0 if there was no response, or release the key.
+
+    A storage failure is logged, not raised: the key stays claimed, so a repeat is not sent.
+    """
+    try:
+        if request.may_repeat_refused and result.status is not None and not result.is_done:
+            write_log.release_key(context.app_db, request.who, key)
+            return
+        body = b"" if request.path.startswith(_SECRET_PATH) else result.body
+        if result.status is None:
+            body = orjson.dumps({"problem": result.problem, "has_timed_out": result.has_timed_out})
+        write_log.store_response(
+            context.app_db, request.who, key, result.status or 0, result.content_type, body
+        )
+    except STORAGE_FAILURES as error:
+        log.warning(
+            "the response to %s %s is not stored for repeats: %s", request.method, request.path, error
+        )
+
+
+def _make_repeated_result(earlier: EarlierRequest) -> WriteResult:
+    if earlier.status is None:
+        return WriteResult(None, "This was sent a moment ago and has no answer yet.", earlier=earlier)
+    body = earlier.body or b""
+    if earlier.status == 0:
+        stored_failure = orjson.loads(body)
+        return _make_unanswered_result(
+            stored_failure.get("problem", ""), stored_failure.get("has_timed_out", False), earlier
+        )
+    record = find_item(body) if earlier.status < 400 else None
+    return _make_result(earlier.status, body, earlier.content_type or _JSON, record=record, earlier=earlier)
+
+
+def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
+    """(a sentence, message by field) from the platform's error body, in whichever of its shapes.
+
+    Entries of `errors` are texts or objects `{code, field, message}` (observed.md §5).
+    """
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        return f"The platform failed with status {status}. Try again in a minute.", {}
+    fields: dict[str, str] = {}
+    messages: list[str] = []
+    errors = parsed.get("errors")
+    for entry in errors if isinstance(errors, list) else []:
+        if isinstance(entry, dict):
+            text = str(entry.get("message") or entry.get("code") or "").strip()
+            if entry.get("field"):
+                fields[str(entry["field"])] = text
+                text = f"{entry['field']}: {text}"
+        else:
+            text = str(entry).strip()
+        if text:
+            messages.append(text)
+    message = str(parsed.get("message") or "").strip() or f"status {status}"
+    if messages and messages[0] != message:
+        message = f"{message.rstrip('.')}: {'; '.join(messages)}"
+    return f"The platform says: {message.rstrip('.')}.", fields
+
+
+# --- the mirror ----------------------------------------------------------------------------------------
+
+
+def _try_update_mirror(
+    context: AppContext,
+    request: WriteRequest,
+    response: PlatformResponse,
+    record: JsonRecord | None,
+    requested_at: str,
+) -> None:
+    """Update the mirror. A failure is logged, not raised: the next full sync repairs it."""
+    try:
+        _update_mirror(context, request, response, record, requested_at)
+    except (*STORAGE_FAILURES, PlatformError) as error:
+        log.warning("%s %s was done but not noted in the mirror: %s", request.method, request.path, error)
+    except Exception:
+        # Nor may a defect here make the client repeat the write.
+        log.exception("%s %s was done but not noted in the mirror", request.method, request.path)
+
+
+def _update_mirror(
+    context: AppContext,
+    request: WriteRequest,
+    response: PlatformResponse,
+    record: JsonRecord | None,
+    requested_at: str,
+) -> None:
+    resource = _find_resource(request.path)
+    if resource is None:
+        return
+    if resource.key is None:
+        context.mirror_db.write(lambda tx: collection_state.mark_incomplete(tx, resource.collection))
+    elif request.method == "DELETE":
+        _record_deletion(context, request.path, resource, response.status, requested_at)
+    elif record is not None:
+        if _has_field_selection(request.query):
+            path = f"/{resource.collection}/{get_usable_key(resource, record)}"
+            record = context.platform.item(path, priority=INTERACTIVE)
+        write_results.store_written(context.mirror_db, resource, record, requested_at)
+    elif keys := _parse_ids(request.body):
+        _refresh_records(context, request, resource, keys, requested_at)
+    elif request.method == "POST":
+        context.mirror_db.write(lambda tx: collection_state.mark_incomplete(tx, resource.collection))
+
+
+def _find_resource(path: str) -> Resource | None:
+    """The mirrored collection that a write changes: by its own path or that of a record. Subresources are
+    other records with other ids."""
+    if path == "/leadcalls":
+        return get_resource("calls")
+    segments = path.strip("/").split("/")
+    for length in (2, 1):
+        if "/".join(segments[:length]) in COLLECTIONS:
+            candidate = get_resource("/".join(segments[:length]))
+            is_mirrored = candidate.is_listed and candidate.table != "me"
+            return candidate if is_mirrored and len(segments) <= length + 1 else None
+    return None
+
+
+def _record_deletion(
+    context: AppContext, path: str, resource: Resource, status: int, requested_at: str
+) -> None:
+    """204 is done. 202 is only accepted: `poll_now` checks at once, the scheduler later."""
+    key_list = path.strip("/").removeprefix(resource.collection).strip("/")
+    keys = (
+        [int(part) for part in key_list.split(",") if part.isdigit() and int(part) < 2**63]
+        if key_list
+        else None
+    )
+
+    def work(tx: Transaction) -> None:
+        if status == 202:
+            pending_deletions.add(tx, resource.collection, keys, requested_at)
+        elif keys is None:
+            single_record.mark_all_missing(tx, resource, clock.utc_text())
+        elif resource.table == "calls":
+            delete_rows(tx, resource, keys)
+        else:
+            single_record.mark_missing(tx, resource, keys, clock.utc_text())
+
+    context.mirror_db.write(work)
+    if status == 202:
+        poll_now(context, resource.collection)
+
+
+def _refresh_records(
+    context: AppContext, request: WriteRequest, resource: Resource, keys: Sequence[int], requested_at: str
+) -> None:
+    """Read again what a bulk PATCH changed: its response holds no records."""
+    condition = [{"property": resource.key, "operator": "in", "value": list(keys)}]
+    response = context.platform.get(
+        f"/{resource.collection}",
+        {"filter": orjson.dumps(condition).decode(), "limit": len(keys)},
+        priority=INTERACTIVE,
+        credentials=request.credentials,
+    )
+    records = read_page(response.body).records
+    context.mirror_db.write(
+        lambda tx: upsert(tx, resource, records, source="write", requested_at=requested_at)
+    )
+
+
+def _parse_ids(body: bytes | None) -> list[int]:
+    parsed: Any = orjson.loads(body) if body else None
+    entries = parsed if isinstance(parsed, list) else []
+    return [entry["id"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("id"), int)]
+
+
+def _has_field_selection(query: str) -> bool:
+    """Whether the response is shaped by `include` or `fields[…]` and not the record as it is stored."""
+    names = [name for name, _ in parse_qsl(query, keep_blank_values=True)]
+    return any(name == "include" or name.startswith("fields") for name in names)
