@@ -35,8 +35,11 @@ class ExportAuthenticator:
         """Whether the present request shows a key, which no browser sends by itself."""
         return "Authorization" in request.headers or "X-Auth-Token" in request.headers
 
-    def identify(self, target: Resource, form: str) -> ExportCaller:
-        """Who asks, if they may export `target`. Raises ApiError 401, 403, NotAllowed."""
+    def identify(self, target: Resource, right: str | None) -> ExportCaller:
+        """Who asks, if they may export `target` in a format that demands `right`.
+
+        Raises ApiError 401, 403, NotAllowed.
+        """
         collection = rights.required_collection(target)
         if self.has_key:
             caller = self._context.authenticator.identify(request)
@@ -53,7 +56,7 @@ class ExportAuthenticator:
         if session is None:
             raise ApiError(401, "Log in first.")
         person = session[1]
-        scope = rights.check_export_scope(person, target, form, self._context.settings.dashboard.agents_see)
+        scope = rights.check_export_scope(person, target, right, self._context.settings.dashboard.agents_see)
         return ExportCaller(person.email, owner_name(person), scope, person)
 
 

@@ -21,11 +21,14 @@ def required_collection(target: Resource) -> str:
     return "cdrs" if target is CALLS else target.collection
 
 
-def check_export_scope(person: Person, target: Resource, form: str, agents_see: AgentsSee) -> int | None:
-    """The platform user whose records alone they may export, None for everyone's. Raises NotAllowed."""
-    for right in ("export", *(("recordings",) if form == "zip" else ())):
-        if not person.has_permission(right):
-            raise NotAllowed(f"This needs the right “{right}”. An administrator can give it to you.")
+def check_export_scope(
+    person: Person, target: Resource, right: str | None, agents_see: AgentsSee
+) -> int | None:
+    """The platform user whose records alone they may export, None for everyone's. `right` is one that the
+    format demands beside “export”. Raises NotAllowed."""
+    for required in ("export", *((right,) if right else ())):
+        if not person.has_permission(required):
+            raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
     user_scope = user_scope_of(person, agents_see)
     section = SECTIONS[required_collection(target)]
     if not person.has_permission(section.min_role):

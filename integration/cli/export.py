@@ -22,7 +22,7 @@ from integration.core import atomic_files
 from integration.core.commands import Handler
 from integration.core.errors import QueryError, StorageError
 from integration.exports import export_request
-from integration.exports.formats import parquet
+from integration.exports.formats import FORMATS
 from integration.exports.presets import PRESETS
 from integration.exports.query import count
 from integration.mirror.query import query
@@ -47,7 +47,7 @@ from integration.sqlite.readers import ReadOnlyDatabase
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "xlsx", "parquet", "jsonl", "zip"]),
+    type=click.Choice(list(FORMATS)),
     default="csv",
     show_default=True,
     help="Form of the file.",
@@ -82,8 +82,10 @@ def command(
 ) -> None:
     """Export a collection, named by its path with / or _, such as cdrs or sms_cannedresponses; or a
     ready-made export: call-history, missed, cdr-details, recordings, voicemail, messages."""
-    if by_month and form != "parquet":
-        raise click.UsageError("--partition-by is for --format parquet")
+    write_months = FORMATS[form].write_months
+    if by_month and write_months is None:
+        suffixes = " or ".join(entry.suffix for entry in FORMATS.values() if entry.write_months)
+        raise click.UsageError(f"--partition-by is for --format {suffixes}")
     if by_month and out == "-":
         raise click.UsageError("--partition-by needs --out FOLDER")
     parameters = {
@@ -107,10 +109,10 @@ def command(
         if only_count:
             with context.mirror_db.read() as connection:
                 print(count(connection, selection))
-        elif by_month:
+        elif by_month and write_months is not None:
             with context.mirror_db.read() as connection:
                 audit_export(count(connection, selection))
-            months = parquet.write_months(context.mirror_db.read, selection, Path(out))
+            months = write_months(context.mirror_db.read, selection, Path(out))
             for month, rows in sorted(months.items()):
                 print(f"{month}  {rows} rows", file=sys.stderr)
         else:

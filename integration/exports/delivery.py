@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from integration.core import atomic_files
 from integration.core.errors import SwitchroomError
-from integration.exports.export_request import CONTENT_TYPES
+from integration.exports.formats import FORMATS
 from integration.exports.schedules import Schedule
 from integration.outbound import mail
 from integration.outbound.upload import UploadFailed, check_url, upload_file
@@ -150,7 +150,7 @@ def _build_message(
     if outgoing.incomplete_reason:
         lines += ["", f"This file is not complete: {outgoing.incomplete_reason}. The complete one follows."]
     message.set_content("\n".join(lines) + "\n")
-    kind, _, subtype = CONTENT_TYPES[schedule.form].partition(";")[0].partition("/")
+    kind, _, subtype = FORMATS[schedule.form].mime.partition(";")[0].partition("/")
     message.add_attachment(outgoing.file.read(), maintype=kind, subtype=subtype, filename=outgoing.name)
     return message
 
@@ -172,7 +172,7 @@ def _deliver_to_url(schedule: Schedule, outgoing: OutgoingFile) -> str:
     url_parts = urlsplit(schedule.place)
     path = f"{url_parts.path.rstrip('/')}/{quote(outgoing.name)}"
     headers = {
-        "Content-Type": CONTENT_TYPES[schedule.form],
+        "Content-Type": FORMATS[schedule.form].mime,
         "X-Export-Rows": str(outgoing.rows),
         "X-Export-Period": outgoing.period,
         "X-Export-Complete": "false" if outgoing.incomplete_reason else "true",

@@ -18,10 +18,10 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import QueryError
 from integration.exports import call_filter
-from integration.exports.formats import csv, jsonl, parquet, xlsx
-from integration.exports.formats.zip import ZipExport
+from integration.exports.formats import FORMATS
+from integration.exports.formats.format import StreamOptions
 from integration.exports.presets import PRESETS, Preset
-from integration.exports.query import ExportStream
+from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.history import CallFilter
@@ -29,15 +29,6 @@ from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
 from integration.workspace import column_sets
-
-CONTENT_TYPES = {
-    "csv": "text/csv; charset=utf-8",
-    "jsonl": "application/x-ndjson",
-    "parquet": "application/vnd.apache.parquet",
-    "zip": "application/zip",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}
-"""Content types by form, which is also the ending of a file's name."""
 
 
 class ExportContext(Protocol):
@@ -130,18 +121,10 @@ def apply_column_set(
 
 def open_chunks(
     context: ExportContext, selected: Selection, form: str, args: Mapping[str, str]
-) -> ExportStream | ZipExport:
+) -> ChunkedFile:
     """The file, its rows counted. Raises QueryError."""
-    read = context.mirror_db.read
-    if form == "zip":
-        return ZipExport(read, selected, context.settings.storage.data_dir)
-    if form == "jsonl":
-        return jsonl.stream(read, selected)
-    if form == "xlsx":
-        return xlsx.stream(read, selected)
-    if form == "parquet":
-        return parquet.stream(read, selected)
-    return csv.stream(read, selected, bom=args.get("bom") in ("1", "true"))
+    options = StreamOptions(context.settings.storage.data_dir, bom=args.get("bom") in ("1", "true"))
+    return FORMATS[form].stream(context.mirror_db.read, selected, options)
 
 
 def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallFilter | None:

@@ -20,7 +20,7 @@ from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_error_response
 from integration.core.errors import DomainError
 from integration.exports import export_request, prepared_exports
-from integration.exports.export_request import CONTENT_TYPES
+from integration.exports.formats import FORMATS
 from integration.exports.jobs import ExportJobs, find_export_jobs
 from integration.exports.prepared_exports import ExportJob
 
@@ -130,7 +130,7 @@ class _Routes:
             )
         response = send_file(
             path,
-            mimetype=CONTENT_TYPES[job.form],
+            mimetype=FORMATS[job.form].mime,
             as_attachment=True,
             download_name=name,
             conditional=True,
@@ -157,7 +157,7 @@ class _Routes:
             job = prepared_exports.find(connection, number)
         # Strangers learn nothing of which there are: cdrs stand for what everybody who may export sees.
         target, _ = export_request.find_export(job.export if job else "cdrs")
-        caller = self._authenticator.identify(target, job.form if job else "csv")
+        caller = self._authenticator.identify(target, FORMATS[job.form].right if job else None)
         if job is None or export_jobs is None or job.owner != caller.owner:
             raise ApiError(404, "There is no such export of yours.")
         if job.only_user != caller.user_scope:

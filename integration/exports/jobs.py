@@ -1,7 +1,7 @@
 """Prepares large files in the background, one after another, and keeps them for a while.
 
-XLSX and Parquet have no first byte before their last row is written: beyond BACKGROUND_ROWS nobody waits for
-that in front of a browser.
+Some formats have no first byte before their last row is written: beyond `Format.background_above` rows nobody
+waits for that in front of a browser.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import QueryError, SwitchroomError
 from integration.exports import export_request, prepared_exports
-from integration.exports.formats import parquet, xlsx
+from integration.exports.formats import FORMATS
 from integration.exports.prepared_exports import ExportJob
 from integration.exports.query import ExportQuery, ExportStream
 from integration.exports.selection import Selection
@@ -34,15 +34,12 @@ from integration.exports.selection import Selection
 log = logging.getLogger(__name__)
 
 EXTENSION = "switchroom prepared exports"
-BACKGROUND_ROWS = 50_000
-"""Rows beyond which a file is prepared."""
-BACKGROUND_FORMATS = ("xlsx", "parquet")
 CHECK_SECONDS = 60.0
 MAX_ATTEMPTS = 3
 """So often one is begun. What ends the process each time is not begun for ever."""
 MIN_FREE_BYTES = 2 * 10**9
 """Bytes that are always left free, as by the archive (interface.md §2, recordings.max_gb)."""
-_FILE_NAME = re.compile(r"([0-9]{1,18})\.(xlsx|parquet)(\.part)?")
+_FILE_NAME = re.compile(r"[0-9]{1,18}\.([a-z0-9]+)(\.part)?")
 
 
 class JobCancelled(SwitchroomError):
@@ -181,8 +178,8 @@ class ExportJobs:
         person = find_owner(self._context, job)
         target, _ = export_request.find_export(job.export)
         if person is not None:
-            agents_see = self._context.settings.dashboard.agents_see
-            if rights.check_export_scope(person, target, job.form, agents_see) != job.only_user:
+            right, agents_see = FORMATS[job.form].right, self._context.settings.dashboard.agents_see
+            if rights.check_export_scope(person, target, right, agents_see) != job.only_user:
                 raise rights.NotAllowed("What you may see has changed since you asked; ask again")
         selection = export_request.build_selection(self._context, job.export, job.args, job.only_user, person)
         return write_export(self._context, selection, job.form, file, partial(self._report_progress, job.id))
@@ -218,7 +215,8 @@ class ExportJobs:
                 self.path(job).name for job in prepared_exports.list_in_states(connection, "done")
             }
         for path in self._folder.glob("*"):
-            if _FILE_NAME.fullmatch(path.name) and path.name not in stored_names:
+            name = _FILE_NAME.fullmatch(path.name)
+            if name is not None and name[1] in FORMATS and path.name not in stored_names:
                 path.unlink(missing_ok=True)
 
     def _remove_job(self, job: ExportJob) -> None:
@@ -242,11 +240,12 @@ def write_export(
     """Write the whole file; `on_progress` hears how many rows are written. Returns the rows. Raises
     QueryError."""
 
-    def write(connection: Connection, sheet: ExportQuery) -> Iterator[bytes]:
-        if form == "xlsx":
-            xlsx.write(connection, _with_progress(sheet, on_progress), selection, file)
-        else:
-            parquet.write(connection, _with_progress(sheet, on_progress), file)
+    write_file = FORMATS[form].write
+    if write_file is None:
+        raise QueryError(f"{form}: this format is not prepared in the background")
+
+    def write(connection: Connection, export_query: ExportQuery) -> Iterator[bytes]:
+        write_file(connection, _with_progress(export_query, on_progress), selection, file)
         yield b""
 
     stream = ExportStream(context.mirror_db.read, selection, write)

@@ -97,6 +97,8 @@ ChunkWriter = Callable[[sqlite3.Connection, ExportQuery], Iterator[bytes]]
 class ChunkedFile(Iterator[bytes]):
     """A file in chunks, that gives back what it holds open after the last of them and after an error."""
 
+    name: str
+    row_count: int
     _chunks: Iterator[bytes]
     _open_resources: ExitStack
 
@@ -106,6 +108,11 @@ class ChunkedFile(Iterator[bytes]):
         except BaseException:
             self.close()
             raise
+
+    def prefetch(self) -> None:
+        """Do what comes before the first chunk, so that its errors come before a response's status."""
+        first_chunk = next(self, b"")
+        self._chunks = chain((first_chunk,), self._chunks)
 
     def close(self) -> None:
         """Give it back before. Safe to call twice."""
@@ -155,11 +162,6 @@ class ExportStream(ChunkedFile):
                 return super().__next__()
             finally:
                 self._last_read_at = clock.monotonic()
-
-    def prefetch(self) -> None:
-        """Do what comes before the first chunk, so that its errors come before a response's status."""
-        first_chunk = next(self, b"")
-        self._chunks = chain((first_chunk,), self._chunks)
 
     def close_if_stalled(self) -> None:
         # Else it is at work.

@@ -1,4 +1,4 @@
-"""`/exports/<resource>.csv`, `.xlsx`, `.jsonl`: the filter shown, as a file (interface.md §3, §6)."""
+"""`/exports/<resource>.<suffix>`: the filter shown, as a file (interface.md §3, §6)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from integration.access.rights import NotAllowed
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_error_response
 from integration.core.errors import QueryError
-from integration.exports import export_request, job_routes, jobs
-from integration.exports.export_request import CONTENT_TYPES, UnknownExport
-from integration.exports.formats.zip import ZipExport
-from integration.exports.jobs import BACKGROUND_FORMATS, find_export_jobs
-from integration.exports.query import ExportStream
+from integration.exports import export_request, job_routes
+from integration.exports.export_request import UnknownExport
+from integration.exports.formats import FORMATS
+from integration.exports.jobs import find_export_jobs
+from integration.exports.query import ChunkedFile
 from integration.exports.truncation_marker import mark_if_truncated
 
 NAME = "exports"
@@ -27,7 +27,7 @@ def make_blueprint(context: AppContext) -> Blueprint:
     of the facade."""
     blueprint = Blueprint(NAME, __name__)
     exports = ExportRoutes(context)
-    rule = f"/exports/<path:name>.<any({','.join(CONTENT_TYPES)}):form>"
+    rule = f"/exports/<path:name>.<any({','.join(FORMATS)}):form>"
     blueprint.add_url_rule(rule, "export", exports.respond, methods=["GET", "HEAD"])
     job_routes.add_routes(blueprint, context)
     return blueprint
@@ -43,15 +43,16 @@ class ExportRoutes:
     def respond(self, name: str, form: str) -> BaseResponse:
         try:
             target, _ = export_request.find_export(name)
-            caller = self._authenticator.identify(target, form)
+            caller = self._authenticator.identify(target, FORMATS[form].right)
             args = parse_args(request.args)
             selection = export_request.build_selection(
                 self._context, name, args, caller.user_scope, caller.person
             )
             chunks = export_request.open_chunks(self._context, selection, form, args)
-            if isinstance(chunks, ExportStream) and form in BACKGROUND_FORMATS and request.method != "HEAD":
+            background_above = FORMATS[form].background_above
+            if background_above is not None and request.method != "HEAD":
                 export_jobs = find_export_jobs(current_app)
-                if export_jobs is not None and chunks.row_count > jobs.BACKGROUND_ROWS:
+                if export_jobs is not None and chunks.row_count > background_above:
                     chunks.close()
                     return job_routes.start_job(
                         self._context, export_jobs, caller, name, form, args, chunks.row_count
@@ -84,11 +85,11 @@ def parse_args(args: MultiDict[str, str]) -> dict[str, str]:
     return {**args.to_dict(), "columns": ",".join(args.getlist("columns"))}
 
 
-def _build_download(chunks: ExportStream | ZipExport, form: str) -> Response:
+def _build_download(chunks: ChunkedFile, form: str) -> Response:
     """`X-Export-Rows` is how many rows the file has: counted before its first byte, from the same view of the
     mirror, so that whoever reads the file can tell that all of it came. HEAD answers the count alone.
     """
-    response = Response(mark_if_truncated(chunks), content_type=CONTENT_TYPES[form])
+    response = Response(mark_if_truncated(chunks), content_type=FORMATS[form].mime)
     response.call_on_close(chunks.close)
     response.headers["Content-Disposition"] = f'attachment; filename="{chunks.name}.{form}"'
     response.headers["Cache-Control"] = "no-store"

@@ -22,6 +22,7 @@ from integration.exports import deliveries, delivery, export_request
 from integration.exports import schedules as export_schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
 from integration.exports.due_periods import DuePeriod, find_abandoned, has_period_records, list_due
+from integration.exports.formats import FORMATS
 from integration.exports.schedules import Schedule
 
 log = logging.getLogger(__name__)
@@ -186,7 +187,9 @@ class ScheduleRunner:
         person = people.find(self._context.app_db, schedule.who)
         if person is None or not person.has_permission("supervisor"):
             raise rights.NotAllowed(f"{schedule.who} may export no longer; somebody who may has to save it")
-        user_scope = rights.check_export_scope(person, target, schedule.form, settings.dashboard.agents_see)
+        user_scope = rights.check_export_scope(
+            person, target, FORMATS[schedule.form].right, settings.dashboard.agents_see
+        )
         args = {**schedule.args, "tz": schedule.zone}
         if has_period_records(target):
             args |= {

@@ -6,6 +6,7 @@ import io
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +17,7 @@ import pytest
 from integration.access import audit, people, sessions
 from integration.core import clock
 from integration.exports import export_request, jobs, prepared_exports
+from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.exports.query import build_export_query
 from integration.exports.routes import make_blueprint
@@ -64,7 +66,8 @@ class Desk:
 
 @pytest.fixture
 def desk(room: Room, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.setattr(jobs, "BACKGROUND_ROWS", 10)
+    for suffix in ("xlsx", "parquet"):
+        monkeypatch.setitem(FORMATS, suffix, replace(FORMATS[suffix], background_above=10))
     desk = Desk(room)
     yield desk
     desk.preparer.stop()

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, make_response, redirect, request
@@ -28,8 +27,7 @@ from integration.context import app_context
 from integration.core.errors import DomainError, QueryError
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.exports import export_request
-from integration.exports.columns import MEDIA_COLLECTIONS
+from integration.exports import export_request, formats
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
 from integration.exports.presets import PRESETS, Preset
@@ -101,11 +99,10 @@ def show(name: str) -> Response:
         mistake=error_text,
         sets=[(item, _export_page_url(name, args, set=item.name)) for item in saved_sets],
         me=person.id,
-        parquet=find_spec("pyarrow") is not None,
+        formats=formats.list_available(resource, person),
         raw=_build_url(f"exports/{export_name}.jsonl", args)
         if preset is None and rights.can_see_raw(person)
         else None,
-        files=resource.collection in MEDIA_COLLECTIONS and person.has_permission("recordings"),
         others=_list_presets(name, args),
         usual=_export_page_url(name, args),
     )
@@ -157,7 +154,7 @@ def _require_export(name: str) -> tuple[Resource, Preset | None, int | None]:
     try:
         resource, preset = export_request.find_export(name)
         agents_see = app_context().settings.dashboard.agents_see
-        return resource, preset, rights.check_export_scope(current_person(), resource, "csv", agents_see)
+        return resource, preset, rights.check_export_scope(current_person(), resource, None, agents_see)
     except UnknownExport:
         abort(404)
     except NotAllowed as reason:
@@ -191,7 +188,7 @@ def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bo
     presets = []
     for preset in PRESETS.values():
         try:
-            rights.check_export_scope(person, preset.resource, "csv", agents_see)
+            rights.check_export_scope(person, preset.resource, None, agents_see)
         except NotAllowed:
             continue
         view = args.get("view") if preset.has_own_table or preset.resource.field("live_id") else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -14,8 +13,7 @@ from integration.access.people import Person
 from integration.access.rights import NotAllowed
 from integration.context import AppContext
 from integration.core.errors import DomainError, QueryError
-from integration.exports import export_request
-from integration.exports.columns import MEDIA_COLLECTIONS
+from integration.exports import export_request, formats
 from integration.exports.delivery import normalize_place
 from integration.exports.due_periods import FREQUENCIES
 from integration.exports.query import build_export_query
@@ -49,13 +47,15 @@ def parse_form(
         )
     except ValueError as error:
         raise DomainError(str(error)) from None
+    resource, _ = export_request.find_export(old_schedule.export)
+    suffixes = tuple(entry.suffix for entry in formats.list_available(resource, person))
     schedule = Schedule(
         id=old_schedule.id,
         name=name,
         file=make_file_name(name),
         who=person.email,
         export=old_schedule.export,
-        form=_parse_choice("form", fields, allowed_formats(old_schedule.export, person)),
+        form=_parse_choice("form", fields, suffixes),
         args=args,
         every=_parse_choice("every", fields, FREQUENCIES),
         at=_parse_time(fields.get("at", "")),
@@ -70,9 +70,8 @@ def parse_form(
         created_at=old_schedule.created_at,
     )
     try:
-        resource, _ = export_request.find_export(schedule.export)
         user_scope = rights.check_export_scope(
-            person, resource, schedule.form, context.settings.dashboard.agents_see
+            person, resource, formats.FORMATS[schedule.form].right, context.settings.dashboard.agents_see
         )
         selection = export_request.build_selection(
             context, schedule.export, {**args, "tz": schedule.zone}, user_scope, person
@@ -109,18 +108,6 @@ def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Sch
         "",
         None,
         "",
-    )
-
-
-def allowed_formats(export: str, person: Person) -> tuple[str, ...]:
-    """The forms of file that this person may have of this export here."""
-    resource, _ = export_request.find_export(export)
-    has_files = resource.collection in MEDIA_COLLECTIONS and person.has_permission("recordings")
-    unavailable = {*(() if has_files else ("zip",)), *(() if find_spec("pyarrow") else ("parquet",))}
-    return tuple(
-        file_format
-        for file_format in ("xlsx", "csv", "jsonl", "parquet", "zip")
-        if file_format not in unavailable
     )
 
 

@@ -29,6 +29,7 @@ from integration.exports import (
     delivery,
     due_periods,
     export_request,
+    formats,
     prepared_exports,
     schedule_status,
     schedules,
@@ -47,9 +48,6 @@ blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 AUDIT_VERBS = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
 REFRESH_SECONDS = 2
 TARGET_LABELS = {"folder": "a folder on this machine", "email": "e-mail", "put": "an HTTPS address (PUT)"}
-FORMAT_LABELS = {
-    "xlsx": "Excel", "csv": "CSV", "jsonl": "JSON Lines", "parquet": "Parquet", "zip": "ZIP with audio"
-}  # fmt: skip
 
 
 def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +86,10 @@ def index() -> Response:
         presets=PRESETS.values(),
         every=schedule_status.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
-        forms=FORMAT_LABELS,
+        forms={entry.suffix: entry.label for entry in formats.FORMATS.values()},
+        background_formats=[
+            entry for entry in formats.list_by_page_order() if entry.background_above is not None
+        ],
         keep_days=context.settings.exports.keep_days,
     )
     response = make_response(page)
@@ -212,10 +213,7 @@ def _render_form(schedule: Schedule, **values: Any) -> str:
         title=schedule_status.export_title(schedule.export),
         presets=PRESETS.values(),
         grows=due_periods.has_period_records(resource),
-        forms={
-            file_format: FORMAT_LABELS[file_format]
-            for file_format in schedule_form.allowed_formats(schedule.export, person)
-        },
+        forms={entry.suffix: entry.label for entry in formats.list_available(resource, person)},
         every=schedule_status.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
         sets=saved_sets,
@@ -234,7 +232,7 @@ def _require_export(export: str | None) -> str:
     try:
         resource, _ = export_request.find_export(name)
         rights.check_export_scope(
-            current_person(), resource, "csv", app_context().settings.dashboard.agents_see
+            current_person(), resource, None, app_context().settings.dashboard.agents_see
         )
     except UnknownExport:
         abort(404)

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from functools import partial
 
+from integration.exports.formats.format import Format
 from integration.exports.query import MASK, Column, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 
@@ -163,3 +164,13 @@ def quote_cell(text: str) -> str:
     if text.startswith(("=", "@", "-", "\t", "\r")) or (text.startswith("+") and not is_phone_number):
         text = "'" + text
     return '"' + text.replace("\x00", "\ufffd").replace('"', '""') + '"'
+
+
+FORMAT = Format(
+    suffix="csv",
+    mime="text/csv; charset=utf-8",
+    label="CSV",
+    hint="Comma-separated values, for other programs",
+    stream=lambda read, selection, options: stream(read, selection, bom=options.bom),
+    order=20,
+)

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from integration.exports.formats.format import Format
 from integration.exports.query import Column, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import format_duration, in_zone, with_offset
@@ -78,3 +79,13 @@ def _parse_json(value: Any) -> Any:
         return orjson.loads(value) if isinstance(value, str) else value
     except orjson.JSONDecodeError:
         return value
+
+
+FORMAT = Format(
+    suffix="jsonl",
+    mime="application/x-ndjson",
+    label="JSON Lines",
+    hint="One object a line, for programs",
+    stream=lambda read, selection, _options: stream(read, selection),
+    order=30,
+)

@@ -18,6 +18,7 @@ import orjson
 
 from integration.core import atomic_files
 from integration.core.errors import QueryError, StorageError
+from integration.exports.formats.format import Format
 from integration.exports.query import Column, ExportQuery, ExportStream, build_export_query
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import format_duration, parse_utc, with_offset
@@ -191,3 +192,17 @@ def _to_boolean(value: Any) -> bool:
     if value not in (0, 1):
         raise ValueError(value)
     return bool(value)
+
+
+FORMAT = Format(
+    suffix="parquet",
+    mime="application/vnd.apache.parquet",
+    label="Parquet",
+    hint="For DuckDB, pandas and the like",
+    stream=lambda read, selection, _options: stream(read, selection),
+    order=40,
+    background_above=50_000,
+    write=lambda connection, export_query, _selection, file: write(connection, export_query, file),
+    write_months=write_months,
+    package="pyarrow",
+)

@@ -16,10 +16,11 @@ from typing import IO, Any
 from zoneinfo import ZoneInfo
 
 import xlsxwriter
-from xlsxwriter.format import Format
+from xlsxwriter.format import Format as CellFormat
 from xlsxwriter.worksheet import Worksheet
 
 from integration.core import clock
+from integration.exports.formats.format import Format
 from integration.exports.query import Column, ColumnKind, ExportQuery, ExportStream
 from integration.exports.selection import OpenReader, Selection
 from integration.exports.sql_functions import parse_utc, without_nul
@@ -137,7 +138,7 @@ class _TextWorksheet(Worksheet):
 
 
 def _add_worksheet(
-    workbook: xlsxwriter.Workbook, export_query: ExportQuery, sheet_number: int, bold: Format
+    workbook: xlsxwriter.Workbook, export_query: ExportQuery, sheet_number: int, bold: CellFormat
 ) -> _TextWorksheet:
     name = export_query.name.replace("/", " ")[:26]
     worksheet = workbook.add_worksheet(
@@ -162,7 +163,7 @@ def _finish_worksheet(worksheet: _TextWorksheet | None, row_count: int, export_q
 class _CellFormats:
     """How cells look, and how many had to be cut."""
 
-    def __init__(self, time_format: Format, duration_format: Format) -> None:
+    def __init__(self, time_format: CellFormat, duration_format: CellFormat) -> None:
         self.time_format = time_format
         self.duration_format = duration_format
         self.truncated_count = 0
@@ -223,3 +224,15 @@ def _to_excel_days(value: Any, zone: ZoneInfo | None) -> float | None:
         return None
     since_epoch = (moment if zone is None else moment.astimezone(zone)).replace(tzinfo=None) - _EPOCH
     return since_epoch.days + since_epoch.seconds / _DAY_SECONDS
+
+
+FORMAT = Format(
+    suffix="xlsx",
+    mime="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    label="Excel",
+    hint="A workbook: phone numbers stay text, times and durations are real ones",
+    stream=lambda read, selection, _options: stream(read, selection),
+    order=10,
+    background_above=50_000,
+    write=write,
+)

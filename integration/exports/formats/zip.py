@@ -23,6 +23,7 @@ from typing import IO, BinaryIO
 from integration.core.errors import QueryError
 from integration.exports.columns import MEDIA_COLLECTIONS
 from integration.exports.formats import csv
+from integration.exports.formats.format import Format
 from integration.exports.query import ChunkedFile, Column, build_export_query
 from integration.exports.selection import OpenReader, Selection
 
@@ -144,3 +145,15 @@ def _open_archived(data_dir: Path, path: str) -> BinaryIO:
     if not _ARCHIVE_PATH.fullmatch(path):
         raise OSError(22, "not a file of the archive")
     return os.fdopen(os.open(data_dir / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+
+
+FORMAT = Format(
+    suffix="zip",
+    mime="application/zip",
+    label="ZIP with audio",
+    hint="The audio, with a list of it",
+    stream=lambda read, selection, options: ZipExport(read, selection, options.data_dir),
+    order=50,
+    right="recordings",
+    for_media=True,
+)

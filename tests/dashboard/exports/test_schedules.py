@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 from typing import Any
@@ -14,9 +15,10 @@ import pytest
 
 from integration.access import audit, people, sessions
 from integration.core import clock
-from integration.exports import deliveries, jobs, prepared_exports
+from integration.exports import deliveries, prepared_exports
 from integration.exports import schedules as export_schedules
 from integration.exports.deliveries import DeliveryAttempt
+from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.exports.routes import make_blueprint
 from integration.exports.schedule_runner import WAKE_EXTENSION
@@ -223,7 +225,7 @@ def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, p
 def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
     site: Site, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "BACKGROUND_ROWS", 2)
+    monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], background_above=2))
     preparer = ExportJobs(site.parts)
     site.app.extensions[EXTENSION] = preparer
     site.app.register_blueprint(make_blueprint(site.parts))

@@ -1,0 +1,59 @@
+"""Format: what routes, jobs, pages and commands need of one file format."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from integration.access.people import Person
+from integration.catalogue.shapes import Resource
+from integration.exports.columns import MEDIA_COLLECTIONS
+from integration.exports.query import ChunkedFile, ExportQuery
+from integration.exports.selection import OpenReader, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What a request chooses beside the selection. `bom` is a byte order mark; `data_dir` has the archive."""
+
+    data_dir: Path
+    bom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One file format. `suffix` ends file names and names the format; `label` and `hint` are for people.
+
+    Selections of more than `background_above` rows are prepared in the background by `write`. `order` is the
+    place on pages, `package` the optional package that it needs, `right` a right beside “export”.
+    `for_media` restricts it to collections with files; `write_months` serves `--partition-by month`.
+    """
+
+    suffix: str
+    mime: str
+    label: str
+    hint: str
+    stream: Callable[[OpenReader, Selection, StreamOptions], ChunkedFile]
+    order: int
+    background_above: int | None = None
+    write: Callable[[sqlite3.Connection, ExportQuery, Selection, IO[bytes]], object] | None = None
+    write_months: Callable[[OpenReader, Selection, Path], dict[str, int]] | None = None
+    package: str | None = None
+    right: str | None = None
+    for_media: bool = False
+
+    def __post_init__(self) -> None:
+        if self.background_above is not None and self.write is None:
+            raise ValueError(f"the format {self.suffix} is prepared in the background and has no `write`")
+
+    def is_available(self, resource: Resource, person: Person) -> bool:
+        """Whether it is installed, serves `resource` and is permitted to `person`."""
+        return (
+            (self.package is None or find_spec(self.package) is not None)
+            and (not self.for_media or resource.collection in MEDIA_COLLECTIONS)
+            and (self.right is None or person.has_permission(self.right))
+        )
