@@ -63,6 +63,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
 
 MIGRATIONS: dict[str, Step] = {
     "0001 first form": lambda _connection: None,
+    "0002 rights in one column": people.merge_right_columns,
 }
 """In order, by name. The first is recorded in every house.db there is."""
 

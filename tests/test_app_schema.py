@@ -9,9 +9,10 @@ import pytest
 
 import integration
 from integration import app_schema
-from integration.access import people
+from integration.access import people, sessions
 from integration.app_schema import open_app_db
 from integration.core.errors import NewerDatabase, StorageError
+from integration.sqlite.readers import ReadOnlyDatabase
 
 
 def test_it_and_its_companions_are_private(tmp_path: Path) -> None:
@@ -52,6 +53,82 @@ def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"house\.db"):
         open_app_db(tmp_path / "nowhere" / "house.db")
+
+
+PEOPLE_WITH_RIGHT_COLUMNS = """
+CREATE TABLE people (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    email TEXT NOT NULL UNIQUE,
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'agent', 'supervisor', 'admin')),
+    export INTEGER CHECK (export IN (0, 1)),
+    recordings INTEGER CHECK (recordings IN (0, 1)),
+    platform_user_id INTEGER,
+    password TEXT,
+    created_at TEXT NOT NULL,
+    password_at TEXT,
+    login_at TEXT
+) STRICT;
+CREATE TABLE _migrations (name TEXT PRIMARY KEY, at TEXT NOT NULL) STRICT;
+INSERT INTO _migrations VALUES ('0001 first form', '2026-01-01 00:00:00');
+INSERT INTO people (email, role, export, recordings, created_at) VALUES
+    ('alice@example.com', 'admin', NULL, NULL, '2026-01-01 00:00:00'),
+    ('bob@example.com', 'supervisor', 0, NULL, '2026-01-01 00:00:00'),
+    ('carol@example.com', 'agent', 1, 0, '2026-01-01 00:00:00');
+"""
+"""Table `people` before the migration “0002 rights in one column”, with three people."""
+EFFECTIVE_RIGHTS = {
+    "alice@example.com": {"export", "recordings"},
+    "bob@example.com": {"recordings"},
+    "carol@example.com": {"export"},
+}
+
+
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    path = tmp_path / "old" / "house.db"
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(PEOPLE_WITH_RIGHT_COLUMNS)
+    connection.close()
+    return path
+
+
+def test_right_columns_become_one_column(old_file: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        app_db = open_app_db(old_file)
+        assert {person.email: set(person.rights) for person in people.list_all(app_db)} == EFFECTIVE_RIGHTS
+        assert people.load_explicit_rights(app_db, 3) == {"export": True, "recordings": False}
+        assert people.load_explicit_rights(app_db, 1) == {}
+        people.set_right(app_db, "alice@example.com", "export", None)
+        app_db.close()
+    open_app_db(tmp_path / "house.db").close()
+    assert read_columns(old_file) == read_columns(tmp_path / "house.db")
+
+
+def read_columns(path: Path) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path)
+    columns = connection.execute("PRAGMA table_xinfo(people)").fetchall()
+    connection.close()
+    return columns
+
+
+def test_right_columns_are_read_before_the_migration(old_file: Path) -> None:
+    read_only = people.list_all(ReadOnlyDatabase(old_file))
+    assert {person.email: set(person.rights) for person in read_only} == EFFECTIVE_RIGHTS
+
+
+def test_sessions_survive_the_migration(old_file: Path) -> None:
+    with sqlite3.connect(old_file) as connection:
+        connection.executescript(sessions.TABLES)
+        connection.execute(
+            "INSERT INTO sessions (token_hash, person_id, created_at, seen_at, address, agent)"
+            " VALUES (x'00', 2, 1, 1, '', '')"
+        )
+    connection.close()
+    app_db = open_app_db(old_file)
+    with app_db.read() as connection:
+        assert connection.execute("SELECT person_id FROM sessions").fetchone()[0] == 2
+    app_db.close()
 
 
 OTHER_DATABASES = {"mirror", "inbox"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from integration import catalogue
 from integration.access import audit, keys, people, setup_links
-from integration.access.people import RIGHTS
+from integration.access.rights import RIGHTS
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 

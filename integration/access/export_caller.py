@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flask import request
 
-from integration.access import browser, rights, sessions, user_scope
+from integration.access import browser, sessions, user_scope, visibility
 from integration.access.people import Person
 from integration.catalogue.shapes import Resource
 from integration.context import AppContext
@@ -40,7 +40,7 @@ class ExportAuthenticator:
 
         Raises ApiError 401, 403, NotAllowed.
         """
-        collection = rights.required_collection(target)
+        collection = visibility.required_collection(target)
         if self.has_key:
             caller = self._context.authenticator.identify(request)
             if not caller.can_read_mirror:
@@ -56,7 +56,9 @@ class ExportAuthenticator:
         if session is None:
             raise ApiError(401, "Log in first.")
         person = session[1]
-        scope = rights.check_export_scope(person, target, right, self._context.settings.dashboard.agents_see)
+        scope = visibility.check_export_scope(
+            person, target, right, self._context.settings.dashboard.agents_see
+        )
         return ExportCaller(person.email, owner_name(person), scope, person)
 
 

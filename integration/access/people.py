@@ -1,41 +1,32 @@
 """People of the dashboard: who they are, their role, what they may do.
 
-| Role | Sees and does | `export` | `recordings` |
-|---|---|---|---|
-| viewer | reads calls and messages | no | no |
-| agent | works: call-backs, notes, messages | no | yes |
-| supervisor | everyone's work, reports | yes | yes |
-| admin | people, keys, settings | yes | yes |
+| Role | Sees and does |
+|---|---|
+| viewer | reads calls and messages |
+| agent | works: call-backs, notes, messages |
+| supervisor | everyone's work, reports |
+| admin | people, keys, settings |
 
-The rights `export` and `recordings` follow the role unless a person was given or denied them by name. With
+Rights (`rights.RIGHTS`) follow the role unless a person was given or denied them by name. With
 `dashboard.agents_see: own` viewers and agents see (and listen to) the calls of their own platform user
 only, so an agent's right to recordings reaches no further than the calls they may see.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from integration.access import passwords
+from integration.access.rights import RIGHTS, ROLES, Role, compute_rights
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
 from integration.sqlite.transaction import Transaction
-
-Role = Literal["viewer", "agent", "supervisor", "admin"]
-Right = Literal["export", "recordings"]
-ROLES: tuple[Role, ...] = get_args(Role)
-"""From the least to the most."""
-RIGHTS: tuple[Right, ...] = get_args(Right)
-_MIN_ROLE_OF_RIGHT: dict[Right, Role] = {"export": "supervisor", "recordings": "agent"}
-_SET_RIGHT_SQL: dict[Right, str] = {
-    "export": "UPDATE people SET export = ? WHERE id = ?",
-    "recordings": "UPDATE people SET recordings = ? WHERE id = ?",
-}
 
 _EMAIL_PATTERN = re.compile(r"^[^@\s<>\"',;]{1,64}@[^@\s<>\"',;]{1,189}$")
 
@@ -44,15 +35,15 @@ CREATE TABLE IF NOT EXISTS people (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     email TEXT NOT NULL UNIQUE,
     role TEXT NOT NULL CHECK (role IN ('viewer', 'agent', 'supervisor', 'admin')),
-    export INTEGER CHECK (export IN (0, 1)),
-    recordings INTEGER CHECK (recordings IN (0, 1)),
     platform_user_id INTEGER,
     password TEXT,
     created_at TEXT NOT NULL,
     password_at TEXT,
-    login_at TEXT
+    login_at TEXT,
+    rights TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 """
+"""`rights` is JSON: true or false for each right that was given or denied by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +54,11 @@ class Person:
     id: int
     email: str
     role: Role
-    rights: frozenset[Right]
+    rights: frozenset[str]
     platform_user_id: int | None
     has_password: bool
     created_at: str
     login_at: str | None
-
-    def has_permission(self, role_or_right: str) -> bool:
-        """Whether the role is at least this one, or the right is theirs."""
-        if role_or_right in ROLES:
-            return ROLES.index(self.role) >= ROLES.index(role_or_right)
-        if role_or_right in RIGHTS:
-            return role_or_right in self.rights
-        raise ValueError(f"neither a role nor a right: {role_or_right!r}")
 
 
 def create(
@@ -186,27 +169,29 @@ def set_role(app_db: Database, email: str, role: str) -> Person:
     return app_db.write(work)
 
 
-def set_right(app_db: Database, email: str, right: Right, is_granted: bool | None) -> Person:
+def set_right(app_db: Database, email: str, right: str, is_granted: bool | None) -> Person:
     """Give or deny a right by name; None lets it follow the role again."""
     if right not in RIGHTS:
         raise DomainError(f"no such right: {right!r}; rights are {', '.join(RIGHTS)}")
 
     def work(tx: Transaction) -> Person:
         person = require_person(tx.connection, email)
-        value = None if is_granted is None else int(is_granted)
-        tx.execute(_SET_RIGHT_SQL[right], (value, person.id))
+        row = tx.execute("SELECT * FROM people WHERE id = ?", (person.id,)).fetchone()
+        explicit = read_explicit_rights(row)
+        explicit.pop(right, None)
+        if is_granted is not None:
+            explicit[right] = is_granted
+        tx.execute("UPDATE people SET rights = ? WHERE id = ?", (_format_rights(explicit), person.id))
         return require_person(tx.connection, email)
 
     return app_db.write(work)
 
 
-def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool | None]:
-    """What was given or denied by name; None for what follows the role."""
+def load_explicit_rights(app_db: Database, person_id: int) -> dict[str, bool]:
+    """What was given or denied by name; the others follow the role."""
     with app_db.read() as connection:
-        row = connection.execute(
-            f"SELECT {', '.join(RIGHTS)} FROM people WHERE id = ?", (person_id,)
-        ).fetchone()
-    return {right: None if row is None or row[right] is None else bool(row[right]) for right in RIGHTS}
+        row = connection.execute("SELECT * FROM people WHERE id = ?", (person_id,)).fetchone()
+    return {} if row is None else read_explicit_rights(row)
 
 
 def set_platform_user(app_db: Database, email: str, user_id: int | None) -> Person:
@@ -259,20 +244,11 @@ def require_person(connection: sqlite3.Connection, email: str) -> Person:
 def from_row(row: sqlite3.Row) -> Person:
     """A Person from a row that has all columns of `people`."""
     role: Role = row["role"]
-    rights = frozenset(
-        right
-        for right in RIGHTS
-        if (
-            row[right]
-            if row[right] is not None
-            else ROLES.index(role) >= ROLES.index(_MIN_ROLE_OF_RIGHT[right])
-        )
-    )
     return Person(
         id=row["id"],
         email=row["email"],
         role=role,
-        rights=rights,
+        rights=compute_rights(role, read_explicit_rights(row)),
         platform_user_id=row["platform_user_id"],
         has_password=row["password"] is not None,
         created_at=row["created_at"],
@@ -300,3 +276,39 @@ def _check_not_last_admin(tx: Transaction, person: Person) -> None:
     ).fetchone()
     if other_admin is None:
         raise DomainError(f"{person.email} is the last administrator; add another one first")
+
+
+# --- rights as stored ----------------------------------------------------------------------------------
+
+_COLUMN_RIGHTS = ("export", "recordings")
+"""Rights that had a column of their own in earlier versions."""
+
+
+def read_explicit_rights(row: sqlite3.Row) -> dict[str, bool]:
+    """What a row of `people` gives or denies by name."""
+    if "rights" in row.keys():  # noqa: SIM118 – `in` a Row looks at its values
+        stored: dict[str, bool] = json.loads(row["rights"])
+        return stored
+    # Commands that only read may open a file that no writer has migrated yet.
+    return {name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}
+
+
+def merge_right_columns(connection: sqlite3.Connection) -> None:
+    """Migration: move the columns `export` and `recordings` into `rights`."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(people)")}
+    if not columns.issuperset(_COLUMN_RIGHTS):
+        return
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    stored = [
+        (_format_rights(read_explicit_rights(row)), row["id"])
+        for row in cursor.execute("SELECT id, export, recordings FROM people").fetchall()
+    ]
+    connection.execute("ALTER TABLE people ADD COLUMN rights TEXT NOT NULL DEFAULT '{}'")
+    connection.executemany("UPDATE people SET rights = ? WHERE id = ?", stored)
+    for name in _COLUMN_RIGHTS:
+        connection.execute(f"ALTER TABLE people DROP COLUMN {name}")
+
+
+def _format_rights(explicit: Mapping[str, bool]) -> str:
+    return json.dumps(explicit, sort_keys=True)

@@ -1,54 +1,60 @@
-"""Who may export what: the right “export”, and beside it the rule of the Account pages on which role sees
-which collection (access/visibility.py). One rule for downloads, prepared files and schedules.
+"""Roles, and the registry of rights.
+
+A right follows the role unless a person was given or denied it by name. A new right is one entry of `RIGHTS`
+and the place that demands it: settings page, command line and storage read the registry.
 """
 
 from __future__ import annotations
 
-from integration.access.people import Person
-from integration.access.visibility import SECTIONS, AgentsSee, Visibility, user_scope_of
-from integration.catalogue.shapes import Resource
-from integration.core.errors import SwitchroomError
-from integration.mirror.calls.schema import CALLS
-from integration.mirror.records.masking import list_hidden_fields
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+Role = Literal["viewer", "agent", "supervisor", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""From the least to the most."""
 
 
-class NotAllowed(SwitchroomError):
-    """This person may not have this export; the message says what they lack."""
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A named permission that roles have from `from_role` on. `label` is its name on the settings page."""
+
+    name: str
+    from_role: Role
+    label: str
 
 
-def required_collection(target: Resource) -> str:
-    """The collection that somebody has to be allowed to read. Calls are made of CDRs."""
-    return "cdrs" if target is CALLS else target.collection
-
-
-def check_export_scope(
-    person: Person, target: Resource, right: str | None, agents_see: AgentsSee
-) -> int | None:
-    """The platform user whose records alone they may export, None for everyone's. `right` is one that the
-    format demands beside “export”. Raises NotAllowed."""
-    for required in ("export", *((right,) if right else ())):
-        if not person.has_permission(required):
-            raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
-    user_scope = user_scope_of(person, agents_see)
-    section = SECTIONS[required_collection(target)]
-    if not person.has_permission(section.min_role):
-        raise NotAllowed(f"{section.title} are shown to supervisors and administrators.")
-    if not Visibility(person, user_scope).can_open(section):
-        raise NotAllowed("You see only your own calls, and this holds more.")
-    # Numbers, queues and people's names are everybody's to see, but nobody's own.
-    return user_scope if section.is_personal else None
-
-
-def hidden_fields(person: Person | None, target: Resource) -> frozenset[str]:
-    """Fields that must not be learnt from a file, not even by filtering. `person` is None for keys, for the
-    command line and for what administrators schedule."""
-    if person is None:
-        return list_hidden_fields(target)
-    return list_hidden_fields(target) | Visibility(person, None).hidden_fields(
-        SECTIONS[required_collection(target)]
+RIGHTS: dict[str, Right] = {
+    right.name: right
+    for right in (
+        Right("export", from_role="supervisor", label="Export"),
+        Right("recordings", from_role="agent", label="Hear recordings"),
     )
+}
 
 
-def can_see_raw(person: Person | None) -> bool:
-    """Whether records as received may be in a file, with all that nobody documented."""
-    return person is None or Visibility(person, None).can_see_raw
+class RightsHolder(Protocol):
+    """A dashboard user: role and effective rights."""
+
+    @property
+    def role(self) -> Role: ...
+    @property
+    def rights(self) -> frozenset[str]: ...
+
+
+def has(holder: RightsHolder, role_or_right: str) -> bool:
+    """Whether the role is at least this one, or the right is theirs. Raises ValueError for neither."""
+    if role_or_right in ROLES:
+        return ROLES.index(holder.role) >= ROLES.index(role_or_right)
+    if role_or_right in RIGHTS:
+        return role_or_right in holder.rights
+    raise ValueError(f"neither a role nor a right: {role_or_right!r}")
+
+
+def compute_rights(role: Role, explicit: Mapping[str, bool]) -> frozenset[str]:
+    """The effective rights of a role. `explicit` has those that were given or denied by name."""
+    return frozenset(
+        right.name
+        for right in RIGHTS.values()
+        if explicit.get(right.name, ROLES.index(role) >= ROLES.index(right.from_role))
+    )

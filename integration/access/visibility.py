@@ -19,9 +19,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.access import user_scope
-from integration.access.people import Person, Role
+from integration.access.people import Person
+from integration.access.rights import Role, has
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
+from integration.core.errors import SwitchroomError
+from integration.mirror.calls.schema import CALLS
 from integration.mirror.query import browse
 from integration.mirror.query.query import Query
 from integration.mirror.records.masking import list_hidden_fields
@@ -38,7 +41,7 @@ def user_scope_of(person: Person, agents_see: AgentsSee) -> int | None:
     `dashboard.agents_see: own` holds for viewers and agents. One of whom nobody said which user of the
     platform they are (`platform_user_id`) sees none then, rather than all.
     """
-    if agents_see == "all" or person.has_permission("supervisor"):
+    if agents_see == "all" or has(person, "supervisor"):
         return None
     return NO_USER_ID if person.platform_user_id is None else person.platform_user_id
 
@@ -143,7 +146,7 @@ class Visibility:
     user_scope: int | None
 
     def can_open(self, section: Section) -> bool:
-        if not self.person.has_permission(section.min_role):
+        if not has(self.person, section.min_role):
             return False
         return (
             self.user_scope is None or not section.is_personal or user_scope.is_reachable(section.collection)
@@ -156,7 +159,7 @@ class Visibility:
     @property
     def can_see_raw(self) -> bool:
         """Whether raw records are shown."""
-        return self.person.has_permission(FULL_ACCESS_ROLE)
+        return has(self.person, FULL_ACCESS_ROLE)
 
     def can_see_item_fields(self, section: Section) -> bool:
         """Whether they are shown what a record's own path tells beyond the list."""
@@ -184,3 +187,48 @@ class Visibility:
         return browse.get_collection_state(
             connection, resource, self.restrict_query(connection, section, Query(resource))
         )
+
+
+# --- exports -------------------------------------------------------------------------------------------
+
+
+class NotAllowed(SwitchroomError):
+    """This person may not have this export; the message says what they lack."""
+
+
+def required_collection(target: Resource) -> str:
+    """The collection that somebody has to be allowed to read. Calls are made of CDRs."""
+    return "cdrs" if target is CALLS else target.collection
+
+
+def check_export_scope(
+    person: Person, target: Resource, right: str | None, agents_see: AgentsSee
+) -> int | None:
+    """The platform user whose records alone they may export, None for everyone's. `right` is one that the
+    format demands beside “export”. Raises NotAllowed."""
+    for required in ("export", *((right,) if right else ())):
+        if not has(person, required):
+            raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
+    scope = user_scope_of(person, agents_see)
+    section = SECTIONS[required_collection(target)]
+    if not has(person, section.min_role):
+        raise NotAllowed(f"{section.title} are shown to supervisors and administrators.")
+    if not Visibility(person, scope).can_open(section):
+        raise NotAllowed("You see only your own calls, and this holds more.")
+    # Numbers, queues and people's names are everybody's to see, but nobody's own.
+    return scope if section.is_personal else None
+
+
+def hidden_fields(person: Person | None, target: Resource) -> frozenset[str]:
+    """Fields that must not be learnt from a file, not even by filtering. `person` is None for keys, for the
+    command line and for what administrators schedule."""
+    if person is None:
+        return list_hidden_fields(target)
+    return list_hidden_fields(target) | Visibility(person, None).hidden_fields(
+        SECTIONS[required_collection(target)]
+    )
+
+
+def can_see_raw(person: Person | None) -> bool:
+    """Whether records as received may be in a file, with all that nobody documented."""
+    return person is None or Visibility(person, None).can_see_raw

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from integration.access import passwords, people
+from integration.access.rights import RIGHTS, ROLES
 from integration.access.setup_links import find_base_url
 from integration.cli import config_option
 from integration.core.errors import ConfigurationError, DomainError
@@ -33,7 +34,7 @@ def command() -> None:
 
 @command.command(help="Add a person; prints a one-time set-up link, good for 48 hours.")
 @click.argument("email")
-@click.option("--role", type=click.Choice(people.ROLES), required=True, help="What they may do.")
+@click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
 @password_option
 @platform_user_option
 @config_option
@@ -89,9 +90,9 @@ def passwd(email: str, password_stdin: bool, config: Path | None) -> None:
 
 @command.command(help="Change a person's role, rights or platform user.")
 @click.argument("email")
-@click.option("--role", type=click.Choice(people.ROLES), help="Their new role.")
-@click.option("--grant", type=click.Choice(people.RIGHTS), multiple=True, help="Give a right by name.")
-@click.option("--deny", type=click.Choice(people.RIGHTS), multiple=True, help="Take a right away by name.")
+@click.option("--role", type=click.Choice(ROLES), help="Their new role.")
+@click.option("--grant", type=click.Choice(list(RIGHTS)), multiple=True, help="Give a right by name.")
+@click.option("--deny", type=click.Choice(list(RIGHTS)), multiple=True, help="Take a right away by name.")
 @platform_user_option
 @config_option
 def change(

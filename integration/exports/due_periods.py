@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
-from integration.access import rights
+from integration.access import visibility
 from integration.catalogue import HISTORY, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
@@ -77,7 +77,7 @@ class DuePeriod:
     def find_incomplete_reason(self, connection: sqlite3.Connection) -> str | None:
         """What keeps its records from being complete; None where nothing does."""
         target, _ = export_request.find_export(self.schedule.export)
-        required_resource = get_resource(rights.required_collection(target))
+        required_resource = get_resource(visibility.required_collection(target))
         since, until = self.bounds
         if not has_period_records(target):
             return completeness.explain_unread(connection, required_resource, until)
@@ -141,7 +141,7 @@ def find_next_due(schedule: Schedule, now: datetime) -> datetime:
 
 def has_period_records(target: Resource) -> bool:
     """Whether a period has records of its own. Settings are exported as a whole, as they are now."""
-    return rights.required_collection(target) in HISTORY
+    return visibility.required_collection(target) in HISTORY
 
 
 def _max_periods(schedule: Schedule) -> int:

@@ -10,7 +10,7 @@ from typing import Protocol
 from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
-from integration.access import rights, setup_links
+from integration.access import setup_links, visibility
 from integration.access.people import Person
 from integration.access.user_scope import filter_for
 from integration.catalogue import UnknownResource, get_resource
@@ -71,15 +71,15 @@ def build_selection(
 
     `person` is who asks, where it is somebody of the dashboard: what their role hides stays hidden, and their
     own column sets are found before shared ones. Whether they may have it at all says
-    `rights.check_export_scope`. Raises QueryError, UnknownExport.
+    `visibility.check_export_scope`. Raises QueryError, UnknownExport.
     """
     target, preset = find_export(name)
-    hidden_fields, settings = rights.hidden_fields(person, target), context.settings
+    hidden_fields, settings = visibility.hidden_fields(person, target), context.settings
     args = apply_column_set(context.app_db, name, args, person)
     zone, base_url = settings.dashboard.timezone, setup_links.find_base_url(settings)
     if preset is None:
         result = select(target, args, hidden_fields, timezone=zone, base_url=base_url)
-        result = replace(result, is_raw=result.is_raw and rights.can_see_raw(person))
+        result = replace(result, is_raw=result.is_raw and visibility.can_see_raw(person))
     else:
         result = select_preset(preset, args, timezone=zone, base_url=base_url, hidden=hidden_fields)
         page_filter = _parse_page_filter(context, args)

@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response
 
 from integration.access import audit, browser
 from integration.access.export_caller import ExportAuthenticator, ExportCaller
-from integration.access.rights import NotAllowed
+from integration.access.visibility import NotAllowed
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_error_response
 from integration.core.errors import DomainError

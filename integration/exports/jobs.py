@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from flask import Flask
 
-from integration.access import people, rights
+from integration.access import people, visibility
 from integration.access.people import Person
 from integration.context import AppContext
 from integration.core import clock
@@ -161,7 +161,7 @@ class ExportJobs:
                 self.path(job).unlink(missing_ok=True)
         except JobCancelled:
             log.info("export %d ends early", job.id)
-        except (QueryError, rights.NotAllowed) as error:
+        except (QueryError, visibility.NotAllowed) as error:
             prepared_exports.mark_failed(app_db, job.id, str(error))
         except Exception as error:
             # Nobody waits for this thread: without this the page would show it running for ever.
@@ -179,8 +179,8 @@ class ExportJobs:
         target, _ = export_request.find_export(job.export)
         if person is not None:
             right, agents_see = FORMATS[job.form].right, self._context.settings.dashboard.agents_see
-            if rights.check_export_scope(person, target, right, agents_see) != job.only_user:
-                raise rights.NotAllowed("What you may see has changed since you asked; ask again")
+            if visibility.check_export_scope(person, target, right, agents_see) != job.only_user:
+                raise visibility.NotAllowed("What you may see has changed since you asked; ask again")
         selection = export_request.build_selection(self._context, job.export, job.args, job.only_user, person)
         return write_export(self._context, selection, job.form, file, partial(self._report_progress, job.id))
 
@@ -230,7 +230,7 @@ def find_owner(context: AppContext, job: ExportJob) -> Person | None:
         return None
     person = people.get(context.app_db, job.person_id)
     if person is None:
-        raise rights.NotAllowed(f"{job.who} is gone")
+        raise visibility.NotAllowed(f"{job.who} is gone")
     return person
 
 

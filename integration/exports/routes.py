@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from integration.access import audit
 from integration.access.export_caller import ExportAuthenticator
-from integration.access.rights import NotAllowed
+from integration.access.visibility import NotAllowed
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_error_response
 from integration.core.errors import QueryError

@@ -14,7 +14,8 @@ import threading
 from datetime import timedelta
 from typing import IO
 
-from integration.access import people, rights
+from integration.access import people, visibility
+from integration.access.rights import has
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import QueryError, SwitchroomError
@@ -149,7 +150,7 @@ class ScheduleRunner:
                 result = delivery.deliver(self._context.settings, due_period.schedule, outgoing)
         except Exception as error:
             text = str(error)
-            if not isinstance(error, DeliveryFailed | QueryError | rights.NotAllowed):
+            if not isinstance(error, DeliveryFailed | QueryError | visibility.NotAllowed):
                 log.exception("schedule %s, %s", due_period.schedule.id, key)
                 if isinstance(error, OSError):
                     text = f"the file can't be made ({error.strerror})"
@@ -185,9 +186,11 @@ class ScheduleRunner:
         schedule, settings = due_period.schedule, self._context.settings
         target, _ = export_request.find_export(schedule.export)
         person = people.find(self._context.app_db, schedule.who)
-        if person is None or not person.has_permission("supervisor"):
-            raise rights.NotAllowed(f"{schedule.who} may export no longer; somebody who may has to save it")
-        user_scope = rights.check_export_scope(
+        if person is None or not has(person, "supervisor"):
+            raise visibility.NotAllowed(
+                f"{schedule.who} may export no longer; somebody who may has to save it"
+            )
+        user_scope = visibility.check_export_scope(
             person, target, FORMATS[schedule.form].right, settings.dashboard.agents_see
         )
         args = {**schedule.args, "tz": schedule.zone}

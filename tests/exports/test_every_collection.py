@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from integration.access import people, sessions
+from integration.access.rights import ROLES
 from integration.access.visibility import SECTIONS
 from integration.catalogue import RESOURCES
 from integration.exports.columns import derive_columns
@@ -126,7 +127,7 @@ def test_a_role_exports_the_collections_that_its_pages_show(site: Site, role: st
     for name, shelf in SECTIONS.items():
         if name == "me":
             continue
-        shown = people.ROLES.index(role) >= people.ROLES.index(shelf.min_role)
+        shown = ROLES.index(role) >= ROLES.index(shelf.min_role)
         status = client.head(f"/exports/{name}.csv").status_code
         assert (name, status) == (name, 200 if shown else 403)
     assert pages.get("/account/ivrs").status_code == client.head("/exports/ivrs.csv").status_code

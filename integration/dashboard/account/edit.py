@@ -9,7 +9,7 @@ from typing import Any, Literal
 from flask import abort, make_response, request
 from werkzeug.wrappers import Response
 
-from integration.access.people import Role
+from integration.access.rights import Role, has
 from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
 from integration.catalogue import OPERATIONS, field_labels
 from integration.catalogue.shapes import Field
@@ -66,13 +66,13 @@ class FormField:
 def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
     """What this person may change of the collection."""
     rule = EDIT_RULES.get(section.collection)
-    return rule if rule is not None and visibility.person.has_permission(rule.min_role) else None
+    return rule if rule is not None and has(visibility.person, rule.min_role) else None
 
 
 def new_record_url(visibility: Visibility, section: Section) -> str | None:
     """Where the person may make a record of the collection."""
     if section.collection == "contacts":
-        return "/contacts/new" if visibility.person.has_permission("agent") else None
+        return "/contacts/new" if has(visibility.person, "agent") else None
     rule = find_edit_rule(visibility, section)
     return f"{section.path}?edit=1" if rule is not None and rule.can_add_and_delete else None
 

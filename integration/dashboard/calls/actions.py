@@ -12,6 +12,7 @@ from flask import Blueprint, Flask, abort, request
 from werkzeug.wrappers import Response
 
 from integration.access.people import Person
+from integration.access.rights import has
 from integration.context import AppContext, app_context
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
@@ -52,7 +53,7 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
         own_phone = phones.find_phone(
             mirror_connection, person.platform_user_id
         ) or phones.find_phone_by_email(mirror_connection, person.email)
-        if own_phone is not None or not person.has_permission("supervisor"):
+        if own_phone is not None or not has(person, "supervisor"):
             return own_phone
         with context.app_db.read() as app_connection:
             return phones.find_phone(
@@ -62,16 +63,16 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
 
 def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, legs: Iterable[LiveLeg]) -> bool:
     """Supervisors steer every call, agents those at their own phone."""
-    if person.has_permission("supervisor"):
+    if has(person, "supervisor"):
         return True
-    if not person.has_permission("agent") or phone is None:
+    if not has(person, "agent") or phone is None:
         return False
     return call["user_id"] == phone.id or any(leg.user_id == phone.id for leg in legs)
 
 
 def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> CallActions | None:
     """What the person who is logged in may do to this call now; None for nothing."""
-    if call["state"] == "ended" or not current_person().has_permission("agent"):
+    if call["state"] == "ended" or not has(current_person(), "agent"):
         return None
     phone = find_phone(app_context(), current_person())
     legs = phones.list_live_legs(connection, call["id"])
@@ -204,12 +205,12 @@ def dial() -> Response | tuple[str, int]:
     to = to_dialable(request.form.get("to", ""))
     phone = find_phone(context, person)
     phone_id = request.form.get("phone", type=int)
-    if phone_id is not None and person.has_permission("supervisor"):
+    if phone_id is not None and has(person, "supervisor"):
         with context.mirror_db.read() as connection:
             phone = phones.find_phone(connection, phone_id)
         if phone is not None:
             preferred_phones.save_preferred(context.app_db, person.id, phone.id)
-    if phone is None and person.has_permission("supervisor"):
+    if phone is None and has(person, "supervisor"):
         return form_responses.redirect_elsewhere("/dial?" + urlencode({"to": to}))
     if phone is None or layout.get_user_scope() not in (None, phone.id):
         return form_responses.respond_refused(
@@ -249,7 +250,7 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
             "dial.html",
             to=to,
             phone=phone,
-            phones=phones.list_phones(connection) if person.has_permission("supervisor") else [],
+            phones=phones.list_phones(connection) if has(person, "supervisor") else [],
             lines=phones.list_caller_id_numbers(connection),
             said=result,
             form=request.form,

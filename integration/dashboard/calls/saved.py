@@ -8,6 +8,7 @@ from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit
+from integration.access.rights import has
 from integration.context import app_context
 from integration.dashboard.calls.history import COLUMNS
 from integration.dashboard.site import layout
@@ -43,7 +44,7 @@ def save() -> Response:
             request.form.get("name", ""),
             query,
             # A view shows no more than its reader may see; but only who works here names one for all.
-            shared=request.form.get("shared") == "1" and current_person().has_permission("agent"),
+            shared=request.form.get("shared") == "1" and has(current_person(), "agent"),
             pinned=request.form.get("pinned") == "1",
         )
     except ValueError as error:

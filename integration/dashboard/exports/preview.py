@@ -19,8 +19,9 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, make_response, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.access import rights
-from integration.access.rights import NotAllowed
+from integration.access import visibility
+from integration.access.rights import has
+from integration.access.visibility import NotAllowed
 from integration.catalogue import field_labels
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
@@ -63,7 +64,7 @@ def show(name: str) -> Response:
     args = parse_args(request.args)
     selection, preview, error_text = None, None, None
     columns: list[tuple[str, str, bool]] = []
-    hidden_columns = rights.hidden_fields(person, resource)
+    hidden_columns = visibility.hidden_fields(person, resource)
     try:
         selection = export_request.build_selection(context, name, args, user_scope, person)
         preview = _read_preview(selection)
@@ -101,7 +102,7 @@ def show(name: str) -> Response:
         me=person.id,
         formats=formats.list_available(resource, person),
         raw=_build_url(f"exports/{export_name}.jsonl", args)
-        if preset is None and rights.can_see_raw(person)
+        if preset is None and visibility.can_see_raw(person)
         else None,
         others=_list_presets(name, args),
         usual=_export_page_url(name, args),
@@ -129,7 +130,7 @@ def save(name: str) -> Response:
             args.get("label", ""),
             columns,
             # A set shows no more than its reader may see; but only who works here names one for all.
-            shared=args.get("shared") == "1" and person.has_permission("agent"),
+            shared=args.get("shared") == "1" and has(person, "agent"),
         )
     except (QueryError, DomainError) as error:
         abort(400, str(error))
@@ -142,9 +143,7 @@ def remove(name: str, number: int) -> Response:
     """One's own; an administrator also what others share."""
     _require_export(name)
     person = current_person()
-    if not column_sets.remove(
-        app_context().app_db, number, person.id, include_shared=person.has_permission("admin")
-    ):
+    if not column_sets.remove(app_context().app_db, number, person.id, include_shared=has(person, "admin")):
         abort(404)
     return redirect(_export_page_url(name, parse_args(request.form)), 303)
 
@@ -154,7 +153,7 @@ def _require_export(name: str) -> tuple[Resource, Preset | None, int | None]:
     try:
         resource, preset = export_request.find_export(name)
         agents_see = app_context().settings.dashboard.agents_see
-        return resource, preset, rights.check_export_scope(current_person(), resource, None, agents_see)
+        return resource, preset, visibility.check_export_scope(current_person(), resource, None, agents_see)
     except UnknownExport:
         abort(404)
     except NotAllowed as reason:
@@ -188,7 +187,7 @@ def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bo
     presets = []
     for preset in PRESETS.values():
         try:
-            rights.check_export_scope(person, preset.resource, None, agents_see)
+            visibility.check_export_scope(person, preset.resource, None, agents_see)
         except NotAllowed:
             continue
         view = args.get("view") if preset.has_own_table or preset.resource.field("live_id") else None

@@ -8,9 +8,9 @@ from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from integration.access import rights
+from integration.access import visibility
 from integration.access.people import Person
-from integration.access.rights import NotAllowed
+from integration.access.visibility import NotAllowed
 from integration.context import AppContext
 from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, formats
@@ -70,7 +70,7 @@ def parse_form(
         created_at=old_schedule.created_at,
     )
     try:
-        user_scope = rights.check_export_scope(
+        user_scope = visibility.check_export_scope(
             person, resource, formats.FORMATS[schedule.form].right, context.settings.dashboard.agents_see
         )
         selection = export_request.build_selection(

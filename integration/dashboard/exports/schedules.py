@@ -15,9 +15,10 @@ from typing import Any
 from flask import Blueprint, abort, current_app, make_response, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.access import rights
+from integration.access import visibility
 from integration.access.export_caller import owner_name
-from integration.access.rights import NotAllowed
+from integration.access.rights import has
+from integration.access.visibility import NotAllowed
 from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
@@ -65,9 +66,7 @@ def index() -> Response:
     with context.app_db.read() as connection:
         own_exports = prepared_exports.list_of_owner(connection, owner_name(person)) if export_jobs else []
         schedule_lines = (
-            schedule_status.list_statuses(connection, clock.now())
-            if person.has_permission("supervisor")
-            else []
+            schedule_status.list_statuses(connection, clock.now()) if has(person, "supervisor") else []
         )
     page = layout.render_page(
         "system",
@@ -231,7 +230,7 @@ def _require_export(export: str | None) -> str:
     name = export or "call-history"
     try:
         resource, _ = export_request.find_export(name)
-        rights.check_export_scope(
+        visibility.check_export_scope(
             current_person(), resource, None, app_context().settings.dashboard.agents_see
         )
     except UnknownExport:

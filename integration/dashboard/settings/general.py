@@ -14,6 +14,7 @@ from flask import Blueprint, Response, redirect, request
 
 from integration import catalogue
 from integration.access import audit, keys, people, setup_links
+from integration.access.rights import ROLES
 from integration.context import app_context
 from integration.core.errors import DomainError, SwitchroomError
 from integration.dashboard.site import layout
@@ -51,7 +52,7 @@ def render_page(**values: Any) -> str:
         keys=keys.list_all(context.app_db),
         boards=wallboards.list_all(context.app_db),
         hook=_webhook_info(),
-        roles=people.ROLES,
+        roles=ROLES,
         said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,
     )

@@ -7,6 +7,7 @@ from typing import Any
 from flask import Blueprint, Response, abort, redirect, request
 
 from integration.access import people, sessions, setup_links
+from integration.access.rights import RIGHTS, ROLES
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.settings.general import (
@@ -49,7 +50,7 @@ def change_person(number: int) -> Response | tuple[str, int]:
     app_db, person = app_context().app_db, _require_person(number)
     try:
         updated_person = people.set_role(app_db, person.email, request.form.get("role", person.role))
-        for right in people.RIGHTS:
+        for right in RIGHTS:
             granted = {"yes": True, "no": False}.get(request.form.get(right, ""))
             updated_person = people.set_right(app_db, person.email, right, granted)
         updated_person = people.set_platform_user(app_db, person.email, parse_platform_user_id())
@@ -105,8 +106,8 @@ def _render_person(person: people.Person, **values: Any) -> str:
         own=people.load_explicit_rights(context.app_db, person.id),
         users=users,
         sessions=sessions.list_of_person(context.app_db, person.id),
-        roles=people.ROLES,
-        rights=people.RIGHTS,
+        roles=ROLES,
+        rights=RIGHTS.values(),
         said=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         **values,
     )

@@ -16,8 +16,9 @@ from urllib.parse import urlencode
 
 from flask import Flask, Response, g, jsonify, make_response, redirect, render_template, request
 
-from integration.access import audit, browser, people, sessions
+from integration.access import audit, browser, sessions
 from integration.access.people import Person
+from integration.access.rights import RIGHTS, ROLES, has
 from integration.access.visibility import AgentsSee, visibility_key
 from integration.context import app_context
 from integration.core.errors import error_body
@@ -150,14 +151,14 @@ def csrf_token() -> str:
 
 def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
     """Decorator of a view: 403 unless the person has at least this role, or this right."""
-    if role_or_right not in (*people.ROLES, *people.RIGHTS):
+    if role_or_right not in (*ROLES, *RIGHTS):
         raise ValueError(f"neither a role nor a right: {role_or_right!r}")
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
         @wraps(view)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | Response:
-            if not current_person().has_permission(role_or_right):
-                requirement = "right" if role_or_right in people.RIGHTS else "role"
+            if not has(current_person(), role_or_right):
+                requirement = "right" if role_or_right in RIGHTS else "role"
                 return refuse(
                     403,
                     f"This needs the {requirement} “{role_or_right}”. An administrator can give it to you.",

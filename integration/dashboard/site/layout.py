@@ -12,6 +12,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 
 from integration.access.people import Person
+from integration.access.rights import has
 from integration.access.visibility import user_scope_of
 from integration.alerts import rules
 from integration.alerts.rules import Finding
@@ -140,8 +141,8 @@ def build_tabs(
     counts: live.LiveCallCounts, missed: int, unread: int, unplayed: int, has_trouble: bool
 ) -> list[Tab]:
     is_supervisor, can_listen = (
-        current_person().has_permission("supervisor"),
-        current_person().has_permission("recordings"),
+        has(current_person(), "supervisor"),
+        has(current_person(), "recordings"),
     )
     return [
         Tab("live", "/", "Live", "live", "l", "live", counts.total),
@@ -199,7 +200,7 @@ def render_page(tab: str, template: str, **values: Any) -> str:
 @pass_context
 def _has_right(context: Context, role_or_right: str) -> bool:
     person = context.get("person")
-    return isinstance(person, Person) and person.has_permission(role_or_right)
+    return isinstance(person, Person) and has(person, role_or_right)
 
 
 def _store_change_number() -> None:

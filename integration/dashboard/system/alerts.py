@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import Blueprint, Response, abort, redirect, request
 
+from integration.access.rights import has
 from integration.alerts import messages, notification_log
 from integration.alerts import rules as alert_rules
 from integration.alerts.conditions import CONDITIONS
@@ -150,7 +151,7 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
 def _rule_to_edit() -> Rule | None:
     """The rule that the form is to show, for who may change it."""
     number = request.args.get("edit", 0, type=int)
-    return _require_rule(number) if number and current_person().has_permission("admin") else None
+    return _require_rule(number) if number and has(current_person(), "admin") else None
 
 
 def _require_rule(number: int) -> Rule:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from integration.access.people import Person
+from integration.access.rights import has
 from integration.catalogue.shapes import Resource
 from integration.exports.columns import MEDIA_COLLECTIONS
 from integration.exports.query import ChunkedFile, ExportQuery
@@ -55,5 +56,5 @@ class Format:
         return (
             (self.package is None or find_spec(self.package) is not None)
             and (not self.for_media or resource.collection in MEDIA_COLLECTIONS)
-            and (self.right is None or person.has_permission(self.right))
+            and (self.right is None or has(person, self.right))
         )
