@@ -36,7 +36,7 @@ from integration.exports.jobs import CHECK_SECONDS as EXPORT_CHECK_SECONDS
 from integration.exports.jobs import EXTENSION as EXPORT_JOBS
 from integration.exports.jobs import ExportJobs
 from integration.exports.query import close_stalled_streams
-from integration.exports.schedule_runner import CHECK_SECONDS, WAKE_EXTENSION, ScheduleRunner
+from integration.exports.schedule_runner import ScheduleRunner
 from integration.facade.blueprint import make_blueprint as make_facade
 from integration.inbox import replay
 from integration.inbox.apply import Applier
@@ -143,7 +143,6 @@ class Product:
         self._clock_watch = sessions.ClockWatch(app_db)
         self._schedule_runner = ScheduleRunner(self.context)
         self._export_jobs = ExportJobs(self.context)
-        self._export_jobs.wake = partial(self.scheduler.nudge, "prepared exports")
         self._backup_rotation = BackupRotation(settings, self.health)
         self._retention_job = RetentionJob(
             settings, mirror_db, app_db, inbox, call_store, self.health, held_records
@@ -162,7 +161,6 @@ class Product:
         }
         self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs(commands=self.commands)
         self.site.extensions[EXPORT_JOBS] = self._export_jobs
-        self.site.extensions[WAKE_EXTENSION] = partial(self.scheduler.nudge, "scheduled exports")
         _register_database_probes(self.context)
         self.health.probe("schedules of exports", self._schedule_runner.describe_failures)
 
@@ -193,8 +191,8 @@ class Product:
             context,
             executor="sync",
         )
-        every("scheduled exports", CHECK_SECONDS, self._schedule_runner.run, executor="exports")
-        every("prepared exports", EXPORT_CHECK_SECONDS, self._export_jobs.run, executor="exports")
+        self._schedule_runner.schedule()
+        self._export_jobs.schedule()
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
         every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
         if context.settings.backup.every_hours:
@@ -231,7 +229,6 @@ class Product:
             self.context.platform.close()
             self.scheduler.stop(JOB_STOP_SECONDS)
             self._schedule_runner.stop()
-            self._export_jobs.stop()
             for consumer in self.consumers:
                 consumer.stop()
             self.context.inbox.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration import factory
-from integration.exports import deliveries, jobs, schedule_runner
+from integration.exports import deliveries, jobs
 from integration.settings.model import Settings
 from tests.support.harness import wait_for
 
@@ -29,7 +29,6 @@ def test_both_run_with_the_product_and_trouble_shows(tmp_path: Path) -> None:
 
         wait_for(well, "both to have looked")
         assert isinstance(product.site.extensions[jobs.EXTENSION], jobs.ExportJobs)
-        assert callable(product.site.extensions[schedule_runner.WAKE_EXTENSION])
         assert product.health.report()["checks"]["schedules of exports"]["state"] == "ok"
         product.context.app_db.write(
             lambda tx: tx.execute(

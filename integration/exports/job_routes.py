@@ -74,7 +74,7 @@ def start_job(
         f"{rows} rows",
         address=request.remote_addr or "",
     )
-    export_jobs.wake()
+    export_jobs.request_run()
     if caller.person is not None and "text/html" in request.headers.get("Accept", ""):
         return redirect(EXPORTS_PAGE, 303)
     response = jsonify(describe_job(export_jobs, job))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -34,6 +33,8 @@ from integration.exports.selection import Selection
 log = logging.getLogger(__name__)
 
 EXTENSION = "switchroom prepared exports"
+JOB_NAME = "prepared exports"
+"""Name of the job and of its health check."""
 CHECK_SECONDS = 60.0
 MAX_ATTEMPTS = 3
 """So often one is begun. What ends the process each time is not begun for ever."""
@@ -47,19 +48,22 @@ class JobCancelled(SwitchroomError):
 
 
 class ExportJobs:
-    """One per running product. `run()` looks after what is asked for and what is kept; returns at once."""
+    """Writes the requested files one after another; one per running product."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
         self._folder = context.settings.storage.data_dir / "prepared"
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._failure: Exception | None = None
-        self._is_stopping = False
         self._rows_written: dict[int, int] = {}
         self._cancelled: set[int] = set()
-        self.wake: Callable[[], None] = self.run
-        """Called when something was asked for."""
+
+    def schedule(self) -> None:
+        self._context.scheduler.every(
+            JOB_NAME, CHECK_SECONDS, self.run, executor="exports", is_watched=True, retries=True
+        )
+
+    def request_run(self) -> None:
+        """Write what was requested just now. Returns at once."""
+        self._context.scheduler.nudge(JOB_NAME)
 
     # --- asked by routes ---------------------------------------------------------------------------
 
@@ -92,53 +96,23 @@ class ExportJobs:
             self.cancel(job)
         return len(jobs)
 
-    # --- asked by the product ----------------------------------------------------------------------
+    # --- the job -----------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Raises what ended the work of the last time; the next time it begins again."""
-        with self._lock:
-            failure, self._failure = self._failure, None
-            if failure is not None:
-                raise failure
-            if self._thread is None and not self._is_stopping:
-                self._remove_orphans()
-                self._remove_expired()
-                if self._find_next() is not None:
-                    self._thread = threading.Thread(
-                        target=self._run_jobs, name="prepared exports", daemon=True
-                    )
-                    self._thread.start()
+        """Write what is requested, until nothing is left or the product stops; remove what is outdated."""
+        self._remove_orphans()
+        self._remove_expired()
+        while (job := self._find_next()) is not None and not self._is_stopping:
+            self._run_job(job)
+            self._remove_expired()
 
-    def stop(self, seconds: float = 0.5) -> None:
-        """End what is under way; the next start begins it again."""
-        with self._lock:
-            self._is_stopping = True
-            thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
-
-    # --- inside ------------------------------------------------------------------------------------
+    @property
+    def _is_stopping(self) -> bool:
+        return self._context.scheduler.stopping.is_set()
 
     def _find_next(self) -> ExportJob | None:
         with self._context.app_db.read() as connection:
             return next(iter(prepared_exports.list_in_states(connection, "running", "waiting")), None)
-
-    def _run_jobs(self) -> None:
-        try:
-            while (job := self._take_next()) is not None:
-                self._run_job(job)
-                self._remove_expired()
-        except Exception as error:  # noqa: BLE001 – the next look's to tell: nobody waits for this thread
-            with self._lock:
-                self._thread, self._failure = None, error
-
-    def _take_next(self) -> ExportJob | None:
-        """The next one. None ends the thread, and whatever is asked for from then on begins another."""
-        with self._lock:
-            job = None if self._is_stopping else self._find_next()
-            if job is None:
-                self._thread = None
-            return job
 
     def _run_job(self, job: ExportJob) -> None:
         app_db = self._context.app_db
@@ -164,7 +138,7 @@ class ExportJobs:
         except (QueryError, visibility.NotAllowed) as error:
             prepared_exports.mark_failed(app_db, job.id, str(error))
         except Exception as error:
-            # Nobody waits for this thread: without this the page would show it running for ever.
+            # No caller waits for the result: without this the page would show the job running for ever.
             log.exception("export %d", job.id)
             text = error.strerror if isinstance(error, OSError) else type(error).__name__
             prepared_exports.mark_failed(app_db, job.id, f"{text}; the log says more")
@@ -186,6 +160,7 @@ class ExportJobs:
 
     def _report_progress(self, job_id: int, rows: int) -> None:
         self._rows_written[job_id] = rows
+        self._context.health.beat(JOB_NAME)
         if self._is_stopping or job_id in self._cancelled:
             raise JobCancelled
         if shutil.disk_usage(self._folder).free < MIN_FREE_BYTES:

@@ -28,8 +28,8 @@ from integration.exports.schedules import Schedule
 
 log = logging.getLogger(__name__)
 
-WAKE_EXTENSION = "switchroom wake schedules"
-"""What an application calls when a person changed something, by name among its extensions."""
+JOB_NAME = "scheduled exports"
+"""Name of the job and of its health check."""
 CHECK_SECONDS = 30.0
 RETRY_DELAYS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
 """Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""
@@ -45,6 +45,11 @@ class ScheduleRunner:
         self._running: dict[int, threading.Thread] = {}
         self._errors: dict[int, str] = {}
         self._is_stopping = False
+
+    def schedule(self) -> None:
+        self._context.scheduler.every(
+            JOB_NAME, CHECK_SECONDS, self.run, executor="exports", is_watched=True, retries=True
+        )
 
     def run(self) -> None:
         """Begin to deliver whatever is due; returns at once."""

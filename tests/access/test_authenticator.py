@@ -26,11 +26,11 @@ CDR = sample("response-cdrs-list-200")["data"][0]
 
 
 def test_a_local_key_is_good_as_basic_and_as_token(room: Room) -> None:
-    user, secret = keys.add(room.people, "both", "read")
+    user, secret = keys.add(room.app_db, "both", "read")
     assert room.get("/ping", basic(user, secret)).json["data"] == {"response": "Pong"}
     assert room.get("/ping", {"X-Auth-Token": secret}).json["message"] == "Pong"
     assert room.get("/ping", basic(user + 1, secret)).status_code == 401
-    keys.revoke(room.people, "both")
+    keys.revoke(room.app_db, "both")
     assert room.get("/ping", basic(user, secret)).status_code == 401
 
 
@@ -188,7 +188,7 @@ def test_what_is_remembered_of_uses_does_not_grow_for_ever(
     room: Room, later: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticator, "MAX_CACHED_USES", 3)
-    shared = room.app_db.authenticator
+    shared = room.context.authenticator
     for number in range(9):
         shared._record_use(f"{number:040x}")
         later(authenticator.USE_WRITE_SECONDS)
@@ -197,7 +197,7 @@ def test_what_is_remembered_of_uses_does_not_grow_for_ever(
 
 def test_secrets_are_stored_hashed(room: Room) -> None:
     room.get("/ping", {"X-Auth-Token": ADMIN})
-    with room.people.read() as connection:
+    with room.app_db.read() as connection:
         for row in connection.execute("SELECT * FROM remembered"):
             assert ADMIN not in str(tuple(row))
 

@@ -58,12 +58,12 @@ def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_pa
 
 def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(room: Room, tmp_path: Path) -> None:
     room.put("cdrs", CDR)
-    person = people.create(room.people, "ann@example.com", "supervisor")
-    column_sets.save(room.people, person.id, "cdrs", "for tax", ("dst", "id"), shared=True)
+    person = people.create(room.app_db, "ann@example.com", "supervisor")
+    column_sets.save(room.app_db, person.id, "cdrs", "for tax", ("dst", "id"), shared=True)
     done = asked(tmp_path, "cdrs", "--set", "for tax")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == '"dst","id"\n"447700900101",700000001\n'
-    entry = audit.list_newest(room.people)[0]
+    entry = audit.list_newest(room.app_db)[0]
     assert entry.who == f"command line ({pwd.getpwuid(os.getuid()).pw_name})"
     assert (entry.what, entry.about, entry.result) == ("export", "cdrs.csv", "1 rows")
 
@@ -72,13 +72,13 @@ def test_it_counts_without_exporting(room: Room, tmp_path: Path) -> None:
     room.put("cdrs", CDR, {**CDR, "id": 2})
     done = asked(tmp_path, "cdrs", "--count")
     assert (done.exit_code, done.stdout) == (0, "2\n")
-    assert audit.list_newest(room.people) == []
+    assert audit.list_newest(room.app_db) == []
 
 
 def test_what_cannot_be_audited_is_not_exported(room: Room, tmp_path: Path) -> None:
     room.put("cdrs", CDR)
-    room.people.write(lambda tx: tx.execute("DROP TABLE audit"))
-    room.people.write(lambda tx: tx.execute("CREATE VIEW audit AS SELECT 1 AS id"))
+    room.app_db.write(lambda tx: tx.execute("DROP TABLE audit"))
+    room.app_db.write(lambda tx: tx.execute("CREATE VIEW audit AS SELECT 1 AS id"))
     done = asked(tmp_path, "cdrs")
     assert (done.exit_code, done.stdout) == (1, "")
 

@@ -15,7 +15,8 @@ import openpyxl
 import pytest
 
 from integration.access import audit, people, sessions
-from integration.core import clock
+from integration.core import clock, scheduler
+from integration.core.scheduler import Scheduler
 from integration.exports import export_request, jobs, prepared_exports
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
@@ -37,18 +38,24 @@ class Desk:
     def __init__(self, room: Room) -> None:
         self.room, self.client = room, room.app.test_client(use_cookies=False)
         self.restart()
-        room.app.register_blueprint(make_blueprint(room.app_db))
+        room.app.register_blueprint(make_blueprint(room.context))
         room.put("cdrs", *({**CDR, "id": number, "user_id": 7} for number in range(1, ROWS + 1)))
 
     def restart(self) -> None:
         """Another process takes over."""
-        self.preparer = ExportJobs(self.room.app_db)
+        self.scheduler = self.room.context.scheduler = Scheduler(self.room.context.health)
+        self.preparer = ExportJobs(self.room.context)
+        self.preparer.schedule()
+        self.scheduler.start()
         self.room.app.extensions[EXTENSION] = self.preparer
+
+    def stop(self, timeout: float = 10) -> None:
+        self.scheduler.stop(timeout)
 
     def person(self, name: str, role: str = "supervisor", **options: Any) -> dict[str, str]:
         """The cookie header of a new person."""
-        made = people.create(self.room.people, f"{name}@example.com", role, **options)
-        return {"Cookie": f"session={sessions.create(self.room.people, made.id)}"}
+        made = people.create(self.room.app_db, f"{name}@example.com", role, **options)
+        return {"Cookie": f"session={sessions.create(self.room.app_db, made.id)}"}
 
     def ask(self, headers: dict[str, str], url: str = URL) -> str:
         """Where to ask how far it is."""
@@ -70,7 +77,7 @@ def desk(room: Room, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         monkeypatch.setitem(FORMATS, suffix, replace(FORMATS[suffix], background_above=10))
     desk = Desk(room)
     yield desk
-    desk.preparer.stop()
+    desk.stop()
 
 
 class Gate:
@@ -105,7 +112,7 @@ def test_it_is_asked_for_polled_and_fetched(desk: Desk) -> None:
     assert told["bytes"] == len(file.data)
     part = desk.client.get(told["file"], headers={**ann, "Range": "bytes=100-"})
     assert (part.status_code, part.data) == (206, file.data[100:])
-    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(desk.room.people)[:2]]
+    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(desk.room.app_db)[:2]]
     assert trail == [("export", "cdrs.xlsx", "12 rows"), ("export asked for", "cdrs.xlsx", "12 rows")]
 
 
@@ -130,7 +137,7 @@ def test_a_program_asks_with_its_key(desk: Desk) -> None:
     assert desk.client.delete(where, headers=other).status_code == 404
     assert desk.client.delete(where, headers=key).status_code == 204
     assert desk.client.get(where, headers=key).status_code == 404
-    assert not list((desk.room.app_db.settings.storage.data_dir / "prepared").iterdir())
+    assert not list((desk.room.context.settings.storage.data_dir / "prepared").iterdir())
 
 
 def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
@@ -144,7 +151,7 @@ def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
         assert desk.client.get(url, headers={"Accept": "text/html"}).status_code == 302
     assert desk.client.get("/exports/prepared/99/file", headers=ann).status_code == 404
     assert desk.client.delete(where, headers=ann).status_code == 403, "a session proves no intent"
-    people.set_right(desk.room.people, "ann@example.com", "export", False)
+    people.set_right(desk.room.app_db, "ann@example.com", "export", False)
     for url in (where, file):
         assert desk.client.get(url, headers=ann).status_code == 403
 
@@ -153,13 +160,13 @@ def test_who_sees_less_than_when_they_asked_does_not_get_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann = desk.person("ann", "agent", platform_user_id=7)
-    people.set_right(desk.room.people, "ann@example.com", "export", True)
+    people.set_right(desk.room.app_db, "ann@example.com", "export", True)
     where = desk.ask(ann)
     file = desk.until("done", where, ann)["file"]
-    own = desk.room.app_db.settings.model_copy(
-        update={"dashboard": desk.room.app_db.settings.dashboard.model_copy(update={"agents_see": "own"})}
+    own = desk.room.context.settings.model_copy(
+        update={"dashboard": desk.room.context.settings.dashboard.model_copy(update={"agents_see": "own"})}
     )
-    monkeypatch.setattr(desk.room.app_db, "settings", own)
+    monkeypatch.setattr(desk.room.context, "settings", own)
     assert desk.client.get(file, headers=ann).status_code == 403
 
 
@@ -184,7 +191,7 @@ def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert desk.client.delete(where, headers=key).status_code == 204
     gate.open.set()
     desk.until("cancelled", where, key)
-    folder = desk.room.app_db.settings.storage.data_dir / "prepared"
+    folder = desk.room.context.settings.storage.data_dir / "prepared"
     wait_for(lambda: not list(folder.iterdir()), "the part to be gone")
     assert gate.asked == 1, "it ended before the next rows"
 
@@ -196,31 +203,28 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     monkeypatch.setattr(jobs._ProgressQuery.fetch_batches, "__defaults__", (5,))
     where = desk.ask(ann)
     assert gate.reached.wait(30)
-    folder = desk.room.app_db.settings.storage.data_dir / "prepared"
+    folder = desk.room.context.settings.storage.data_dir / "prepared"
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
-    first = desk.preparer
-    first.stop(0)
+    desk.stop(0)
     gate.open.set()
-    wait_for(lambda: first._thread is None, "the first process to end")
+    desk.stop()
     assert [path.name for path in folder.iterdir()] == ["77.xlsx"]
     desk.restart()
-    desk.preparer.run()
     desk.until("done", where, ann)
     assert [path.name for path in folder.iterdir()] == ["1.xlsx"]
     second = desk.ask(ann)
     number = int(second.rpartition("/")[2])
     desk.until("done", second, ann)
-    desk.room.people.write(
+    desk.room.app_db.write(
         lambda tx: tx.execute(
             "UPDATE prepared_exports SET state = 'running', begun = 3 WHERE id = ?", (number,)
         )
     )
     desk.restart()
-    desk.preparer.run()
     assert "cut off" in desk.until("failed", second, ann)["error"]
 
 
-def test_what_ends_the_work_shows_at_the_next_look_and_the_one_after_goes_on(
+def test_what_ends_the_work_shows_in_health_and_the_next_run_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ann, make_room, asked = desk.person("ann"), desk.preparer._remove_expired, iter(range(99))
@@ -230,12 +234,16 @@ def test_what_ends_the_work_shows_at_the_next_look_and_the_one_after_goes_on(
             raise PermissionError("the folder can't be read")
         make_room()
 
+    def check() -> dict[str, Any]:
+        return cast(dict[str, Any], desk.room.context.health.report()["checks"][jobs.JOB_NAME])
+
+    wait_for(lambda: check()["state"] == "ok", "the first run")
+    monkeypatch.setattr(scheduler, "RETRY_SECONDS", 60)
     monkeypatch.setattr(desk.preparer, "_remove_expired", fails_once)
     desk.until("done", desk.ask(ann), ann)
-    wait_for(lambda: desk.preparer._failure, "the work to fail")
-    with pytest.raises(PermissionError):
-        desk.preparer.run()
+    assert "can't be read" in wait_for(lambda: check()["error"], "the failure")
     desk.until("done", desk.ask(ann, f"{URL},dst"), ann)
+    wait_for(lambda: check()["state"] == "ok", "a good run")
 
 
 def test_a_full_disk_ends_it_with_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,26 +262,27 @@ def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(
     size = desk.until("done", first, ann)["bytes"]
     second = desk.ask(ann, URL + "&from=2001-01-01")
     desk.until("done", second, ann)
-    exports = desk.room.app_db.settings.exports
+    exports = desk.room.context.settings.exports
     small = {"exports": exports.model_copy(update={"max_gb": 1.5 * size / 1e9})}
-    monkeypatch.setattr(desk.room.app_db, "settings", desk.room.app_db.settings.model_copy(update=small))
-    wait_for(lambda: desk.preparer._thread is None, "the thread to end")
-    desk.preparer.run()
+    monkeypatch.setattr(desk.room.context, "settings", desk.room.context.settings.model_copy(update=small))
+    desk.stop()
+    desk.restart()
+    wait_for(lambda: desk.client.get(first, headers=ann).status_code == 404, "the first to be removed")
     assert desk.client.get(first, headers=ann).status_code == 404
     assert desk.client.get(second, headers=ann).status_code == 200
     later = clock.unix() + 7 * 86400 + 1
     monkeypatch.setattr(clock, "unix", lambda: later)
     desk.preparer.run()
-    with desk.room.people.read() as connection:
+    with desk.room.app_db.read() as connection:
         assert prepared_exports.list_in_states(connection, "done") == []
-    assert not os.listdir(Path(desk.room.app_db.settings.storage.data_dir) / "prepared")
+    assert not os.listdir(Path(desk.room.context.settings.storage.data_dir) / "prepared")
 
 
 def test_memory_does_not_grow_with_the_rows(desk: Desk) -> None:
     """The writer gives each batch away before it takes the next: no more than one is alive."""
     seen: list[int] = []
     with desk.room.mirror_db.read() as connection:
-        found = export_request.build_selection(desk.room.app_db, "cdrs", {"columns": "id"})
+        found = export_request.build_selection(desk.room.context, "cdrs", {"columns": "id"})
         watched = jobs._with_progress(build_export_query(connection, found), seen.append)
         batches = watched.fetch_batches(connection, batch_size=5)
         assert len(next(batches)) == 5

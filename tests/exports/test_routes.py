@@ -21,14 +21,14 @@ URL = "/exports/cdrs.csv"
 
 @pytest.fixture
 def exporting(room: Room) -> Room:
-    room.app.register_blueprint(make_blueprint(room.app_db))
+    room.app.register_blueprint(make_blueprint(room.context))
     room.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
     return room
 
 
 def log_in(room: Room, email: str, role: str, **options: Any) -> None:
-    person = people.create(room.people, email, role, **options)
-    token = sessions.create(room.people, person.id)
+    person = people.create(room.app_db, email, role, **options)
+    token = sessions.create(room.app_db, person.id)
     room.client.set_cookie("session", token)
 
 
@@ -43,16 +43,16 @@ def test_a_person_with_the_right_downloads_and_it_is_audited(exporting: Room) ->
     assert answer.content_type == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"] == 'attachment; filename="cdrs.csv"'
     assert [row["id"] for row in rows(answer.data)] == ["1", "2"]
-    entry = audit.list_newest(exporting.people)[0]
+    entry = audit.list_newest(exporting.app_db)[0]
     assert (entry.who, entry.what, entry.about) == ("root@example.com", "export", "cdrs.csv")
 
 
 def test_a_program_is_audited_by_the_name_of_its_key_and_head_is_no_export(exporting: Room) -> None:
     key = exporting.key("ledger")
     assert exporting.client.head(URL, headers=key).headers["X-Export-Rows"] == "2"
-    assert audit.list_newest(exporting.people) == []
+    assert audit.list_newest(exporting.app_db) == []
     assert exporting.client.get("/exports/sms_cannedresponses.jsonl", headers=key).status_code == 200
-    entry = audit.list_newest(exporting.people)[0]
+    entry = audit.list_newest(exporting.app_db)[0]
     assert (entry.who, entry.what) == ("key ledger", "export")
     assert (entry.about, entry.result) == ("sms_cannedresponses.jsonl", "0 rows")
 

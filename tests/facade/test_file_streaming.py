@@ -47,7 +47,7 @@ class Drip:
 
     @property
     def path(self) -> Path:
-        data_dir: Path = self.room.app_db.settings.storage.data_dir
+        data_dir: Path = self.room.context.settings.storage.data_dir
         return data_dir / media_files.relative_path("recording", NUMBER, RECORD["timestamp"])
 
     def state(self) -> str | None:
@@ -58,9 +58,9 @@ class Drip:
 
 @pytest.fixture
 def room(room: Room) -> Room:
-    gear = StandaloneSyncContext(room.app_db.settings, room.mirror_db, room.platform, Health(), CallStore())
+    gear = StandaloneSyncContext(room.context.settings, room.mirror_db, room.platform, Health(), CallStore())
     app = Flask(__name__)
-    app.register_blueprint(make_blueprint(room.app_db, partial(download.open_file, gear)))
+    app.register_blueprint(make_blueprint(room.context, partial(download.open_file, gear)))
     room.client = app.test_client()
     return room
 

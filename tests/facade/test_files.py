@@ -37,7 +37,7 @@ def archive(room: Room, content: bytes = SOUND) -> Path:
     file = media_files.MediaFile(
         "recording", 1052000001, "recordings/2026/09/02/1052000001.mp3", len(content), 0
     )
-    path = room.app_db.settings.storage.data_dir / file.path
+    path = room.context.settings.storage.data_dir / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
@@ -51,7 +51,7 @@ def archive(room: Room, content: bytes = SOUND) -> Path:
 def fetching(room: Room, fetch: Any) -> None:
     """The same facade with something that fetches."""
     app = Flask(__name__)
-    app.register_blueprint(make_blueprint(room.app_db, fetch))
+    app.register_blueprint(make_blueprint(room.context, fetch))
     room.client = app.test_client()
 
 
@@ -92,7 +92,7 @@ def test_who_got_a_recording_is_noted_once_for_a_listening(room: Room) -> None:
     room.client.head(room.base + URL, headers=room.headers)
     room.get("/monitors/5.mp3")
     room.get(URL, room.key("other", collections=["cdrs"]))
-    noted = [entry for entry in audit.list_newest(room.people) if entry.what.startswith("fetched")]
+    noted = [entry for entry in audit.list_newest(room.app_db) if entry.what.startswith("fetched")]
     assert [(entry.who, entry.what, entry.about) for entry in noted] == [
         ("key tests", "fetched recording", "1052000001")
     ]
@@ -207,7 +207,7 @@ class TestTraces:
     @pytest.fixture
     def room(self, room: Room) -> Room:
         gear = StandaloneSyncContext(
-            room.app_db.settings, room.mirror_db, room.platform, Health(), CallStore()
+            room.context.settings, room.mirror_db, room.platform, Health(), CallStore()
         )
         fetching(room, lambda kind, number: download.fetch(gear, kind, number))
         return room
@@ -268,7 +268,7 @@ class TestFaxes:
     @pytest.fixture
     def room(self, room: Room) -> Room:
         gear = StandaloneSyncContext(
-            room.app_db.settings, room.mirror_db, room.platform, Health(), CallStore()
+            room.context.settings, room.mirror_db, room.platform, Health(), CallStore()
         )
         fetching(room, lambda kind, number: download.fetch(gear, kind, number))
         room.server.routes[f"{room.base}/faxes/7.pdf"] = lambda asked, reply: reply.content(
@@ -284,7 +284,7 @@ class TestFaxes:
         room.away()
         again = room.get("/faxes/7.pdf", {**room.headers, "Range": "bytes=0-3"})
         assert (again.status_code, again.data) == (206, b"%PDF")
-        assert [entry.what for entry in audit.list_newest(room.people)] == ["fetched fax"] * 2
+        assert [entry.what for entry in audit.list_newest(room.app_db)] == ["fetched fax"] * 2
 
     def test_one_that_no_list_showed_is_passed_through(self, room: Room) -> None:
         assert room.get("/faxes/7.pdf").data == self.PDF

@@ -52,7 +52,7 @@ def test_a_login_is_counted_before_the_platform_is_asked(room: Room, status: int
     counted = []
 
     def count() -> int:
-        with room.people.read() as connection:
+        with room.app_db.read() as connection:
             return int(connection.execute("SELECT count(*) FROM attempts").fetchone()[0])
 
     def answer(asked: Any, reply: Any) -> None:
@@ -104,6 +104,6 @@ def test_a_deleted_api_token_ends_at_once(room: Room) -> None:
     done = room.client.delete(f"{room.base}/apitokens/{USER}", headers={"X-Auth-Token": ADMIN})
     assert done.status_code == 204
     assert room.get("/ping", other).status_code == 401
-    with room.people.read() as connection:
+    with room.app_db.read() as connection:
         for row in connection.execute("SELECT * FROM journal"):
             assert USER not in str(tuple(row))

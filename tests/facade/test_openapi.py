@@ -127,7 +127,7 @@ def test_it_is_served_with_the_base_paths_of_this_installation(room: Room) -> No
     answer = room.client.get("/openapi.json")
     assert answer.status_code == 200
     assert answer.content_type == "application/json"
-    assert [server["url"] for server in answer.json["servers"]] == list(list_base_paths(room.app_db))
+    assert [server["url"] for server in answer.json["servers"]] == list(list_base_paths(room.context))
 
 
 def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(

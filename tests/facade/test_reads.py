@@ -142,7 +142,7 @@ def test_the_data_studio_connector_gets_its_strict_bounds(room: Room) -> None:
 def basic(room: Room) -> tuple[str, str]:
     from integration.access import keys
 
-    user, secret = keys.add(room.people, "basic", "read")
+    user, secret = keys.add(room.app_db, "basic", "read")
     return str(user), secret
 
 
@@ -259,8 +259,8 @@ def test_head_has_the_length_and_no_body(room: Room) -> None:
 
 def test_it_answers_at_every_base_path(room: Room) -> None:
     room.put("cdrs", CDR)
-    assert list_base_paths(room.app_db) == ("/v1.1/voipstudio", "/v1.2/voipstudio", "/v1.1", "/v1.2")
-    for base in list_base_paths(room.app_db):
+    assert list_base_paths(room.context) == ("/v1.1/voipstudio", "/v1.2/voipstudio", "/v1.1", "/v1.2")
+    for base in list_base_paths(room.context):
         assert room.client.get(f"{base}/cdrs", headers=room.headers).json["total"] == 1
 
 

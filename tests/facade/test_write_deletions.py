@@ -76,11 +76,11 @@ def test_an_accepted_deletion_is_followed_up_until_it_is_done(room: Room, writer
     assert shown() == [1, 2, 3]
     make_deletions_due(room)
     left.pop()
-    poll_due(room.app_db)
+    poll_due(room.context)
     assert shown() == [1, 3]
     make_deletions_due(room)
     left.clear()
-    poll_due(room.app_db)
+    poll_due(room.context)
     assert shown() == [3]
     with room.mirror_db.read() as connection:
         assert pending_deletions.due(connection, clock.unix() + 1e9) == []
@@ -109,7 +109,7 @@ def test_an_accepted_deletion_waits_while_the_platform_is_away_and_is_given_up_i
     assert room.client.delete(f"{room.base}/monitors/1", headers=writer).status_code == 202
     for _ in pending_deletions.RETRY_DELAYS:
         make_deletions_due(room)
-        poll_due(room.app_db)
+        poll_due(room.context)
     assert [record["id"] for record in room.get("/monitors").json["data"]] == [1]
     with room.mirror_db.read() as connection:
         assert pending_deletions.due(connection, clock.unix() + 1e9) == []

@@ -56,8 +56,8 @@ def test_of_two_at_once_with_the_same_key_one_is_sent(room: Room, writer: dict[s
 
 
 def test_what_was_done_is_answered_though_it_can_not_be_noted(room: Room, writer: dict[str, str]) -> None:
-    room.people.run_exclusive(lambda connection: connection.execute("PRAGMA busy_timeout = 100"))
-    with closing(sqlite3.connect(room.people.path, check_same_thread=False)) as other_program:
+    room.app_db.run_exclusive(lambda connection: connection.execute("PRAGMA busy_timeout = 100"))
+    with closing(sqlite3.connect(room.app_db.path, check_same_thread=False)) as other_program:
 
         def lock(asked: Any, reply: Any) -> None:
             other_program.execute("BEGIN IMMEDIATE")
@@ -77,7 +77,7 @@ def test_a_write_log_that_refuses_its_result_changes_no_answer(
     room: Room, writer: dict[str, str], table: str
 ) -> None:
     refuse = f"CREATE TRIGGER refuse BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    room.people.write(lambda tx: tx.execute(refuse))
+    room.app_db.write(lambda tx: tx.execute(refuse))
     room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
     headers = {**writer, "Idempotency-Key": "abc"}
     answer = room.client.post(f"{room.base}/calls", json={"to": "1001"}, headers=headers)
@@ -86,7 +86,7 @@ def test_a_write_log_that_refuses_its_result_changes_no_answer(
 
 def limit_pages(room: Room, pages: int) -> None:
     """Limit the size of the application database. SQLite reports a full disk above the limit."""
-    room.people.run_exclusive(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}"))
+    room.app_db.run_exclusive(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}"))
 
 
 def test_what_can_not_be_journaled_is_not_sent_and_may_be_repeated(

@@ -63,7 +63,7 @@ def test_another_sites_page_can_not_write_by_what_the_browser_remembers(
     """A browser that was asked for Basic credentials here once sends them along with whatever another page
     makes it post, unless that needs a preflight, as JSON by its name does."""
     room.server.routes[f"{room.base}/calls"] = says({"data": {"id": 1}})
-    user_id, secret = keys.add(room.people, "browser", "write")
+    user_id, secret = keys.add(room.app_db, "browser", "write")
     answer = room.client.post(
         f"{room.base}/calls", data=b'{"to": "442079460001"}', headers=headers, auth=(str(user_id), secret)
     )

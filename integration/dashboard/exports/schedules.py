@@ -32,6 +32,7 @@ from integration.exports import (
     export_request,
     formats,
     prepared_exports,
+    schedule_runner,
     schedule_status,
     schedules,
 )
@@ -40,7 +41,6 @@ from integration.exports.jobs import find_export_jobs
 from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import parse_args
-from integration.exports.schedule_runner import WAKE_EXTENSION
 from integration.exports.schedules import Schedule
 from integration.workspace import column_sets, saved_views
 
@@ -169,7 +169,7 @@ def save(number: int) -> Response | tuple[str, int]:
     except DomainError as refusal:
         return _render_form(old_schedule, refused=str(refusal), given=request.form), 400
     _audit_schedule("schedule changed", new_schedule)
-    _wake_runner()
+    app_context().scheduler.nudge(schedule_runner.JOB_NAME)
     return redirect(f"/exports/schedules/{number}", 303)
 
 
@@ -187,7 +187,7 @@ def act(number: int, deed: str) -> Response:
     else:
         schedules.remove(app_db, number)
     _audit_schedule(f"schedule {AUDIT_VERBS[deed]}", schedule)
-    _wake_runner()
+    app_context().scheduler.nudge(schedule_runner.JOB_NAME)
     return redirect("/exports" if deed == "remove" else f"/exports/schedules/{number}", 303)
 
 
@@ -253,9 +253,3 @@ def _audit_schedule(action: str, schedule: Schedule) -> None:
         f"{schedule.name}: {schedule.export}.{schedule.form} to {schedule.target} {schedule.display_place}"
     )
     audit_action(action, details)
-
-
-def _wake_runner() -> None:
-    wake = current_app.extensions.get(WAKE_EXTENSION)
-    if wake is not None:
-        wake()

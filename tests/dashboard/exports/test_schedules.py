@@ -21,7 +21,6 @@ from integration.exports.deliveries import DeliveryAttempt
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.exports.routes import make_blueprint
-from integration.exports.schedule_runner import WAKE_EXTENSION
 from integration.workspace import saved_views
 from tests.support.applications.dashboard_site import Client, Site
 from tests.support.harness import wait_for
@@ -43,9 +42,11 @@ def text(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-def test_a_schedule_is_made_changed_paused_run_and_removed(site: Site, client: Client) -> None:
-    woken: list[int] = []
-    site.app.extensions[WAKE_EXTENSION] = lambda: woken.append(1)
+def test_a_schedule_is_made_changed_paused_run_and_removed(
+    site: Site, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nudged: list[str] = []
+    monkeypatch.setattr(site.parts.scheduler, "nudge", nudged.append)
     made = client.post(NEW, **FORM, columns="id, started_local")
     (one,) = schedules(site)
     assert made.url.endswith(f"/exports/schedules/{one.id}")
@@ -64,7 +65,7 @@ def test_a_schedule_is_made_changed_paused_run_and_removed(site: Site, client: C
     with site.app_db.read() as connection:
         (standing,) = deliveries.load_period_states(connection, one.id).values()
     assert standing.at_once
-    assert len(woken) == 4
+    assert nudged == ["scheduled exports"] * 4
     client.post(f"/exports/schedules/{one.id}/remove")
     assert schedules(site) == []
     assert [entry.what for entry in audit.list_newest(site.app_db)] == [
@@ -190,7 +191,6 @@ def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) ->
 @pytest.fixture
 def preparer(site: Site) -> ExportJobs:
     made = ExportJobs(site.parts)
-    made.run = lambda: None  # type: ignore[method-assign]
     site.app.extensions[EXTENSION] = made
     return made
 
@@ -227,6 +227,8 @@ def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
 ) -> None:
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], background_above=2))
     preparer = ExportJobs(site.parts)
+    preparer.schedule()
+    site.parts.scheduler.start()
     site.app.extensions[EXTENSION] = preparer
     site.app.register_blueprint(make_blueprint(site.parts))
     for number in range(3):
@@ -241,4 +243,3 @@ def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
     file = client.get(wait_for(link, "the file")[0])
     assert file.headers["X-Export-Rows"] == "3"
     assert len(list(openpyxl.load_workbook(io.BytesIO(file.content)).worksheets[0].rows)) == 4
-    preparer.stop()

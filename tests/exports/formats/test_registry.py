@@ -57,13 +57,14 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setitem(FORMATS, TSV.suffix, TSV)
     with running(tmp_path) as site:
         export_jobs = ExportJobs(site.parts)
+        export_jobs.schedule()
+        site.parts.scheduler.start()
         site.app.extensions[EXTENSION] = export_jobs
         site.app.register_blueprint(make_blueprint(site.parts))
         for number in range(1, BACKGROUND_ABOVE + 2):
             site.put("contacts", id=number, first_name=f"Grace {number}")
         site.put("ddis", id=1)
         yield site
-        export_jobs.stop()
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ from integration.app_schema import open_app_db
 from integration.catalogue import get_resource
 from integration.context import EXTENSION, AppContext
 from integration.core import clock
+from integration.core.health import Health
 from integration.core.json_records import JsonRecord
+from integration.core.scheduler import Scheduler
 from integration.facade.blueprint import make_blueprint
 from integration.mirror.records import single_record
 from integration.mirror.records.upsert import replace_all, upsert
@@ -51,10 +53,10 @@ class Room:
 
     server: Server
     mirror_db: Database
-    people: Database
+    app_db: Database
     platform: Platform
     client: FlaskClient
-    app_db: AppContext
+    context: AppContext
     app: Flask
     base: str = "/v1.2/voipstudio"
     headers: dict[str, str] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class Room:
         self.mirror_db.write(work)
 
     def key(self, name: str = "tests", scope: str = "read", **options: Any) -> dict[str, str]:
-        _, secret = keys.add(self.people, name, scope, options.get("collections"), options.get("user"))
+        _, secret = keys.add(self.app_db, name, scope, options.get("collections"), options.get("user"))
         return {"X-Auth-Token": secret}
 
     def away(self) -> None:
@@ -116,7 +118,7 @@ def basic(user: object, secret: str) -> dict[str, str]:
 
 def journal(room: Room) -> list[dict[str, Any]]:
     """Rows of the write log, oldest first."""
-    with room.people.read() as connection:
+    with room.app_db.read() as connection:
         return [dict(row) for row in connection.execute("SELECT * FROM journal ORDER BY id")]
 
 
@@ -161,22 +163,28 @@ def room(settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPat
         **settings["platform"],
     }
     loaded = Settings.model_validate(settings)
-    mirror, people = open_mirror(tmp_path / "mirror.db"), open_app_db(tmp_path / "house.db")
-    platform = Platform(loaded.platform)
-    authenticator = Authenticator(loaded, mirror, people, platform)
+    mirror_db, app_db = open_mirror(tmp_path / "mirror.db"), open_app_db(tmp_path / "house.db")
+    platform, health = Platform(loaded.platform), Health()
     services = SimpleNamespace(
-        settings=loaded, mirror_db=mirror, app_db=people, platform=platform, authenticator=authenticator
+        settings=loaded,
+        health=health,
+        mirror_db=mirror_db,
+        app_db=app_db,
+        platform=platform,
+        scheduler=Scheduler(health),
+        authenticator=Authenticator(loaded, mirror_db, app_db, platform),
     )
-    app_db = cast(AppContext, services)
+    context = cast(AppContext, services)
     app = Flask(__name__)
-    app.extensions[EXTENSION] = app_db
-    app.register_blueprint(make_blueprint(app_db))
-    room = Room(server, mirror, people, platform, app.test_client(), app_db, app)
+    app.extensions[EXTENSION] = context
+    app.register_blueprint(make_blueprint(context))
+    room = Room(server, mirror_db, app_db, platform, app.test_client(), context, app)
     room.headers = room.key()
     yield room
+    context.scheduler.stop(10)
     platform.close()
-    mirror.close()
-    people.close()
+    mirror_db.close()
+    app_db.close()
     server.close()
 
 

@@ -16,7 +16,7 @@ CONTACT = {"id": 7001, "first_name": "Grace", "pin": "4711"}
 def send(room: Room, path: str = "/contacts", method: str = "POST", **options: Any) -> WriteResult:
     """Send a write under the idempotency key `one`."""
     options = {"body": b'{"first_name":"Grace"}', "idempotency_key": "one", **options}
-    return write_through.send(room.app_db, WriteRequest("ann", "::1", method, path, **options))
+    return write_through.send(room.context, WriteRequest("ann", "::1", method, path, **options))
 
 
 def respond(room: Room, path: str, value: Any, status: int = 200) -> None:
@@ -71,11 +71,11 @@ def test_refused_write_can_be_repeated_only_if_the_request_allows_it(
 
 def test_write_that_cannot_be_logged_is_not_sent_and_keeps_no_key(room: Room) -> None:
     refuse = "CREATE TRIGGER refuse BEFORE INSERT ON journal BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    room.people.write(lambda tx: tx.execute(refuse))
+    room.app_db.write(lambda tx: tx.execute(refuse))
     respond(room, "/contacts", {"data": CONTACT, "links": {}}, 201)
     with pytest.raises(Exception, match="refused"):
         send(room, may_repeat_refused=True)
-    room.people.write(lambda tx: tx.execute("DROP TRIGGER refuse"))
+    room.app_db.write(lambda tx: tx.execute("DROP TRIGGER refuse"))
     assert send(room, may_repeat_refused=True).status == 201
     assert (room.asked("/contacts"), len(journal(room))) == (1, 1)
 
