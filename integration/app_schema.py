@@ -21,7 +21,8 @@ from integration.exports import deliveries, prepared_exports, schedules
 from integration.privacy import erasures, holds
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
-from integration.sqlite.migrations import Step, run_script
+from integration.sqlite.migrations import Step
+from integration.sqlite.schema import Schema
 from integration.sync.writing import write_log
 from integration.workspace import (
     callbacks,
@@ -62,7 +63,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
 )
 
 MIGRATIONS: dict[str, Step] = {
-    "0001 first form": lambda _connection: None,
+    "0001 first form": lambda _schema: None,
     "0002 rights in one column": people.merge_right_columns,
 }
 """In order, by name. The first is recorded in every house.db there is."""
@@ -82,9 +83,9 @@ def migrate(connection: sqlite3.Connection) -> None:
     migrations.migrate(connection, "house.db", MIGRATIONS, _create_tables)
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(schema: Schema) -> None:
     for module in TABLE_MODULES:
-        run_script(connection, module.TABLES)
+        schema.executescript(module.TABLES)
 
 
 def _make_private(path: Path) -> None:

@@ -44,7 +44,10 @@ def test_it_opens_again_with_what_it_held(tmp_path: Path) -> None:
 def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     open_app_db(tmp_path / "house.db").close()
     with sqlite3.connect(tmp_path / "house.db") as connection:
-        connection.execute("INSERT INTO _migrations VALUES ('9999 of the future', '2030-01-01 00:00:00')")
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " VALUES ('house', '9999 of the future', '2030-01-01 00:00:00')"
+        )
     connection.close()
     with pytest.raises(NewerDatabase, match="9999 of the future"):
         open_app_db(tmp_path / "house.db")

@@ -10,11 +10,11 @@ from integration import app_schema
 
 ROOT = Path(integration.__file__).parent
 ROOMS = {"mirror", "workspace", "inbox", "privacy", "maintenance", "exports", "sqlite"}
-FILES = {"server/tenant.py"} | {
+FILES = {"app_schema.py", "server/tenant.py"} | {
     f"{owner.__name__.removeprefix('integration.').replace('.', '/')}.py"
     for owner in app_schema.TABLE_MODULES
 }
-"""Elsewhere: what owns tables of house.db, and what ties a data directory to its account."""
+"""Elsewhere: what owns and what creates tables of house.db, and what ties a data directory to its account."""
 SPEAKS = {"execute", "executemany", "executescript"}
 
 

@@ -19,6 +19,7 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from integration.access import passwords
 from integration.access.rights import RIGHTS, ROLES, Role, compute_rights
@@ -27,6 +28,9 @@ from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
 from integration.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from integration.sqlite.schema import Schema
 
 _EMAIL_PATTERN = re.compile(r"^[^@\s<>\"',;]{1,64}@[^@\s<>\"',;]{1,189}$")
 
@@ -293,21 +297,19 @@ def read_explicit_rights(row: sqlite3.Row) -> dict[str, bool]:
     return {name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}
 
 
-def merge_right_columns(connection: sqlite3.Connection) -> None:
+def merge_right_columns(schema: Schema) -> None:
     """Migration: move the columns `export` and `recordings` into `rights`."""
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(people)")}
-    if not columns.issuperset(_COLUMN_RIGHTS):
+    table = schema.table("people")
+    if not set(table.columns_dict).issuperset(_COLUMN_RIGHTS):
         return
-    cursor = connection.cursor()
-    cursor.row_factory = sqlite3.Row
-    stored = [
-        (_format_rights(read_explicit_rights(row)), row["id"])
-        for row in cursor.execute("SELECT id, export, recordings FROM people").fetchall()
+    rights = [
+        (_format_rights({name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}), row["id"])
+        for row in table.rows
     ]
-    connection.execute("ALTER TABLE people ADD COLUMN rights TEXT NOT NULL DEFAULT '{}'")
-    connection.executemany("UPDATE people SET rights = ? WHERE id = ?", stored)
+    table.add_column("rights", str, not_null_default="{}")
+    schema.conn.executemany("UPDATE people SET rights = ? WHERE id = ?", rights)
     for name in _COLUMN_RIGHTS:
-        connection.execute(f"ALTER TABLE people DROP COLUMN {name}")
+        schema.execute(f"ALTER TABLE people DROP COLUMN {name}")
 
 
 def _format_rights(explicit: Mapping[str, bool]) -> str:

@@ -22,7 +22,7 @@ from integration.core import clock
 from integration.inbox.interpret import read_envelope
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
-from integration.sqlite.migrations import run_script
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
@@ -323,7 +323,11 @@ def find_mentions(
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    migrations.migrate(connection, "inbox.db", {}, lambda fresh: run_script(fresh, TABLES))
+    migrations.migrate(connection, "inbox.db", {}, _create_tables)
+
+
+def _create_tables(schema: Schema) -> None:
+    schema.executescript(TABLES)
 
 
 def _load_hashes(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:

@@ -28,6 +28,7 @@ from integration.platform_api.client import Platform
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, claim_data_dir
 from integration.settings.model import Settings, list_warnings
 from integration.sqlite import database_files
+from integration.sqlite.schema import open_schema
 
 TIMEOUT_SECONDS = 10.0
 """For one question to the platform or to ourselves from outside."""
@@ -153,7 +154,7 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
             continue
         try:
             with database_files.open_readonly(path) as connection:
-                connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+                open_schema(connection).table_names()
         except StorageError as error:
             yield CheckResult("fail", path.name, str(error))
         else:

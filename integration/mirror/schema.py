@@ -1,9 +1,7 @@
 """mirror.db: a table for every collection of the catalogue, and our own tables beside them.
 
-Collection tables are STRICT with columns of type ANY, which keeps every value as it came: with inference or
-INTEGER affinity `+442079460001` becomes a number and loses its plus (design.md §4). sqlite-utils can open
-and query all of them; it has no word for ANY, and asks the whole schema anew for each table, so the tables
-are created by plain SQL.
+Collection tables are STRICT with columns of type ANY, from the catalogue. Own tables are SQL scripts: they
+need WITHOUT ROWID, CHECK and UNIQUE, for which sqlite-utils has no parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from integration.mirror.records import (
     schema_drift,
     subresources,
 )
-from integration.mirror.records.rows import get_key_type, quote_identifier
+from integration.mirror.records.rows import get_key_type
 from integration.mirror.sync_state import (
     collection_state,
     completeness,
@@ -38,7 +36,8 @@ from integration.mirror.sync_state import (
 )
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
-from integration.sqlite.migrations import Step, run_script
+from integration.sqlite.migrations import Step
+from integration.sqlite.schema import ANY, Schema
 from integration.sqlite.transaction import Change
 
 CORE_TABLES = """
@@ -82,10 +81,16 @@ MIGRATIONS: Mapping[str, Step] = {
 }
 """In order, by name. mirror.db can be rebuilt, so a step may also just empty a derived table."""
 
-BOOKKEEPING = (
-    "_doc TEXT NOT NULL, _item TEXT, _first_seen TEXT NOT NULL, _last_seen TEXT NOT NULL, "
-    "_source TEXT NOT NULL, _missing_since TEXT"
-)
+BOOKKEEPING = {
+    "_doc": str,
+    "_item": str,
+    "_first_seen": str,
+    "_last_seen": str,
+    "_source": str,
+    "_missing_since": str,
+}
+NULLABLE = frozenset({"_item", "_missing_since"})
+"""Bookkeeping columns of every collection table, and those that may be NULL."""
 
 
 def list_mirrored_resources() -> list[Resource]:
@@ -110,49 +115,31 @@ def prepare(connection: sqlite3.Connection) -> None:
     migrations.migrate(connection, "mirror.db", MIGRATIONS, _create_all)
 
 
-def _create_all(connection: sqlite3.Connection) -> None:
-    columns_by_table = _list_columns(connection)
+def _create_all(schema: Schema) -> None:
+    columns_by_table = {table.name: table.columns_dict for table in schema.tables}
     for resource in list_mirrored_resources():
-        _create_or_extend_table(connection, resource, columns_by_table.get(resource.table))
+        if resource.table not in columns_by_table:
+            _create_table(schema, resource)
+            continue
+        for field in resource.fields:
+            if field.name not in columns_by_table[resource.table]:
+                promoted_fields.add_documented_column(schema, resource, field.name)
     for script in OWN_TABLES:
-        run_script(connection, script)
-    connection.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
+        schema.executescript(script)
+    schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
+
+
+def _create_table(schema: Schema, resource: Resource) -> None:
+    key = resource.key or "_n"
+    columns = {
+        key: get_key_type(resource),
+        **{field.name: ANY for field in resource.fields if field.name != key},
+        **BOOKKEEPING,
+    }
+    required = BOOKKEEPING.keys() - NULLABLE | {key for key in (resource.key,) if key is not None}
+    schema.table(resource.table).create(columns, pk=key, not_null=required)
 
 
 def get_epoch(connection: sqlite3.Connection) -> str:
     """What tells this mirror.db's change numbers from those of one rebuilt later."""
     return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
-
-
-def _list_columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    """The columns of every table that there is."""
-    columns_by_table: dict[str, set[str]] = {}
-    for table, column in connection.execute(
-        "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
-    ):
-        columns_by_table.setdefault(table, set()).add(column)
-    return columns_by_table
-
-
-def _create_or_extend_table(
-    connection: sqlite3.Connection, resource: Resource, existing_columns: set[str] | None
-) -> None:
-    """The table of `resource`; a field that the catalogue has learnt since becomes a new column."""
-    if existing_columns is None:
-        columns = [_build_key_column(resource)]
-        columns += [
-            f"{quote_identifier(field.name)} ANY" for field in resource.fields if field.name != resource.key
-        ]
-        connection.execute(
-            f"CREATE TABLE {quote_identifier(resource.table)} ({', '.join(columns)}, {BOOKKEEPING}) STRICT"
-        )
-        return
-    for field in resource.fields:
-        if field.name not in existing_columns:
-            promoted_fields.add_documented_column(connection, resource, field.name)
-
-
-def _build_key_column(resource: Resource) -> str:
-    if resource.key is None:
-        return "_n INTEGER PRIMARY KEY"
-    return f"{quote_identifier(resource.key)} {get_key_type(resource)} PRIMARY KEY NOT NULL"

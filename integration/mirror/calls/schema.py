@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from integration.catalogue.rows import make_fields
 from integration.catalogue.shapes import Resource
+from integration.sqlite.schema import Schema
 
 CALLS = Resource(
     name="call_history",
@@ -144,8 +144,7 @@ def build_update_sql(table: str, columns: Sequence[str]) -> str:
     return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in value_columns)} WHERE {key} = ?"
 
 
-def drop_triggers(connection: sqlite3.Connection) -> None:
+def drop_triggers(schema: Schema) -> None:
     """A step for mirrors whose triggers on `_calls` had conflict clauses; they are created anew after it."""
-    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = '_calls'")
-    for (name,) in rows.fetchall():
-        connection.execute(f'DROP TRIGGER "{name}"')
+    for name in schema.table("_calls").triggers_dict:
+        schema.execute(f'DROP TRIGGER "{name}"')

@@ -9,26 +9,28 @@ from typing import Any
 from integration.core.number_variants import ERASED, Finder
 from integration.mirror.privacy.erasure_gate import remove_number
 from integration.mirror.records.rows import quote_identifier
+from integration.sqlite.schema import open_schema
 from integration.sqlite.transaction import Transaction
 
 
 def list_tables(connection: sqlite3.Connection) -> list[str]:
     """All but SQLite's own and those behind a search index."""
-    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-    sql_by_name = {row[0]: row[1] or "" for row in rows}
-    virtual = [name for name, sql in sql_by_name.items() if sql.upper().startswith("CREATE VIRTUAL")]
-    return [
-        name
-        for name in sql_by_name
-        if not name.startswith("sqlite_") and not any(name == v or name.startswith(f"{v}_") for v in virtual)
-    ]
+    tables = open_schema(connection).tables
+    virtual = [table.name for table in tables if table.virtual_table_using is not None]
+    return sorted(
+        table.name
+        for table in tables
+        if not table.name.startswith("sqlite_")
+        and not any(table.name == name or table.name.startswith(f"{name}_") for name in virtual)
+    )
 
 
 def find_matching_rows(
     connection: sqlite3.Connection, table: str, finder: Finder[Any]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Rows of the table that name the number: their key, and the columns that do."""
-    keys, columns = _list_columns(connection, table)
+    described = open_schema(connection).table(table)
+    keys, columns = [quote_identifier(name) for name in described.pks], list(described.columns_dict)
     for row in connection.execute(
         f"SELECT {', '.join((*keys, *map(quote_identifier, columns)))} FROM {quote_identifier(table)}"
     ):
@@ -66,13 +68,6 @@ def scrub_table(
             (*new_values.values(), *key.values()),
         )
     return len(rows)
-
-
-def _list_columns(connection: sqlite3.Connection, table: str) -> tuple[list[str], list[str]]:
-    """What names a row, and every column."""
-    rows = connection.execute(f"PRAGMA table_info({quote_identifier(table)})").fetchall()
-    keys = [quote_identifier(row[1]) for row in sorted(rows, key=lambda row: row[5]) if row[5]]
-    return keys or ["rowid"], [row[1] for row in rows]
 
 
 def _to_text(value: object) -> str | None:

@@ -16,6 +16,7 @@ from integration.catalogue.shapes import Resource
 from integration.core.errors import QueryError
 from integration.core.json_records import read_record, to_column_value
 from integration.sqlite.database import Database
+from integration.sqlite.schema import ANY, Schema, open_schema
 from integration.sqlite.transaction import Transaction
 
 BOOKKEEPING_COLUMNS = frozenset(
@@ -70,7 +71,7 @@ def promote(
         reason = find_refusal_reason(tx, resource, name)
         if reason is not None:
             raise QueryError(reason)
-        tx.execute(f'ALTER TABLE "{resource.table}" ADD COLUMN "{name}" ANY')
+        open_schema(tx.connection).table(resource.table).add_column(name, ANY)
 
     mirror_db.write(add_column)
     _fill_and_index(mirror_db, resource, name, on_progress, is_stopping)
@@ -107,10 +108,10 @@ def apply_requested_columns(
         promote(mirror_db, resource, name, is_stopping=is_stopping)
 
 
-def add_documented_column(connection: sqlite3.Connection, resource: Resource, name: str) -> None:
+def add_documented_column(schema: Schema, resource: Resource, name: str) -> None:
     """The catalogue has learnt a field since: a column, filled for the records there are."""
-    connection.execute(f'ALTER TABLE "{resource.table}" ADD COLUMN "{name}" ANY')
-    connection.execute(
+    schema.table(resource.table).add_column(name, ANY)
+    schema.execute(
         f'UPDATE "{resource.table}" SET "{name}" = json_extract(_doc, ?) '
         "WHERE instr(_doc, ?) > 0 AND json_valid(_doc)",
         (f'$."{name}"', f'"{name}"'),

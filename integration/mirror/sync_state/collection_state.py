@@ -10,6 +10,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -42,18 +43,17 @@ LIVE_COLLECTIONS = frozenset({"calls"})
 """Collections that list what goes on now: each poll is all of it, and none stays complete."""
 
 
-def add_columns(connection: sqlite3.Connection) -> None:
+def add_columns(schema: Schema) -> None:
     """A step for mirrors that were created before these columns were."""
-    existing_columns = {row[1] for row in connection.execute("PRAGMA table_info(_walks)")}
-    for column in (
-        "walked_from TEXT",
-        "reread_at TEXT",
-        "off_since TEXT",
-        "held INTEGER",
-        "accepted INTEGER NOT NULL DEFAULT 0",
-    ):
-        if existing_columns and column.split()[0] not in existing_columns:
-            connection.execute(f"ALTER TABLE _walks ADD COLUMN {column}")
+    table = schema.table("_walks")
+    existing_columns = table.columns_dict
+    if not existing_columns:
+        return
+    for name, column_type in (("walked_from", str), ("reread_at", str), ("off_since", str), ("held", int)):
+        if name not in existing_columns:
+            table.add_column(name, column_type)
+    if "accepted" not in existing_columns:
+        table.add_column("accepted", int, not_null_default=0)
 
 
 @dataclass(frozen=True, slots=True)

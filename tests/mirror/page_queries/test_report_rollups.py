@@ -204,7 +204,7 @@ def test_triggers_of_an_older_mirror_are_made_anew(tmp_path):
             "CREATE TRIGGER _calls_report_insert AFTER INSERT ON _calls BEGIN"
             " INSERT OR IGNORE INTO _report_due SELECT substr(NEW.started_at, 1, 13); END"
         )
-        tx.execute("DELETE FROM _migrations WHERE name LIKE 'triggers of calls%'")
+        tx.execute("DELETE FROM _sqlite_migrations WHERE name LIKE 'triggers of calls%'")
 
     mirror.write(older)
     mirror.close()

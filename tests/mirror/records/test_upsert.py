@@ -222,7 +222,12 @@ def test_a_field_the_catalogue_has_learnt_becomes_a_column_at_the_next_start(mir
 
 
 def test_a_newer_database_is_refused(mirror, tmp_path):
-    mirror.write(lambda tx: tx.execute("INSERT INTO _migrations VALUES ('9999 from the future', '2099')"))
+    mirror.write(
+        lambda tx: tx.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+            " VALUES ('mirror', '9999 from the future', '2099')"
+        )
+    )
     mirror.close()
     with pytest.raises(NewerDatabase, match="newer version"):
         open_mirror(tmp_path / "mirror.db")
@@ -230,7 +235,7 @@ def test_a_newer_database_is_refused(mirror, tmp_path):
 
 def test_other_tools_can_open_it_while_it_runs(mirror):
     store(mirror, "cdrs", document(id=1, src="442079460001"))
-    # Brings pandas along, and every worker imports every file.
+    # At the top of the file it would be imported before the mirror, and with pandas.
     import sqlite_utils
 
     opened = sqlite_utils.Database(sqlite3.connect(f"file:{mirror.path}?mode=ro", uri=True))

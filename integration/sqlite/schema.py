@@ -1,0 +1,46 @@
+"""Tables, columns, indexes and triggers of a database file, through sqlite-utils.
+
+The only module that imports sqlite-utils. For schemas, migrations and maintenance; queries and row writes use
+the connection directly.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def _block_imports(*names: str) -> Iterator[None]:
+    """Let `import name` fail in the block (None in `sys.modules`), except for modules already loaded."""
+    blocked = [name for name in names if name not in sys.modules]
+    for name in blocked:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in blocked:
+            del sys.modules[name]
+
+
+# sqlite-utils imports pandas and numpy where they are installed, to map their column types: 0.6 s and 84 MB
+# against 0.08 s and 4 MB. pysqlite3 would raise other exception classes than the connections of `sqlite3`.
+with _block_imports("pandas", "numpy", "pysqlite3"):
+    import sqlite_utils
+
+Schema = sqlite_utils.Database
+Migrations = sqlite_utils.Migrations
+ANY = sqlite_utils.ANY
+"""Column type that stores each value as it is: with INTEGER affinity `+442079460001` loses its plus."""
+
+
+def open_schema(connection: sqlite3.Connection) -> Schema:
+    """Return the schema of `connection`, which stays the caller's to close.
+
+    New tables are STRICT. Outside a transaction each change commits on its own; inside one, the methods of
+    sqlite-utils use savepoints. `transform` drops triggers and WITHOUT ROWID without an error.
+    """
+    # The defaults set a pragma on the connection and run every installed plugin.
+    return Schema(connection, recursive_triggers=False, execute_plugins=False, strict=True)

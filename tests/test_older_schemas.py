@@ -1,0 +1,100 @@
+"""A data_dir of an older version gets the schema of a new one and keeps its rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.app_schema import open_app_db
+from integration.inbox.store import Inbox
+from integration.mirror.schema import open_mirror
+from tests.support.harness import ROOT
+
+SCHEMAS = ROOT / "tests" / "fixtures" / "older_schemas"
+OPENERS: dict[str, Callable[[Path], Any]] = {"mirror": open_mirror, "house": open_app_db, "inbox": Inbox}
+OLD_ROWS = {
+    "mirror": "INSERT INTO _walks (collection, mark, walk_rows, failures) VALUES ('cdrs', 7, 3, 1)",
+    "house": "INSERT INTO attempts (address, at) VALUES (x'00', 1.5)",
+    "inbox": "INSERT INTO inbox (event_id, received_at, body, body_hash) VALUES ('1', '2026', x'00', x'01')",
+}
+
+
+def squeeze(text: str | None) -> str | None:
+    """The statement without white space, which is kept as it was written."""
+    return None if text is None else "".join(text.split())
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Everything a schema declares, but for how its tables are written."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        ask = connection.execute
+        tables = {row[1]: row[2:] for row in ask("PRAGMA table_list") if row[0] == "main"}
+        indexes = {name: ask("SELECT * FROM pragma_index_list(?)", (name,)).fetchall() for name in tables}
+        texts = {
+            row[0]: squeeze(row[1])
+            for row in ask("SELECT name, sql FROM sqlite_schema WHERE type <> 'table'")
+        }
+        return {
+            "tables": tables,
+            "columns": {
+                name: ask("SELECT * FROM pragma_table_xinfo(?)", (name,)).fetchall() for name in tables
+            },
+            "references": {
+                name: ask("SELECT * FROM pragma_foreign_key_list(?)", (name,)).fetchall() for name in tables
+            },
+            "indexes": {name: sorted(row[1:] for row in rows) for name, rows in indexes.items()},
+            "index columns": {
+                row[1]: ask("SELECT * FROM pragma_index_xinfo(?)", (row[1],)).fetchall()
+                for rows in indexes.values()
+                for row in rows
+            },
+            "indexes, triggers and views": texts,
+        }
+
+
+def make_older(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((SCHEMAS / f"{path.stem}.sql").read_text())
+        connection.execute(OLD_ROWS[path.stem])
+        connection.commit()
+
+
+def read_migrations(path: Path) -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return set(connection.execute("SELECT migration_set, name FROM _sqlite_migrations"))
+
+
+@pytest.mark.parametrize("name", OPENERS)
+def test_a_migrated_file_is_like_a_fresh_one(name: str, tmp_path: Path) -> None:
+    fresh, older = tmp_path / "fresh" / f"{name}.db", tmp_path / "older" / f"{name}.db"
+    for path in (fresh, older):
+        path.parent.mkdir()
+    make_older(older)
+    assert describe(older)["tables"].keys() < describe_fresh(name, fresh)["tables"].keys() | {"_migrations"}
+    OPENERS[name](older).close()
+    assert describe(older) == describe(fresh)
+    assert read_migrations(older) == read_migrations(fresh)
+
+
+def describe_fresh(name: str, path: Path) -> dict[str, Any]:
+    OPENERS[name](path).close()
+    return describe(path)
+
+
+def test_a_migrated_file_keeps_its_rows(tmp_path: Path) -> None:
+    for name, opener in OPENERS.items():
+        path = tmp_path / f"{name}.db"
+        make_older(path)
+        opener(path).close()
+    with closing(sqlite3.connect(tmp_path / "mirror.db")) as connection:
+        row = connection.execute("SELECT collection, mark, walk_rows, failures, accepted, held FROM _walks")
+        assert row.fetchall() == [("cdrs", 7, 3, 1, 0, None)]
+    with closing(sqlite3.connect(tmp_path / "house.db")) as connection:
+        assert connection.execute("SELECT address, at FROM attempts").fetchall() == [(b"\x00", 1.5)]
+    with closing(sqlite3.connect(tmp_path / "inbox.db")) as connection:
+        assert connection.execute("SELECT seq, event_id, status FROM inbox").fetchall() == [(1, "1", "new")]
