@@ -44,6 +44,7 @@ def test_ci_runs_the_readmes_own_test_line_and_the_checks_and_the_trials():
     for needed in (
         "tests/readme.py Test",
         "-m exhaustive",
+        "'.[examples]'",
         "tests.checks",
         "tests.trials --short",
         "chromium",
