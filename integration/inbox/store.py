@@ -22,6 +22,7 @@ from integration.core import clock
 from integration.inbox.interpret import read_envelope
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
+from integration.sqlite.readers import build_readonly_uri
 from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
@@ -180,7 +181,7 @@ class Inbox:
         """
         with self.database.read() as connection:
             connection.execute("ROLLBACK")
-            connection.execute("ATTACH ? AS applied", (f"{mirror_path.resolve().as_uri()}?mode=ro",))
+            connection.execute("ATTACH ? AS applied", (build_readonly_uri(mirror_path),))
             try:
                 rows = connection.execute(
                     "SELECT seq FROM inbox WHERE seq NOT IN (SELECT seq FROM applied._applied)"

@@ -34,6 +34,7 @@ from integration.mirror.page_queries import archive_queries
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, ERASURE_FILE, SECRET_FILE
 from integration.settings.model import Settings
 from integration.sqlite import database_files
+from integration.sqlite.readers import open_readonly
 
 ARCHIVE_FOLDERS = ("recordings", "voicemail")
 """Folders that belong to a backup even when mirror.db names no file in them."""
@@ -160,7 +161,7 @@ def _copy_database(source: Path, target: Path, progress: Progress) -> Entry:
 
 def _read_expected_files(mirror_path: Path) -> dict[str, tuple[int | None, str | None]]:
     """Path below data_dir → size and sha256 as they were when the file was downloaded and verified."""
-    with database_files.open_readonly(mirror_path) as connection:
+    with open_readonly(mirror_path) as connection:
         return {file.path: (file.size, file.sha256) for file in archive_queries.iterate_files(connection)}
 
 

@@ -28,6 +28,7 @@ from integration.platform_api.client import Platform
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, claim_data_dir
 from integration.settings.model import Settings, list_warnings
 from integration.sqlite import database_files
+from integration.sqlite.readers import open_readonly
 from integration.sqlite.schema import open_schema
 
 TIMEOUT_SECONDS = 10.0
@@ -153,7 +154,7 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
             yield CheckResult("fail", path.name, "is missing beside the others", "restore a backup")
             continue
         try:
-            with database_files.open_readonly(path) as connection:
+            with open_readonly(path) as connection:
                 open_schema(connection).table_names()
         except StorageError as error:
             yield CheckResult("fail", path.name, str(error))

@@ -15,6 +15,7 @@ from integration.core.process_lock import find_writer
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.page_queries import archive_queries
 from integration.sqlite import database_files
+from integration.sqlite.readers import open_readonly
 from integration.sync.files import file_check
 
 APPLY_GRACE = timedelta(seconds=60)
@@ -58,13 +59,13 @@ class Verification:
         path = self._data_dir / "mirror.db"
         try:
             # One statement over all rows would hold a snapshot for hours, and with it the -wal.
-            with database_files.open_readonly(path) as connection:
+            with open_readonly(path) as connection:
                 rows = list(archive_queries.iterate_files(connection))
             for index, row in enumerate(rows):
                 self._progress("files", index, len(rows))
                 fault = file_check.find_fault(self._data_dir, row, quick=self._quick)
                 if fault is not None:
-                    with database_files.open_readonly(path) as connection:
+                    with open_readonly(path) as connection:
                         if archive_queries.is_unchanged(connection, row):
                             yield f"{row.path}: {fault}"
             self.files = len(rows)
@@ -78,7 +79,7 @@ class Verification:
         is_serving = find_writer(self._data_dir) is not None
         received_before = clock.utc_text(clock.now() - APPLY_GRACE) if is_serving else "9999"
         try:
-            with database_files.open_readonly(self._data_dir / "mirror.db") as connection:
+            with open_readonly(self._data_dir / "mirror.db") as connection:
                 unapplied = archive_queries.find_unapplied_webhooks(connection, inbox_path, received_before)
                 missing_seq = archive_queries.find_seq_beyond_inbox(connection, inbox_path)
         except StorageError as error:

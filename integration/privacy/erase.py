@@ -41,6 +41,7 @@ from integration.privacy import erase_app, erasures, holds
 from integration.settings.data_dir_secrets import load_erasure_key
 from integration.sqlite import database_files
 from integration.sqlite.database import Database
+from integration.sqlite.readers import open_readonly
 
 ERASE = "erase"
 ACTOR = "command line"
@@ -121,7 +122,7 @@ def preview(data_dir: Path, e164: str) -> tuple[Traces, str | None]:
     StorageError."""
     with ExitStack() as stack:
         app_connection, mirror_connection, inbox_connection = (
-            stack.enter_context(database_files.open_readonly(data_dir / name)) for name in DATABASES
+            stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES
         )
         for connection in (app_connection, mirror_connection, inbox_connection):
             connection.execute("BEGIN")

@@ -34,10 +34,10 @@ def _read_customer_id(settings: Settings) -> str | None:
     # The supervisor asks, if ever: it goes without databases and what talks to the platform.
     import sqlite3
 
-    from integration.sqlite import database_files
+    from integration.sqlite.readers import open_readonly
 
     try:
-        with database_files.open_readonly(settings.storage.data_dir / "mirror.db") as connection:
+        with open_readonly(settings.storage.data_dir / "mirror.db") as connection:
             row = connection.execute("SELECT customer_id FROM me LIMIT 1").fetchone()
     except (StorageError, sqlite3.Error):
         return None

@@ -1,4 +1,4 @@
-"""Database files as a whole: open one to look at, copy one while it is written, examine one.
+"""Database files as a whole: copy one while it is written, examine one.
 
 Beside `database.py`, which is for the process that writes. Everything here works next to that process and
 never writes or checkpoints what it looks at (design.md §4: a checkpoint from a second connection can lose
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from integration.core.errors import StorageError
 from integration.sqlite.errors import translate_error
+from integration.sqlite.readers import open_readonly
 
 MIN_SAFE_SQLITE_VERSION = (3, 51, 3)
 """The first version whose commits can't lose pages to a checkpoint from another connection."""
@@ -28,24 +29,6 @@ OVERLAP_BYTES = 256
 
 ProgressCallback = Callable[[int, int], None]
 """Called with what is done and the total."""
-
-
-@contextmanager
-def open_readonly(path: Path) -> Iterator[sqlite3.Connection]:
-    """A read-only connection of one's own. Raises StorageError, also for SQLite's errors in the block."""
-    if not path.is_file():
-        raise StorageError(f"{path}: there is no such database")
-    try:
-        with closing(
-            sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        ) as connection:
-            connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA query_only=ON")
-            connection.execute("PRAGMA trusted_schema=OFF")
-            connection.execute("PRAGMA busy_timeout=5000")
-            yield connection
-    except sqlite3.Error as error:
-        raise translate_error(error, path) from error
 
 
 def copy_database(

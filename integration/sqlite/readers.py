@@ -11,10 +11,42 @@ from pathlib import Path
 from typing import Protocol
 
 from integration.core import clock
+from integration.core.errors import StorageError
 from integration.sqlite.errors import translate_error
+
+BUSY_SECONDS = 5.0
+"""Seconds that a reader waits for a lock."""
 
 MMAP_PRAGMA = "PRAGMA mmap_size=268435456"
 """Pages of 5,000 records are read a fifth faster from a mapped file; what was read stays in our memory."""
+
+
+def build_readonly_uri(path: Path) -> str:
+    """URI of a database file for reading: for connections with `uri=True`, and for their ATTACH."""
+    return f"{path.resolve().as_uri()}?mode=ro"
+
+
+@contextmanager
+def open_readonly(path: Path, seconds: float = BUSY_SECONDS) -> Iterator[sqlite3.Connection]:
+    """Open a read-only connection for the block, outside a transaction; `seconds` to wait for a lock. Raises
+    StorageError, also for SQLite's errors in the block."""
+    if not path.is_file():
+        raise StorageError(f"{path}: there is no such database")
+    try:
+        with closing(_connect(path, seconds)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise translate_error(error, path) from error
+
+
+def _connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        build_readonly_uri(path), uri=True, timeout=seconds, check_same_thread=False, isolation_level=None
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only=ON")
+    connection.execute("PRAGMA trusted_schema=OFF")
+    return connection
 
 
 class ReaderPool:
@@ -64,15 +96,7 @@ class ReaderPool:
             return self._idle.get_nowait()
         except queue.Empty:
             pass
-        connection = sqlite3.connect(
-            f"{self._path.resolve().as_uri()}?mode=ro",
-            uri=True,
-            check_same_thread=False,
-            isolation_level=None,
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA query_only=ON")
-        connection.execute("PRAGMA busy_timeout=5000")
+        connection = _connect(self._path)
         connection.execute(MMAP_PRAGMA)
         if self._functions:
             self._functions(connection)
@@ -98,17 +122,6 @@ class ReadOnlyDatabase:
     @contextmanager
     def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
         """One consistent view; `seconds` is how long to wait for a lock (5). Raises StorageError."""
-        try:
-            with closing(
-                sqlite3.connect(
-                    f"{self.path.resolve().as_uri()}?mode=ro",
-                    uri=True,
-                    isolation_level=None,
-                    timeout=5 if seconds is None else seconds,
-                )
-            ) as connection:
-                connection.row_factory = sqlite3.Row
-                connection.execute("BEGIN")
-                yield connection
-        except sqlite3.Error as error:
-            raise translate_error(error, self.path) from error
+        with open_readonly(self.path, BUSY_SECONDS if seconds is None else seconds) as connection:
+            connection.execute("BEGIN")
+            yield connection

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from integration.sqlite.readers import build_readonly_uri
+
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
@@ -90,7 +92,7 @@ class _AttachedInbox:
         self._inbox_path = inbox_path
 
     def __enter__(self) -> None:
-        self._connection.execute("ATTACH ? AS inbox", (f"{self._inbox_path.resolve().as_uri()}?mode=ro",))
+        self._connection.execute("ATTACH ? AS inbox", (build_readonly_uri(self._inbox_path),))
 
     def __exit__(self, *_: object) -> None:
         self._connection.execute("DETACH inbox")

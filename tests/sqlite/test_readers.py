@@ -1,0 +1,59 @@
+"""Read-only connections to database files."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from integration.core.errors import StorageBusy, StorageError
+from integration.sqlite.readers import ReadOnlyDatabase, open_readonly
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with closing(sqlite3.connect(tmp_path / "a %41?.db")) as connection:
+        connection.executescript("CREATE TABLE things (id INTEGER); INSERT INTO things VALUES (7)")
+    return tmp_path / "a %41?.db"
+
+
+def test_it_reads_by_name_whatever_the_path_and_trusts_no_schema(path: Path) -> None:
+    with open_readonly(path) as connection:
+        assert connection.execute("SELECT * FROM things").fetchone()["id"] == 7
+        assert connection.execute("PRAGMA trusted_schema").fetchone()[0] == 0
+        assert not connection.in_transaction
+
+
+def test_it_writes_nothing(path: Path) -> None:
+    with pytest.raises(StorageError, match="can't be written"), open_readonly(path) as connection:
+        connection.execute("DELETE FROM things")
+
+
+def test_it_creates_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="there is no such database"), open_readonly(tmp_path / "no.db"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "opener", [open_readonly, lambda path, seconds: ReadOnlyDatabase(path).read(seconds)]
+)
+def test_it_waits_for_a_lock_as_long_as_is_asked(path: Path, opener) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        with pytest.raises(StorageBusy), opener(path, 0.1) as connection:
+            connection.execute("SELECT * FROM things").fetchone()
+        assert 0.1 <= time.monotonic() - began < 3
+
+
+def test_a_read_only_database_has_one_view_for_a_block(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode=WAL")
+        with ReadOnlyDatabase(path).read() as connection:
+            before = connection.execute("SELECT count(*) FROM things").fetchone()[0]
+            writer.execute("INSERT INTO things VALUES (8)")
+            assert connection.execute("SELECT count(*) FROM things").fetchone()[0] == before
