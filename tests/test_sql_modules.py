@@ -18,6 +18,16 @@ FILES = {"app_schema.py", "server/tenant.py"} | {
 SPEAKS = {"execute", "executemany", "executescript"}
 
 
+def test_only_one_module_opens_databases_read_only() -> None:
+    found = [
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "?mode=ro" in node.value
+    ]
+    assert found == ["sqlite/readers.py"]
+
+
 def test_sql_stands_only_where_the_data_does() -> None:
     found = []
     for path in ROOT.rglob("*.py"):

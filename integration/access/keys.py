@@ -20,7 +20,7 @@ from typing import Literal, get_args
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
-from integration.sqlite.readers import Readable
+from integration.sqlite.readers import Readable, open_readonly
 from integration.sqlite.transaction import Transaction
 
 Scope = Literal["read", "write"]
@@ -157,15 +157,12 @@ def list_platform_user_ids(mirror_path: Path) -> frozenset[int]:
     """User ids of the platform as far as the mirror knows them; empty where there is no mirror yet."""
     if not mirror_path.exists():
         return frozenset()
-    connection = sqlite3.connect(f"{mirror_path.resolve().as_uri()}?mode=ro", uri=True, timeout=5)
-    try:
+    with open_readonly(mirror_path) as connection:
         if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'users'").fetchone() is None:
             return frozenset()
         return frozenset(
             row[0] for row in connection.execute("SELECT id FROM users") if isinstance(row[0], int)
         )
-    finally:
-        connection.close()
 
 
 def _normalize_paths(collections: Sequence[str] | None) -> list[str] | None:
