@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from integration.core import clock
 from integration.sqlite.database import Database
+from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -46,6 +47,14 @@ Channel = Literal["notice", "email", "post", "apprise"]
 CHANNELS: tuple[Channel, ...] = get_args(Channel)
 RETRY_GAPS_SECONDS = (60, 300, 1800, 7200, 21600)
 """Seconds between tries; after the last one nobody tries any more."""
+
+QUEUE = RetryQueue(
+    "alert_log",
+    key=("id",),
+    gaps=(0, *RETRY_GAPS_SECONDS),
+    waiting="state = 'waiting'",
+    encode=clock.utc_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +98,32 @@ def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
 
 def due(connection: sqlite3.Connection, channel: Channel, limit: int) -> list[Notification]:
     """What is to be sent now, oldest first."""
-    rows = connection.execute(
-        "SELECT * FROM alert_log WHERE channel = ? AND state = 'waiting' AND next_at <= ?"
-        " ORDER BY id LIMIT ?",
-        (channel, clock.utc_text(), limit),
-    )
-    return [Notification(*row) for row in rows]
+    return [Notification(*row) for row in QUEUE.due(connection, clock.unix(), limit, channel=channel)]
 
 
 def mark_sent(app_db: Database, notification: Notification) -> None:
-    _record_attempt(app_db, notification, "sent", None, None)
+    app_db.write(
+        lambda tx: QUEUE.finish(
+            tx,
+            (notification.id,),
+            notification.tries + 1,
+            state="sent",
+            tried_at=clock.utc_text(),
+            error=None,
+        )
+    )
 
 
 def mark_failed(app_db: Database, notification: Notification, error: str) -> None:
     """It could not be sent; it is tried later unless that was the last time."""
-    is_retryable = notification.tries < len(RETRY_GAPS_SECONDS)
-    next_at = clock.utc_text(clock.unix() + RETRY_GAPS_SECONDS[notification.tries]) if is_retryable else None
-    _record_attempt(app_db, notification, "waiting" if is_retryable else "failed", next_at, error[:500])
+
+    def work(tx: Transaction) -> None:
+        key, tries = (notification.id,), notification.tries + 1
+        attempt = {"tried_at": clock.utc_text(), "error": error[:500]}
+        if not QUEUE.fail(tx, key, tries, clock.unix(), **attempt):
+            QUEUE.finish(tx, key, tries, state="failed", **attempt)
+
+    app_db.write(work)
 
 
 def mark_undeliverable(app_db: Database, notification: Notification, error: str) -> None:
@@ -114,18 +132,6 @@ def mark_undeliverable(app_db: Database, notification: Notification, error: str)
         lambda tx: tx.execute(
             "UPDATE alert_log SET state = 'failed', next_at = NULL, tried_at = NULL, error = ? WHERE id = ?",
             (error, notification.id),
-        )
-    )
-
-
-def _record_attempt(
-    app_db: Database, notification: Notification, state: str, next_at: str | None, error: str | None
-) -> None:
-    app_db.write(
-        lambda tx: tx.execute(
-            "UPDATE alert_log SET state = ?, tries = tries + 1, tried_at = ?, next_at = ?, error = ?"
-            " WHERE id = ?",
-            (state, clock.utc_text(), next_at, error, notification.id),
         )
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
+from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -54,6 +55,15 @@ comes later is announced, or found by the look-back."""
 
 MAX_MONITOR_TRIES = 4
 
+
+QUEUE = RetryQueue(
+    "_lookups",
+    key=("kind", "id"),
+    gaps=RETRY_DELAYS,
+    waiting="state = 'open'",
+    columns="kind, id",
+    order="next_at",
+)
 
 _DELAY_SQL = (
     f"CASE tries {' '.join(f'WHEN {n} THEN {gap}' for n, gap in enumerate(RETRY_DELAYS))}"
@@ -99,11 +109,7 @@ def enqueue_recording(tx: Transaction, leg_id: int | None, monitor_id: int | Non
 
 def due(connection: sqlite3.Connection, now: float, limit: int = 200) -> list[DueLookup]:
     """What to look up at `now` (Unix seconds), longest overdue first."""
-    rows = connection.execute(
-        "SELECT kind, id FROM _lookups WHERE state = 'open' AND next_at <= ? ORDER BY next_at LIMIT ?",
-        (now, limit),
-    )
-    return [DueLookup(row["kind"], row["id"]) for row in rows]
+    return [DueLookup(row["kind"], row["id"]) for row in QUEUE.due(connection, now, limit)]
 
 
 def has_delayed_lookups(connection: sqlite3.Connection, now: float) -> bool:
@@ -122,8 +128,7 @@ def reset_delayed_lookups(tx: Transaction, now: float) -> None:
 
 def next_at(connection: sqlite3.Connection) -> float | None:
     """When the next look-up is due (Unix seconds); None where nothing is wanted."""
-    row = connection.execute("SELECT min(next_at) FROM _lookups WHERE state = 'open'").fetchone()
-    return None if row[0] is None else float(row[0])
+    return QUEUE.next_at(connection)
 
 
 def find_recent_leg_start(connection: sqlite3.Connection, now: float) -> int | None:
@@ -149,11 +154,9 @@ def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) ->
         if leg_id in with_cdr and (
             leg_id in recorded_leg_ids or not with_cdr[leg_id] or tries + 1 >= MAX_RECORDING_TRIES
         ):
-            _close_lookup(tx, "leg", leg_id, "done")
-        elif tries + 1 < len(RETRY_DELAYS):
-            _retry_later(tx, "leg", leg_id, now + RETRY_DELAYS[tries + 1])
-        else:
-            _close_lookup(tx, "leg", leg_id, "done" if leg_id in with_cdr else "unlearnt")
+            QUEUE.finish(tx, ("leg", leg_id), tries + 1, state="done")
+        elif not QUEUE.fail(tx, ("leg", leg_id), tries + 1, now):
+            QUEUE.finish(tx, ("leg", leg_id), tries + 1, state="done" if leg_id in with_cdr else "unlearnt")
             if leg_id not in with_cdr:
                 unresolved_ids.append(leg_id)
     stored_monitor_ids = {
@@ -163,12 +166,11 @@ def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) ->
         )
     }
     for monitor_id, tries in _fetch_tries(tx, "monitor", monitor_ids):
+        key = ("monitor", monitor_id)
         if monitor_id in stored_monitor_ids or tries + 1 >= MAX_MONITOR_TRIES:
-            _close_lookup(
-                tx, "monitor", monitor_id, "done" if monitor_id in stored_monitor_ids else "unlearnt"
-            )
+            QUEUE.finish(tx, key, tries + 1, state="done" if monitor_id in stored_monitor_ids else "unlearnt")
         else:
-            _retry_later(tx, "monitor", monitor_id, now + RETRY_DELAYS[tries + 1])
+            QUEUE.fail(tx, key, tries + 1, now)
     return unresolved_ids
 
 
@@ -209,17 +211,3 @@ def _fetch_tries(tx: Transaction, kind: LookupKind, ids: list[int]) -> list[tupl
         (kind, json.dumps(ids)),
     )
     return [(row["id"], row["tries"]) for row in rows]
-
-
-def _retry_later(tx: Transaction, kind: LookupKind, record_id: int, due_at: float) -> None:
-    tx.execute(
-        "UPDATE _lookups SET tries = tries + 1, next_at = ? WHERE kind = ? AND id = ?",
-        (due_at, kind, record_id),
-    )
-
-
-def _close_lookup(tx: Transaction, kind: LookupKind, record_id: int, state: str) -> None:
-    tx.execute(
-        "UPDATE _lookups SET tries = tries + 1, next_at = NULL, state = ? WHERE kind = ? AND id = ?",
-        (state, kind, record_id),
-    )

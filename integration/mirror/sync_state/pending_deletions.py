@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core import clock
+from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -19,6 +20,8 @@ CREATE TABLE IF NOT EXISTS _accepted (
 
 RETRY_DELAYS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
 """Seconds before each look; after the last the next complete walk finds out."""
+
+QUEUE = RetryQueue("_accepted", key=("id",), gaps=RETRY_DELAYS, due_at="due_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,12 @@ def add(tx: Transaction, collection: str, keys: Sequence[int] | None, requested_
 
 
 def due(connection: sqlite3.Connection, now: float) -> list[PendingDeletion]:
-    rows = connection.execute(
-        "SELECT id, collection, keys, tries FROM _accepted WHERE due_at <= ? ORDER BY id", (now,)
-    )
-    return [PendingDeletion(row[0], row[1], json.loads(row[2]) if row[2] else None, row[3]) for row in rows]
+    return [
+        PendingDeletion(
+            row["id"], row["collection"], json.loads(row["keys"]) if row["keys"] else None, row["tries"]
+        )
+        for row in QUEUE.due(connection, now)
+    ]
 
 
 def remove(tx: Transaction, deletion: PendingDeletion) -> None:
@@ -56,16 +61,6 @@ def remove(tx: Transaction, deletion: PendingDeletion) -> None:
 
 def reschedule(tx: Transaction, deletion: PendingDeletion, remaining_keys: Sequence[int] | None) -> None:
     """Some of it is still there: `remaining_keys`, None for any of the whole collection."""
-    tries = deletion.tries + 1
-    if tries >= len(RETRY_DELAYS):
+    keys = None if remaining_keys is None else json.dumps(list(remaining_keys))
+    if not QUEUE.fail(tx, (deletion.id,), deletion.tries + 1, clock.unix(), keys=keys):
         remove(tx, deletion)
-        return
-    tx.execute(
-        "UPDATE _accepted SET keys = ?, tries = ?, due_at = ? WHERE id = ?",
-        (
-            None if remaining_keys is None else json.dumps(list(remaining_keys)),
-            tries,
-            clock.unix() + RETRY_DELAYS[tries],
-            deletion.id,
-        ),
-    )

@@ -1,0 +1,110 @@
+"""Rows that wait for their next try, in a table of any form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.alerts import notification_log
+from integration.app_schema import open_app_db
+from integration.core import clock
+from integration.mirror.schema import open_mirror
+from integration.mirror.sync_state import lookup_queue
+from integration.sqlite.database import Database
+from integration.sqlite.retry_queue import RetryQueue
+
+TABLE = """CREATE TABLE errands (
+    place TEXT, number INTEGER, attempts_left_note TEXT, tries INTEGER NOT NULL DEFAULT 0, due REAL,
+    done INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (place, number))"""
+QUEUE = RetryQueue(
+    "errands",
+    key=("place", "number"),
+    gaps=(0, 5, 60),
+    waiting="done = 0",
+    columns="place, number",
+    order="number DESC",
+    due_at="due",
+)
+KEY = ("a", 1)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(tmp_path / "errands.db", prepare=lambda connection: connection.execute(TABLE))
+    opened.write(
+        lambda tx: tx.executemany(
+            "INSERT INTO errands (place, number, due) VALUES (?, ?, ?)",
+            [("a", 1, 100.0), ("a", 2, 100.0), ("b", 3, 100.0), ("a", 4, 200.0)],
+        )
+    )
+    yield opened
+    opened.close()
+
+
+def due(database: Database, now: float, limit: int = -1, **equal: object) -> list[tuple[object, ...]]:
+    with database.read() as connection:
+        return [tuple(row) for row in QUEUE.due(connection, now, limit, **equal)]
+
+
+def next_at(database: Database) -> float | None:
+    with database.read() as connection:
+        return QUEUE.next_at(connection)
+
+
+def row(database: Database) -> dict[str, object]:
+    with database.read() as connection:
+        return dict(connection.execute("SELECT * FROM errands WHERE place = 'a' AND number = 1").fetchone())
+
+
+def test_due_rows_come_in_order_within_the_limit(database: Database) -> None:
+    assert due(database, 99.9) == []
+    assert due(database, 100) == [("b", 3), ("a", 2), ("a", 1)]
+    assert due(database, 100, 2) == [("b", 3), ("a", 2)]
+    assert due(database, 200, place="a") == [("a", 4), ("a", 2), ("a", 1)]
+    assert next_at(database) == 100
+
+
+def test_a_failed_try_waits_for_its_gap_and_the_last_is_told(database: Database) -> None:
+    fail = lambda tries, now: database.write(  # noqa: E731
+        lambda tx: QUEUE.fail(tx, KEY, tries, now, attempts_left_note=f"after {tries}")
+    )
+    assert fail(1, 1000)
+    assert row(database)["due"] == 1005
+    assert fail(2, 2000)
+    assert (row(database)["tries"], row(database)["due"]) == (2, 2060)
+    assert not fail(3, 3000)
+    assert row(database) == {
+        "place": "a", "number": 1, "attempts_left_note": "after 2", "tries": 2, "due": 2060.0, "done": 0,
+    }  # fmt: skip
+    assert due(database, 500) == [("a", 4), ("b", 3), ("a", 2)]
+
+
+def test_a_finished_row_is_due_no_more(database: Database) -> None:
+    database.write(lambda tx: QUEUE.finish(tx, KEY, 1, done=1))
+    assert ("a", 1) not in due(database, 1e12)
+    assert (row(database)["tries"], row(database)["due"]) == (1, None)
+    database.write(lambda tx: [QUEUE.finish(tx, key, 1, done=1) for key in (("a", 2), ("b", 3), ("a", 4))])
+    assert next_at(database) is None
+
+
+def plan_of(database: Database, queue: RetryQueue, **equal: object) -> str:
+    """How SQLite reads what is due."""
+    statements: list[str] = []
+    with database.read() as connection:
+        connection.set_trace_callback(statements.append)
+        queue.due(connection, clock.unix(), 10, **equal)
+        connection.set_trace_callback(None)
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall()
+    return "; ".join(row["detail"] for row in rows)
+
+
+def test_what_is_due_is_found_by_the_index_of_its_table(tmp_path: Path) -> None:
+    mirror, app_db = open_mirror(tmp_path / "mirror.db"), open_app_db(tmp_path / "house.db")
+    assert plan_of(mirror, lookup_queue.QUEUE) == ("SEARCH _lookups USING INDEX _lookups_due (next_at<?)")
+    assert plan_of(app_db, notification_log.QUEUE, channel="email").startswith(
+        "SEARCH alert_log USING INDEX alert_log_waiting (channel=? AND next_at<?)"
+    )
+    mirror.close()
+    app_db.close()
