@@ -40,7 +40,8 @@ def open_schema(connection: sqlite3.Connection) -> Schema:
     """Return the schema of `connection`, which stays the caller's to close.
 
     New tables are STRICT. Outside a transaction each change commits on its own; inside one, the methods of
-    sqlite-utils use savepoints. `transform` drops triggers and WITHOUT ROWID without an error.
+    sqlite-utils use savepoints. `transform` drops triggers and WITHOUT ROWID without an error, and refuses,
+    inside a transaction, a table that others reference with ON DELETE.
     """
     # The defaults set a pragma on the connection and run every installed plugin.
     return Schema(connection, recursive_triggers=False, execute_plugins=False, strict=True)

@@ -30,7 +30,9 @@ def find_matching_rows(
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Rows of the table that name the number: their key, and the columns that do."""
     described = open_schema(connection).table(table)
-    keys, columns = [quote_identifier(name) for name in described.pks], list(described.columns_dict)
+    # Unquoted: where a table has no rowid, SQLite would take "rowid" for a text.
+    keys = ["rowid"] if described.use_rowid else [quote_identifier(name) for name in described.pks]
+    columns = list(described.columns_dict)
     for row in connection.execute(
         f"SELECT {', '.join((*keys, *map(quote_identifier, columns)))} FROM {quote_identifier(table)}"
     ):
