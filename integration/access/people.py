@@ -303,7 +303,10 @@ def merge_right_columns(schema: Schema) -> None:
     if not set(table.columns_dict).issuperset(_COLUMN_RIGHTS):
         return
     rights = [
-        (_format_rights({name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}), row["id"])
+        (
+            _format_rights({name: bool(row[name]) for name in _COLUMN_RIGHTS if row[name] is not None}),
+            row["id"],
+        )
         for row in table.rows
     ]
     table.add_column("rights", str, not_null_default="{}")

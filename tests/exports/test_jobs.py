@@ -207,8 +207,7 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
     desk.stop(0)
     gate.open.set()
-    desk.stop()
-    assert [path.name for path in folder.iterdir()] == ["77.xlsx"]
+    wait_for(lambda: [path.name for path in folder.iterdir()] == ["77.xlsx"], "the first process to end")
     desk.restart()
     desk.until("done", where, ann)
     assert [path.name for path in folder.iterdir()] == ["1.xlsx"]

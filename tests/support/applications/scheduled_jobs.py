@@ -10,6 +10,7 @@ from integration.sqlite.database import Database
 from integration.sync import jobs
 from integration.sync.context import CallUpdater
 from integration.sync.jobs import SyncJobs
+from tests.support.applications.sync_rig import Rig
 
 
 class ScheduledJobs:
@@ -35,3 +36,7 @@ class ScheduledJobs:
         self.scheduler.stopping.set()
         self.platform.close()
         self.scheduler.stop(timeout)
+
+
+def make_jobs(rig: Rig) -> ScheduledJobs:
+    return ScheduledJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)
