@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 
 from integration.core import clock
+
+MAX_ID = 2**63 - 1
+"""Largest integer of an SQLite column."""
+MIN_ID = -MAX_ID - 1
+_DECIMAL = re.compile("-?[0-9]{1,19}")
 
 _EVENT_ID = re.compile(r"([^.]+)\.([0-9a-f]{8})([0-9a-f]{5})\d?(?:\.\d+)?", re.IGNORECASE)
 _MICROS_PER_SECOND = 1_000_000
 _MAX_DISTANCE = 1
 """Seconds between an event id and its `event_time` up to which its microseconds count (calls.md)."""
+
+
+def as_id(value: object) -> int | None:
+    """The 64-bit integer in a JSON value: an integral number or its decimal text.
+
+    Negative integers are accepted, because collections accept them as keys. Booleans, digits outside ASCII
+    and text with white space are not.
+    """
+    if isinstance(value, str):
+        value = int(value) if _DECIMAL.fullmatch(value) else None
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and MIN_ID <= value <= MAX_ID:
+        return value
+    return None
+
+
+def parse_id(text: str | None) -> int | None:
+    """The id in text of a URL or a form: 1 to 19 ASCII digits, at most `MAX_ID`."""
+    return None if text is None or text.startswith("-") else as_id(text)
+
+
+def id_list(ids: Iterable[int | str]) -> str:
+    """JSON of `ids` for `IN (SELECT value FROM json_each(?))`."""
+    return json.dumps(list(ids))
 
 
 def event_clock(event_id: str, at: str) -> tuple[str | None, int | None]:

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from integration.core.errors import PlatformBroken
+from integration.core.ids import MAX_ID, MIN_ID
 
 _INEXACT_PATTERN = re.compile(rb"[0-9][0-9.]{16,}|\\u[dD][89a-fA-F]|[0-9][eE][+-]?[0-9]{3}")
 """Digits that a 64-bit integer or a double may not hold, surrogates, huge exponents."""
@@ -154,7 +155,7 @@ def to_column_value(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else str(value)
+        return value if MIN_ID <= value <= MAX_ID else str(value)
     if isinstance(value, str):
         try:
             value.encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flask import Flask
+from werkzeug.routing import IntegerConverter
 
 from integration.dashboard.account import overview as account_overview
 from integration.dashboard.calls import actions, audio, detail, history, live, missed, reports, saved, wall
@@ -37,8 +38,15 @@ BLUEPRINTS = (
 )
 
 
+class IdConverter(IntegerConverter):
+    """`<int:…>` in a URL. Werkzeug's own converter accepts digits of every script, for example `٣`."""
+
+    regex = "[0-9]+"
+
+
 def register(app: Flask) -> None:
     """Put every page into `app`. The guard must have been installed before."""
+    app.url_map.converters["int"] = IdConverter
     formats.register(app)
     layout.register(app)
     error_pages.register(app)

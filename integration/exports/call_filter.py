@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import phonenumbers
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.history import CallFilter
 from integration.sqlite.readers import Readable
@@ -128,7 +129,8 @@ def parse_view(
         if parameters.get(name) not in allowed:
             parameters.pop(name, None)
     for name in ("person", "min", "max", "waited", "country", "weekday", "hour"):
-        if not (parameters.get(name, "").isdecimal() and len(parameters[name]) <= 12):
+        text = parameters.get(name, "")
+        if not (text.isascii() and text.isdecimal() and len(text) <= 12):
             parameters.pop(name, None)
     weekday, hour = _take_number(parameters, "weekday", 6), _take_number(parameters, "hour", 23)
     begin, end = _take_time(parameters, "begin"), _take_time(parameters, "end")
@@ -174,12 +176,12 @@ def _add_notes_filter(call_filter: CallFilter, parameters: Mapping[str, str], ap
         if "label" in parameters:
             call_filter = replace(
                 call_filter,
-                labelled_leg_ids=json.dumps(notes.find_legs_with_label(connection, parameters["label"])),
+                labelled_leg_ids=id_list(notes.find_legs_with_label(connection, parameters["label"])),
             )
         if call_filter.search_terms is not None and (
             leg_ids := notes.search_legs(connection, parameters["q"])
         ):
-            call_filter = replace(call_filter, noted_leg_ids=json.dumps(leg_ids))
+            call_filter = replace(call_filter, noted_leg_ids=id_list(leg_ids))
     return call_filter
 
 

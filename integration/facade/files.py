@@ -16,6 +16,7 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError, StorageFull
+from integration.core.ids import MAX_ID
 from integration.exports.formats import csv
 from integration.exports.selection import select
 from integration.exports.truncation_marker import mark_if_truncated
@@ -63,7 +64,7 @@ def _serve_file(request: FacadeRequest) -> Response:
         return pass_through.forward(request)
     target, suffix = get_resource(request.collections[0]), request.path.rpartition(".")[2]
     kind, record_id = _MEDIA_KINDS[target.collection, suffix], int(request.path_parameters["id"])
-    if record_id >= 2**63:
+    if record_id > MAX_ID:
         raise ApiError(404, f"There is no {target.title} {record_id}.")
     reads.check_user_scope(request, target, record_id)
     with request.context.mirror_db.read() as connection:
@@ -132,7 +133,7 @@ def serve_user_cdrs(request: FacadeRequest) -> Response:
     if not request.caller.can_read_mirror:
         return pass_through.forward(request)
     target, user_id = get_resource("cdrs"), int(request.path_parameters["id"])
-    if user_id >= 2**63:
+    if user_id > MAX_ID:
         raise ApiError(404, f"There is no {get_resource('users').title} {user_id}.")
     users = get_resource("users")
     with request.context.mirror_db.read() as connection:

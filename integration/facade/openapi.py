@@ -22,6 +22,7 @@ from integration.catalogue.json_schemas import (
 )
 from integration.catalogue.shapes import Operation, Resource
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.core.ids import MAX_ID
 from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
 
 _EXPOSURE = EXPOSURE | UNDOCUMENTED_EXPOSURE
@@ -117,7 +118,7 @@ def _build_operation(operation: Operation, max_limit: int) -> Json:
 
 def _build_path_parameters(operation: Operation) -> list[Json]:
     schemas: Mapping[str, Json] = {
-        "id": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+        "id": {"type": "integer", "minimum": 0, "maximum": MAX_ID},
         "ids": {"type": "string", "pattern": "^[0-9]{1,18}(,[0-9]{1,18}){0,100}$"},
         "e164": {"type": "string", "pattern": "^[0-9]{1,20}$"},
     }

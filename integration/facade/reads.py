@@ -13,6 +13,7 @@ from integration.access import user_scope
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.api_responses import ApiError, build_response
+from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
 from integration.facade import includes, pass_through
 from integration.facade.request import FacadeRequest
@@ -215,7 +216,7 @@ def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, 
     if "e164" in request.path_parameters:
         return "e164", request.path_parameters["e164"].lstrip("+")
     value = int(request.path_parameters["id"])
-    if value >= 2**63:
+    if value > MAX_ID:
         raise ApiError(404, f"There is no {resource.title} {value}.")
     return None, value
 

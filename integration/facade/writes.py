@@ -7,7 +7,11 @@ from flask import Request, Response
 
 from integration.access.browser import foreign_origin
 from integration.catalogue import COLLECTIONS
-from integration.core.api_responses import ApiError, build_gateway_error, build_response
+from integration.core.api_responses import (
+    ApiError,
+    build_gateway_error,
+    build_response,
+)
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.pass_through import select_passed_headers
 from integration.facade.request import FacadeRequest

@@ -6,7 +6,6 @@ in observed.md is known; any other is `UnknownEvent` and only kept.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +14,9 @@ import orjson
 from integration.catalogue import events
 from integration.core import clock
 from integration.core.errors import PlatformBroken
-from integration.core.ids import event_clock
-from integration.core.json_records import JsonRecord, RawJson, read_record, to_column_value
+from integration.core.ids import as_id, event_clock
+from integration.core.json_records import JsonRecord, read_record, to_column_value
 from integration.mirror.calls.facts import CallEvent
-
-_INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +103,8 @@ def interpret(body: bytes, received_at: str, fallback_id: str) -> Event:
         return SmsReceived(
             event_id,
             occurred_at,
-            _to_int(values.get("customer_id")),
-            _to_int(values.get("user_id")),
+            as_id(values.get("customer_id")),
+            as_id(values.get("user_id")),
             _to_text(values.get("from_no")) or "",
             _to_text(values.get("to_no")) or "",
             _to_text(_first_value(values, "text", "texto")) or "",
@@ -116,18 +113,18 @@ def interpret(body: bytes, received_at: str, fallback_id: str) -> Event:
     return RecordingReady(
         event_id,
         occurred_at,
-        _to_int(values.get("monitor_id")),
-        _to_int(values.get("call_id")),
-        _to_int(values.get("user_id")),
-        _to_int(values.get("duration")),
-        _to_int(values.get("size")),
+        as_id(values.get("monitor_id")),
+        as_id(values.get("call_id")),
+        as_id(values.get("user_id")),
+        as_id(values.get("duration")),
+        as_id(values.get("size")),
         record.text,
     )
 
 
 def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: str) -> CallEvent:
     values = record.values
-    leg_id = _to_int(values.get("call_id"))
+    leg_id = as_id(values.get("call_id"))
     if leg_id is None:
         raise ValueError(f"{name} without a usable call_id: {values.get('call_id')!r:.60}")
     server, micros = event_clock(event_id, occurred_at)
@@ -135,7 +132,7 @@ def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: 
         event_id=event_id,
         name=name,
         leg_id=leg_id,
-        root_id=_to_int(values.get("root_call_id")),
+        root_id=as_id(values.get("root_call_id")),
         event_time=occurred_at,
         micros=micros,
         server=server,
@@ -144,7 +141,7 @@ def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: 
         start_time=_to_utc_text(values.get("start_time")),
         context=_to_text(values.get("context")),
         destination=_to_text(values.get("destination")),
-        duration=_to_int(values.get("duration")),
+        duration=as_id(values.get("duration")),
         t_cause=_to_text(values.get("t_cause")),
         src=_to_text(values.get("src")),
         src_id=_to_text(values.get("src_id")),
@@ -190,17 +187,6 @@ def _to_text(value: Any) -> str | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(to_column_value(value)) if not isinstance(value, bool) else str(value).lower()
-
-
-def _to_int(value: Any) -> int | None:
-    """The 64-bit integer that a number or its digits stand for; None for anything else."""
-    if isinstance(value, bool | RawJson):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
-        value = int(value)
-    return value if isinstance(value, int) and value in _INT64 else None
 
 
 def _to_bool(value: Any) -> bool | None:

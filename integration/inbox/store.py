@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import orjson
 
 from integration.core import clock
+from integration.core.ids import MAX_ID, id_list
 from integration.inbox.interpret import read_envelope
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
@@ -293,7 +294,7 @@ class Inbox:
         """Remove webhooks received before `before` (UTC text), up to a number that leaves room for others;
         returns how many. From the old end only, but for the seqs `protected_seqs`, and none that still waits
         to be applied."""
-        protected_json = orjson.dumps(list(protected_seqs)).decode()
+        protected_json = id_list(protected_seqs)
         return self.database.write(
             lambda tx: (
                 tx.execute(
@@ -303,7 +304,7 @@ class Inbox:
                     " WHERE seq NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?)"
                     " SELECT seq FROM oldest WHERE seq < coalesce("
                     "(SELECT min(seq) FROM oldest WHERE received_at >= ? OR status = 'new'), ?))",
-                    (protected_json, GROUP_SIZE, before, 2**63 - 1),
+                    (protected_json, GROUP_SIZE, before, MAX_ID),
                 ).rowcount
             )
         )

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from integration.core.ids import parse_id
 from integration.sqlite.transaction import Change
 
 MAX_PENDING = 512
@@ -149,6 +150,4 @@ class Hub:
 
     def _parse_event_id(self, event_id: str) -> int | None:
         epoch, _, number = event_id.rpartition("-")
-        if epoch != self.epoch or not (number.isascii() and number.isdecimal()) or len(number) > 18:
-            return None
-        return int(number)
+        return parse_id(number) if epoch == self.epoch else None

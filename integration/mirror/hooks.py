@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from integration.core.ids import as_id
 from integration.mirror.calls import backlog
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import messages
@@ -53,8 +54,6 @@ def _make_contacts_hook(call_store: CallStore) -> Hook:
 def _list_leg_ids(outcome: UpsertResult, fields: Iterable[str]) -> Iterator[int]:
     for record in outcome.changed:
         for name in fields:
-            value = record.values.get(name)
-            if isinstance(value, str) and value.isascii() and value.isdigit():
-                value = int(value)
-            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
-                yield value
+            leg_id = as_id(record.values.get(name))
+            if leg_id is not None and leg_id > 0:
+                yield leg_id

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Collection
 from typing import Any
 
+from integration.core.ids import id_list
 from integration.core.number_variants import Finder
 from integration.mirror.privacy import scrub_tables
 from integration.sqlite.transaction import Transaction
@@ -36,7 +37,7 @@ def find(
     counts = {
         "call-back items": len(_find_item_ids(connection, finder, e164, call_ids)),
         "notes": connection.execute(
-            f"SELECT count(*) FROM notes WHERE leg_id {_IN_LIST}", (json.dumps(list(leg_ids)),)
+            f"SELECT count(*) FROM notes WHERE leg_id {_IN_LIST}", (id_list(leg_ids),)
         ).fetchone()[0],
         "entries of logs, saved views, settings": sum(
             sum(1 for _ in scrub_tables.find_matching_rows(connection, table, finder))
@@ -68,7 +69,7 @@ def erase(
     tx.execute(f"DELETE FROM callbacks WHERE id {_IN_LIST}", (item_ids,))
     for party in {party for _, party in matching_calls}:
         recompute_items(tx, party)
-    tx.execute(f"DELETE FROM notes WHERE leg_id {_IN_LIST}", (json.dumps(list(leg_ids)),))
+    tx.execute(f"DELETE FROM notes WHERE leg_id {_IN_LIST}", (id_list(leg_ids),))
     for table in [*_list_other_tables(connection), "callbacks", "callback_deeds"]:
         if table == "idempotency":
             # A repeat must not get half an answer.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.core.number_variants import ERASED
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -103,7 +104,7 @@ def _read_batch(
         for row in rows
         if row["outcome"] in MISSED_KINDS and (row["started_at"] or "") >= since and row["party"] != ERASED
     }
-    other_parties = json.dumps(sorted({row["party"] for row in rows if row["party"]} - parties))
+    other_parties = id_list(sorted({row["party"] for row in rows if row["party"]} - parties))
     parties |= {
         row[0]
         for row in app_connection.execute(
@@ -116,7 +117,7 @@ def _read_batch(
         for row in app_connection.execute(
             "SELECT party, min(at) FROM callback_calls WHERE kind <> 'reached'"
             " AND party IN (SELECT value FROM json_each(?)) GROUP BY party",
-            (json.dumps(sorted(parties)),),
+            (id_list(sorted(parties)),),
         )
     )
     batch_calls = [
@@ -128,14 +129,14 @@ def _read_batch(
         row[0]
         for row in app_connection.execute(
             "SELECT call_id FROM callback_calls WHERE party IN (SELECT value FROM json_each(?))",
-            (json.dumps(sorted(parties)),),
+            (id_list(sorted(parties)),),
         )
     ]
     current_ids = dict(
         tuple(row)
         for row in mirror_connection.execute(
             "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(sorted({*listed_ids, *deleted_ids})),),
+            (id_list({*listed_ids, *deleted_ids}),),
         )
     )
     merged_ids = {call_id: target_id for call_id, target_id in current_ids.items() if call_id != target_id}
@@ -197,7 +198,7 @@ def _apply_batch(tx: Transaction, batch: _Batch) -> None:
     for row in tx.execute(
         "SELECT call_id, party, at, kind, our_number, party_name FROM callback_calls"
         " WHERE party IN (SELECT value FROM json_each(?1)) OR call_id IN (SELECT value FROM json_each(?2))",
-        (json.dumps(sorted(parties)), json.dumps(sorted(new_calls))),
+        (id_list(sorted(parties)), id_list(sorted(new_calls))),
     ).fetchall():
         stored = CallbackCall(*row)
         parties.add(stored.party)

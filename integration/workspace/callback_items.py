@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
+from integration.core.ids import id_list
 from integration.sqlite.transaction import Transaction
 
 MISSED_KINDS = ("missed", "voicemail")
@@ -196,7 +196,7 @@ def _load_actions(tx: Transaction, call_ids: Iterable[int]) -> list[CallbackActi
     for row in tx.execute(
         "SELECT d.id, d.at, d.who, d.deed, d.text, c.call_id FROM callback_deed_calls AS c"
         " JOIN callback_deeds AS d ON d.id = c.deed_id WHERE c.call_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(call_ids)),),
+        (id_list(call_ids),),
     ):
         actions.setdefault(row[0], (tuple(row[:5]), set()))[1].add(row[5])
     return [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -95,7 +95,7 @@ def load_labels_by_leg(connection: sqlite3.Connection, leg_ids: Sequence[int]) -
     """The labels of those legs that have any, in alphabetical order."""
     rows = connection.execute(
         "SELECT leg_id, label FROM labels WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label",
-        (json.dumps(list(leg_ids)),),
+        (id_list(leg_ids),),
     )
     labels: dict[int, list[str]] = {}
     for row in rows:

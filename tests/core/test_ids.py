@@ -1,10 +1,13 @@
-"""Event ids of the platform; the expected values are from observed.md .1.2 and calls.md."""
+"""Ids in JSON, URLs and SQL; event ids, with expected values from observed.md .1.2 and calls.md."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
-from integration.core.ids import event_clock
+from integration.core.ids import MAX_ID, MIN_ID, as_id, event_clock, id_list, parse_id
 
 AT = "2021-04-28 08:46:13"
 """The Unix seconds 608920d5 (hexadecimal) of the example in observed.md."""
@@ -42,3 +45,56 @@ AT = "2021-04-28 08:46:13"
 )
 def test_event_clock(event_id: str, at: str, expected: tuple[str | None, int | None]) -> None:
     assert event_clock(event_id, at) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(7, 7, id="integer"),
+        pytest.param("7", 7, id="text"),
+        pytest.param("007", 7, id="leading zeros"),
+        pytest.param(7.0, 7, id="integral float"),
+        pytest.param(-7, -7, id="negative"),
+        pytest.param("-7", -7, id="negative text"),
+        pytest.param(MAX_ID, MAX_ID, id="largest"),
+        pytest.param(str(MAX_ID), MAX_ID, id="largest as text"),
+        pytest.param(MIN_ID, MIN_ID, id="smallest"),
+        pytest.param(MAX_ID + 1, None, id="too large"),
+        pytest.param(str(MAX_ID + 1), None, id="too large as text"),
+        pytest.param(MIN_ID - 1, None, id="too small"),
+        pytest.param("9" * 5000, None, id="longer than Python converts"),
+        pytest.param(2.0**63, None, id="float too large"),
+        pytest.param(float("nan"), None, id="not a number"),
+        pytest.param(7.5, None, id="fraction"),
+        pytest.param(True, None, id="boolean"),
+        pytest.param(None, None, id="null"),
+        pytest.param("", None, id="empty"),
+        pytest.param(" 7", None, id="white space"),
+        pytest.param("7\n", None, id="line break"),
+        pytest.param("+7", None, id="plus"),
+        pytest.param("²", None, id="superscript"),
+        pytest.param("٣", None, id="Arabic digit"),
+        pytest.param([7], None, id="list"),
+    ],
+)
+def test_as_id(value: object, expected: int | None) -> None:
+    assert as_id(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", 0), ("42", 42), (str(MAX_ID), MAX_ID)]
+    + [(text, None) for text in ("", "-1", "٣", "²", "1.0", "1_0", " 1", "x", str(MAX_ID + 1), None)],
+)
+def test_parse_id(text: str | None, expected: int | None) -> None:
+    assert parse_id(text) == expected
+
+
+def test_id_list() -> None:
+    numbers, texts = id_list({3: "a"}), id_list(("3", 'a"b'))
+    with closing(sqlite3.connect(":memory:")) as connection:
+        values = [
+            [row[0] for row in connection.execute("SELECT value FROM json_each(?)", (ids,))]
+            for ids in (numbers, texts, id_list(()))
+        ]
+    assert values == [[3], ["3", 'a"b'], []]

@@ -23,6 +23,7 @@ from integration.inbox.replay import REPLAY
 from integration.maintenance import backup
 from integration.mirror.page_queries import messages
 from integration.mirror.privacy import erase_mirror
+from integration.mirror.privacy.erasure_gate import LEGS_KEY, ErasureGate
 from integration.mirror.records import response_cache, subresources
 from integration.mirror.records.upsert import upsert
 from integration.privacy import erasures
@@ -234,3 +235,13 @@ def test_a_backup_holds_the_key_and_is_named_as_what_is_not_reached(place: Place
     assert (
         backup.create(place.data_dir, place.folder / "later").path / key.name
     ).read_text() == key.read_text()
+
+
+@pytest.mark.parametrize("call_id", ["7", '"7"', "7.0"])
+def test_webhook_of_an_erased_leg_is_stripped_however_its_id_is_written(call_id: str) -> None:
+    gate = ErasureGate(b"key")
+    gate.add("2026-02-28 00:00:00", [b"digest"], [12], [(LEGS_KEY, 7)])
+    body = f'{{"call_id":{call_id},"src_name":"Ann Example"}}'.encode()
+    assert b"Ann" not in gate.filter_webhook(body)
+    other = b'{"call_id":"%s","src_name":"Bob Other"}' % (b"8" * 5000)
+    assert gate.filter_webhook(other) == other

@@ -16,6 +16,7 @@ from integration.catalogue.shapes import Field
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 from integration.context import app_context
 from integration.core.errors import PlatformError
+from integration.core.ids import parse_id
 from integration.core.json_records import read_record
 from integration.dashboard.site import form_responses, layout
 from integration.mirror.page_queries import history
@@ -236,7 +237,11 @@ def _parse_members(value: Any) -> dict[str, bool]:
 def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
     """What was entered, as the body carries it; None for what stayed as it was."""
     if form_field.kind == "people":
-        user_ids = [int(user) for user in request.form.getlist(form_field.name) if user.isdecimal()]
+        user_ids = [
+            user_id
+            for text in request.form.getlist(form_field.name)
+            if (user_id := parse_id(text)) is not None
+        ]
         return user_ids if {str(user) for user in user_ids} != set(form_field.members or {}) else None
     if form_field.kind == "agents":
         states = {user: request.form.get(f"{form_field.name} {user}", "") for user, _ in form_field.options}

@@ -16,6 +16,7 @@ from integration.catalogue import HISTORY, field_labels
 from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
+from integration.core.ids import parse_id
 from integration.core.json_records import read_record
 from integration.dashboard.account import edit
 from integration.dashboard.account.collection import READ_SECONDS
@@ -157,7 +158,7 @@ def _group_fields(
 def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
     """The page of the call that the record is part of."""
     call_id = values.get("id" if resource.collection == "calls" else "live_id")
-    if isinstance(call_id, int | str) and str(call_id).isdecimal() and str(call_id) != "0":
+    if isinstance(call_id, int | str) and parse_id(str(call_id)):
         return f"/calls/{call_id}"
     return None
 

@@ -15,6 +15,7 @@ from integration.catalogue import field_labels
 from integration.catalogue.secret_fields import is_secret
 from integration.catalogue.shapes import Field, Resource
 from integration.core import clock
+from integration.core.ids import parse_id
 from integration.core.json_records import RawJson
 from integration.dashboard.site import formats
 from integration.mirror.query import browse
@@ -243,7 +244,7 @@ def _format_boolean(value: bool) -> DisplayValue:
 
 def _format_call(value: Any) -> DisplayValue:
     keys = browse.extract_ids(value)
-    if len(keys) == 1 and keys[0].isdecimal() and keys[0] != "0":
+    if len(keys) == 1 and parse_id(keys[0]):
         return DisplayValue("call", keys[0], href=f"/calls/{keys[0]}")
     return DisplayValue("text", str(value)) if keys else EMPTY_VALUE
 

@@ -9,6 +9,7 @@ from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
+from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, media_lists, search_index
@@ -98,7 +99,8 @@ def _render_list(kind: AudioKind, path: str) -> str:
 
 def _parse_cursor() -> PageCursor | None:
     timestamp, separator, number = request.args.get("before", "").partition("~")
-    return (timestamp, int(number)) if separator and number.isdecimal() and len(number) <= 18 else None
+    key = parse_id(number)
+    return (timestamp, key) if separator and key is not None else None
 
 
 def excerpt(transcript: object, search_text: str) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response
 
 from integration.catalogue import list_operations
 from integration.context import app_context
+from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages
@@ -60,7 +61,8 @@ class TimelineEntry:
 def index() -> str:
     search_text = request.args.get("find", "")[:200]
     name, separator, number = request.args.get("after", "").rpartition("~")
-    after = (name, int(number)) if separator and number.isdecimal() and len(number) <= 18 else None
+    key = parse_id(number)
+    after = (name, key) if separator and key is not None else None
     with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
         rows = contacts.fetch_page(
             connection, search_text, user_scope=layout.get_user_scope(), cursor=after, limit=PAGE_SIZE + 1

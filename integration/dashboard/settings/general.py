@@ -17,6 +17,7 @@ from integration.access import audit, keys, people, setup_links
 from integration.access.rights import ROLES
 from integration.context import app_context
 from integration.core.errors import DomainError, SwitchroomError
+from integration.core.ids import parse_id
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import audit_action, requires
 from integration.maintenance import public_address
@@ -90,9 +91,10 @@ def parse_platform_user_id() -> int | None:
     text = request.form.get("platform_user_id", "").strip()
     if not text:
         return None
-    if not text.isdecimal() or len(text) > 12:
+    user_id = parse_id(text)
+    if user_id is None or len(text) > 12:
         raise DomainError("the platform user is a number")
-    return int(text)
+    return user_id
 
 
 @blueprint.get("")
@@ -211,12 +213,8 @@ def _change_secret(change: Callable[[Any], None], action: str) -> None:
 @blueprint.get("/audit")
 @requires_admin
 def show_audit() -> str:
-    before = request.args.get("before", "")
-    entries = audit.list_newest(
-        app_context().app_db,
-        AUDIT_PAGE + 1,
-        int(before) if before.isdecimal() and len(before) <= 18 else None,
-    )
+    before = request.args.get("before")
+    entries = audit.list_newest(app_context().app_db, AUDIT_PAGE + 1, parse_id(before))
     older = entries[AUDIT_PAGE - 1].id if len(entries) > AUDIT_PAGE else None
     return layout.render_page(
         "system", "settings_audit.html", entries=entries[:AUDIT_PAGE], older=older, newest=not before

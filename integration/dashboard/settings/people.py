@@ -10,6 +10,7 @@ from integration.access import people, sessions, setup_links
 from integration.access.rights import RIGHTS, ROLES
 from integration.context import app_context
 from integration.core.errors import DomainError
+from integration.core.ids import parse_id
 from integration.dashboard.settings.general import (
     RESULT_MESSAGES,
     parse_platform_user_id,
@@ -85,10 +86,11 @@ def end_session(number: int) -> Response:
     """One session, or all of the person."""
     app_db, person = app_context().app_db, _require_person(number)
     session_text = request.form.get("session", "")
-    if session_text.isdecimal():
-        if int(session_text) not in {session.id for session in sessions.list_of_person(app_db, person.id)}:
+    if session_text:
+        session_id = parse_id(session_text)
+        if session_id not in {session.id for session in sessions.list_of_person(app_db, person.id)}:
             raise DomainError("this session has ended already")
-        sessions.revoke(app_db, int(session_text))
+        sessions.revoke(app_db, session_id)
     else:
         sessions.revoke_all(app_db, person.id)
     audit_action("logged out", person.email)

@@ -19,6 +19,7 @@ from integration.alerts.send import SendingFailed, send
 from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
+from integration.core.ids import parse_id
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.outbound import mail
@@ -118,11 +119,7 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
     with context.app_db.read() as connection:
         all_rules = alert_rules.list_all(connection)
         findings = alert_rules.list_findings(connection)
-        log = notification_log.list_newest(
-            connection,
-            PAGE_SIZE + 1,
-            int(before_text) if before_text.isdecimal() and len(before_text) <= 18 else None,
-        )
+        log = notification_log.list_newest(connection, PAGE_SIZE + 1, parse_id(before_text))
     configured_rules = list_configured_rules(context.settings)
     rule_names = {rule.id: rule.name for rule in (*all_rules, *configured_rules)}
     return layout.render_page(

@@ -10,6 +10,7 @@ from integration.access import audit
 from integration.context import AppContext, app_context
 from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
+from integration.core.ids import parse_id
 from integration.dashboard.site import layout
 from integration.dashboard.site.background_jobs import Job, ProgressCallback, current_jobs
 from integration.dashboard.site.guard import current_person, requires
@@ -132,9 +133,8 @@ def show_doctor() -> str:
 @blueprint.get("/journal")
 @requires("admin")
 def show_write_log() -> str:
-    before = request.args.get("before", "")
-    number = int(before) if before.isdecimal() and len(before) <= 18 else None
-    entries = write_log.list_newest(app_context().app_db, WRITE_LOG_PAGE_SIZE + 1, number)
+    before = request.args.get("before")
+    entries = write_log.list_newest(app_context().app_db, WRITE_LOG_PAGE_SIZE + 1, parse_id(before))
     older = entries[WRITE_LOG_PAGE_SIZE - 1].id if len(entries) > WRITE_LOG_PAGE_SIZE else None
     return layout.render_page(
         "system", "system_journal.html", entries=entries[:WRITE_LOG_PAGE_SIZE], older=older, newest=not before

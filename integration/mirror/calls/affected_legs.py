@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from integration.core.ids import id_list
 from integration.core.timestamps import format_timestamp
 from integration.mirror.calls import reading
 from integration.mirror.calls.conferences import list_overlapping_legs, mark_staffed_conferences
@@ -45,7 +46,7 @@ class AffectedLegs:
         while pending:
             for row in self.tx.execute(
                 "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))",
-                (reading.to_json_list(pending),),
+                (id_list(pending),),
             ):
                 self.previous_rows[row[0]] = tuple(row)
             fresh: list[Link] = []
@@ -76,11 +77,11 @@ class AffectedLegs:
             " UNION ALL SELECT leg_id FROM _legs WHERE root_id IN (SELECT value FROM json_each(?1))"
             " UNION ALL SELECT leg_id FROM _legs WHERE parent_id IN (SELECT value FROM json_each(?1))"
             " UNION ALL SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?1))",
-            reading.to_json_list(named_ids),
+            id_list(named_ids),
         )
         related_ids |= self._select_ids(
             "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?1))",
-            reading.to_json_list(call_ids),
+            id_list(call_ids),
         )
         keyed_links = [
             (

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from integration.mirror.calls.reading import to_json_list
+from integration.core.ids import id_list
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -46,14 +46,14 @@ class BacklogState:
 
 
 def add(tx: Transaction, leg_ids: Iterable[int]) -> None:
-    tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (to_json_list(leg_ids),))
+    tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (id_list(leg_ids),))
 
 
 def remove(tx: Transaction, leg_ids: Iterable[int]) -> None:
     """Their calls are put together."""
     if _has_pending(tx):
         tx.execute(
-            "DELETE FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (to_json_list(leg_ids),)
+            "DELETE FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
         )
 
 
@@ -85,7 +85,7 @@ def add_neighbours(tx: Transaction, leg_ids: Iterable[int]) -> set[int]:
         return expanded_ids
     pending_rows = tx.execute(
         "SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?)) LIMIT ?",
-        (to_json_list(expanded_ids), MAX_LEGS_WITH_NEIGHBOURS + 1),
+        (id_list(expanded_ids), MAX_LEGS_WITH_NEIGHBOURS + 1),
     ).fetchall()
     if len(pending_rows) <= MAX_LEGS_WITH_NEIGHBOURS:
         for row in pending_rows:

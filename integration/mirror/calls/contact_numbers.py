@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
+from integration.core.ids import id_list
 from integration.core.phone_numbers import PhoneNumbers
-from integration.mirror.calls.reading import parse_text, to_json_list
+from integration.mirror.calls.reading import parse_text
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 1000
@@ -17,7 +17,7 @@ def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
     rows = tx.execute(
         "SELECT e164, name FROM _contact_numbers WHERE e164 IN (SELECT value FROM json_each(?))"
         " ORDER BY contact_id DESC",
-        (json.dumps(list(e164s)),),
+        (id_list(e164s),),
     )
     return {row[0]: row[1] for row in rows}
 
@@ -25,7 +25,7 @@ def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
 def refresh_numbers(tx: Transaction, contact_ids: Sequence[int], phone_numbers: PhoneNumbers) -> None:
     """Read the numbers of these contacts again; calls with a number won or lost are due at once."""
     for begin in range(0, len(contact_ids), BATCH_SIZE):
-        _refresh_batch(tx, to_json_list(contact_ids[begin : begin + BATCH_SIZE]), phone_numbers)
+        _refresh_batch(tx, id_list(contact_ids[begin : begin + BATCH_SIZE]), phone_numbers)
 
 
 def _refresh_batch(tx: Transaction, ids: str, phone_numbers: PhoneNumbers) -> None:
@@ -61,5 +61,5 @@ def _refresh_batch(tx: Transaction, ids: str, phone_numbers: PhoneNumbers) -> No
     changed = {row[0] for row in old_rows ^ new_rows}
     tx.execute(
         "UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) IN (SELECT value FROM json_each(?))",
-        (json.dumps(sorted(changed)),),
+        (id_list(sorted(changed)),),
     )

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from integration.core.ids import parse_id
 from integration.core.phone_numbers import clean_name, is_short, is_withheld
 
 AnsweredBy = Literal["phone", "forward", "conference", "group", "ivr", "machine", "outside", "unknown"]
 """What picks up in a context: a user's phone, a Follow-Me or network-unavailable target, a conference, a
 queue or ring group (music), an IVR, another machine, the public network, or nobody knows."""
-
-MAX_ID_DIGITS = 18
-"""Of an id in text: more may not fit 64 bits, and is no id of the platform's."""
 
 _GROUP_ID = re.compile(r"^(RG|RINGGROUP|RING_GROUP|Q|QUEUE)[-_:](\d+)$")
 _CONTEXTS: tuple[tuple[re.Pattern[str], AnsweredBy], ...] = (
@@ -49,13 +47,6 @@ def parse_group(context: str | None) -> tuple[str, int | None] | None:
     if classify_context(context) != "group":
         return None
     return ("queue" if text.startswith("Q") else "ringgroup"), None
-
-
-def parse_id(text: str | None) -> int | None:
-    """The id that text is, or None."""
-    if not text or len(text) > MAX_ID_DIGITS or not (text.isascii() and text.isdecimal()):
-        return None
-    return int(text)
 
 
 def _normalize(context: str | None) -> str:

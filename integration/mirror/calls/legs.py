@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from integration.core.ids import parse_id
 from integration.core.timestamps import parse_seconds
-from integration.mirror.calls.directory import classify_context, parse_group, parse_id
+from integration.mirror.calls.directory import classify_context, parse_group
 from integration.mirror.calls.facts import CallEvent, Cdr, LegFacts, ReceivedEvent, Sighting
 
 STATE_RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOLD": 4}
@@ -206,10 +207,7 @@ def _set_parties(
                 setattr(leg, name, value)
                 leg.origins[name] = origin
                 break
-    for _, record in sources:
-        leg.direction = parse_direction(record)
-        if leg.direction:
-            break
+    leg.direction = next((found for _, record in sources if (found := parse_direction(record))), None)
     leg.clid = next((cdr.clid for cdr in cdrs if cdr.clid), None) or (sighting.clid if sighting else None)
     groups = {group for _, record in sources if (group := parse_group(record.context)) is not None}
     if groups:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from integration.core.ids import parse_id
 from integration.core.phone_numbers import clean_name, is_short, is_withheld, parse_clid_number
-from integration.mirror.calls.directory import parse_id
 from integration.mirror.calls.leg_view import LegView, ReferenceData
 from integration.mirror.calls.times import Talk
 

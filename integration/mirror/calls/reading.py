@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 
 import orjson
 
+from integration.core.ids import as_id, id_list
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.directory import Directory, Group, Person
@@ -41,17 +42,8 @@ CDR_COLUMNS = (
 
 
 def parse_int(value: object) -> int | None:
-    """An integer that fits a column, from a number or digits."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        text = value.strip()
-        if not text.removeprefix("-").isdecimal():
-            return None
-        value = int(text) if len(text) < 20 else None
-    elif isinstance(value, float):
-        value = int(value) if value.is_integer() else None
-    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+    """`as_id` of a field; white space around digits is ignored."""
+    return as_id(value.strip() if isinstance(value, str) else value)
 
 
 def parse_text(value: object) -> str | None:
@@ -81,20 +73,15 @@ def parse_number(value: object) -> float | None:
     return parsed if isfinite(parsed) else None
 
 
-def to_json_list(ids: Iterable[int]) -> str:
-    """For `IN (SELECT value FROM json_each(?))` on a column of our own."""
-    return json.dumps(list(ids))
-
-
 def _to_mixed_json_list(ids: Sequence[int]) -> str:
-    """The same for a collection's column, where an id may stand as text."""
-    return json.dumps([*ids, *map(str, ids)])
+    """`id_list` for a collection's column, where an id may be stored as text."""
+    return id_list([*ids, *map(str, ids)])
 
 
 def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, LegFacts]:
     """All that is known of the legs `leg_ids`, each with an entry."""
     facts_by_leg = {id_: LegFacts(id_) for id_ in leg_ids}
-    ids_list, mixed_ids = to_json_list(leg_ids), _to_mixed_json_list(leg_ids)
+    ids_list, mixed_ids = id_list(leg_ids), _to_mixed_json_list(leg_ids)
     for row in connection.execute(
         f"SELECT received_at, {EVENT_COLUMNS} FROM _leg_events"
         " WHERE leg_id IN (SELECT value FROM json_each(?))",

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from integration.core import clock
+from integration.core.ids import MAX_ID, MIN_ID, id_list
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls import backlog, contact_numbers, reading
@@ -100,7 +101,7 @@ class CallStore:
             "UPDATE _leg_live SET seen_at = min(seen_at, ?1), missing_at = min(missing_at, ?1),"
             " gone_at = min(gone_at, ?1) WHERE leg_id IN (SELECT value FROM json_each(?2))"
             " AND max(coalesce(seen_at, 0), coalesce(missing_at, 0), coalesce(gone_at, 0)) > ?1 + ?3",
-            (poll_time, reading.to_json_list({*open_leg_ids, *listed}), CLOCK_TOLERANCE_SECONDS),
+            (poll_time, id_list({*open_leg_ids, *listed}), CLOCK_TOLERANCE_SECONDS),
         )
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, seen_at, doc) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE"
@@ -170,7 +171,7 @@ class CallStore:
 
     def rebuild_all(self, mirror_db: Database) -> int:
         """Compute every call anew, a chunk of legs per transaction. Returns the number of legs."""
-        last_leg_id, count = -(2**63), 0
+        last_leg_id, count = MIN_ID, 0
         while True:
             start = last_leg_id
 
@@ -246,7 +247,7 @@ def _store_event(tx: Transaction, event: CallEvent) -> bool:
 def _to_storable(value: object) -> object:
     """None for an integer beyond 64 bits; text without lone surrogates: the inbox has them as received."""
     if isinstance(value, int):
-        return reading.parse_int(value)
+        return value if MIN_ID <= value <= MAX_ID else None
     return reading.parse_text(value) if isinstance(value, str) and not value.isascii() else value
 
 
@@ -271,6 +272,6 @@ def _compute_row(
 def _list_legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
     rows = tx.execute(
         "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?))",
-        (reading.to_json_list(call_ids),),
+        (id_list(call_ids),),
     ).fetchall()
     return (row[0] for row in rows)

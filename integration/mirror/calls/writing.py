@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from integration.core.ids import id_list
 from integration.core.timestamps import format_timestamp
-from integration.mirror.calls import reading
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
@@ -40,7 +40,7 @@ def write_calls(
         row[0]: tuple(row)
         for row in tx.execute(
             "SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))",
-            (reading.to_json_list(previous_ids | ids),),
+            (id_list(previous_ids | ids),),
         )
     }
     removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
@@ -93,7 +93,7 @@ def _store_call_ids(
         tuple(row)
         for row in tx.execute(
             "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (reading.to_json_list(call_id_by_id),),
+            (id_list(call_id_by_id),),
         )
     )
     new_ids = [(id_, call_id) for id_, call_id in call_id_by_id.items() if id_ not in stored_ids]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count as count_up
 from typing import Any, Literal
 
+from integration.core.ids import parse_id
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.search_index import SearchTerms
 
@@ -55,9 +56,10 @@ class Cursor:
     def parse(cls, text: str | None, direction: Literal["before", "after"]) -> Cursor | None:
         """The cursor that `str()` wrote; None for anything else."""
         start, separator, call_id = (text or "").rpartition(".")
-        if not separator or not call_id.isdecimal() or len(call_id) > 18:
+        key = parse_id(call_id)
+        if not separator or key is None:
             return None
-        return cls(start.replace("T", " "), int(call_id), direction)
+        return cls(start.replace("T", " "), key, direction)
 
 
 _HAS_LEG = (

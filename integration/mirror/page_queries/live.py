@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import dataclass
+
+from integration.core.ids import id_list
 
 IS_LIVE = "state <> 'ended'"
 
@@ -68,7 +69,7 @@ def count_visible_calls(connection: sqlite3.Connection, call_ids: list[int], use
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE id IN (SELECT value FROM json_each(?))"
         " AND (user_id = ? OR user_id IS NULL)",
-        (json.dumps(call_ids), user_id),
+        (id_list(call_ids), user_id),
     ).fetchone()
     return int(row[0])
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from integration.core.ids import id_list
 from integration.mirror.page_queries import search_index
 
 AudioKind = Literal["recording", "voicemail"]
@@ -155,7 +156,7 @@ def count_unplayed(connection: sqlite3.Connection, user_scope: int | None, playe
         f"SELECT count(*) FROM voicemessages v WHERE {_IS_NEW}"
         " AND +v._missing_since IS NULL AND (:only IS NULL OR v.extension_id = :only"
         " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :only AND u.ext = CAST(v.extension_id AS TEXT)))",
-        {"only": user_scope, "heard": json.dumps(list(played_ids))},
+        {"only": user_scope, "heard": id_list(played_ids)},
     ).fetchone()
     return int(row[0])
 

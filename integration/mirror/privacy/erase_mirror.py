@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from integration.catalogue.shapes import Resource
+from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, to_column_value
 from integration.core.number_variants import ERASED, Finder
 from integration.mirror.calls.store import CallStore
@@ -26,7 +27,6 @@ from integration.mirror.privacy.erasure_gate import (
     is_history,
     remove_number,
     strip_record,
-    to_json_list,
 )
 from integration.mirror.records import promoted_fields
 from integration.mirror.records.rows import UpsertResult, quote_identifier
@@ -208,7 +208,7 @@ def _list_files(
             for row in connection.execute(
                 "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone'"
                 f" AND record_id {_IN_JSON_LIST}",
-                (kind, to_json_list(keys)),
+                (kind, id_list(keys)),
             ):
                 yield kind, row[0], row[1]
 
@@ -221,7 +221,7 @@ def _list_other_tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def _fetch_column(connection: sqlite3.Connection, sql: str, ids: Any, *parameters: Any) -> list[Any]:
-    return [row[0] for row in connection.execute(sql, (to_json_list(sorted(ids or ())), *parameters))]
+    return [row[0] for row in connection.execute(sql, (id_list(sorted(ids or ())), *parameters))]
 
 
 # --- stripping -----------------------------------------------------------------------------------------
@@ -234,11 +234,11 @@ def _strip_records(
         tx.execute(
             f"DELETE FROM {quote_identifier(resource.table)}"
             f" WHERE {_get_key_column(resource)} {_IN_JSON_LIST}",
-            (to_json_list(keys),),
+            (id_list(keys),),
         )
         tx.execute(
             f"DELETE FROM _below WHERE collection = ? AND key {_IN_JSON_LIST}",
-            (resource.collection, to_json_list(keys)),
+            (resource.collection, id_list(keys)),
         )
         call_store.refresh_contacts(tx, keys)
         return
@@ -250,7 +250,7 @@ def _strip_records(
     for key, doc, item in tx.execute(
         f"SELECT {_get_key_column(resource)}, _doc, _item FROM {quote_identifier(resource.table)}"
         f" WHERE {_get_key_column(resource)} {_IN_JSON_LIST}",
-        (to_json_list(keys),),
+        (id_list(keys),),
     ).fetchall():
         record = _strip_text(resource, doc, finder)
         changed.append(record)
@@ -262,7 +262,7 @@ def _strip_records(
         )
     tx.execute(
         f"DELETE FROM _below WHERE collection = ? AND key {_IN_JSON_LIST}",
-        (resource.collection, to_json_list(keys)),
+        (resource.collection, id_list(keys)),
     )
     for hook in tx.hooks.get(resource.table, ()):
         hook(tx, UpsertResult(updated=list(keys), changed=changed))
@@ -277,7 +277,7 @@ def _strip_text(resource: Resource, text: str, finder: Finder[Any]) -> JsonRecor
 def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None:
     rows = tx.execute(
         f"SELECT event_id, body_hash, src, dst, doc FROM _leg_events WHERE leg_id {_IN_JSON_LIST}",
-        (to_json_list(legs),),
+        (id_list(legs),),
     ).fetchall()
     for event_id, body_hash, src, dst, doc in rows:
         text = strip_record(read_record(doc), finder.contains_number).text
@@ -298,7 +298,7 @@ def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None
         )
     for leg, doc in tx.execute(
         f"SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL AND leg_id {_IN_JSON_LIST}",
-        (to_json_list(legs),),
+        (id_list(legs),),
     ).fetchall():
         text = strip_record(read_record(doc), finder.contains_number).text
         tx.execute("UPDATE _leg_live SET doc = ? WHERE leg_id = ?", (text, leg))

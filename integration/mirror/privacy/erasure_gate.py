@@ -9,7 +9,6 @@ What is dated later is another story, and kept whole.
 from __future__ import annotations
 
 import hmac
-import json
 import re
 import sqlite3
 from collections import defaultdict
@@ -21,6 +20,7 @@ from integration.catalogue import HISTORY, RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock, json_records
 from integration.core.errors import PlatformBroken
+from integration.core.ids import as_id
 from integration.core.json_records import JsonRecord, RawJson, read_record, serialize_values
 from integration.core.number_variants import ERASED, Finder
 from integration.core.phone_numbers import parse_clid_number
@@ -244,8 +244,7 @@ class ErasureGate:
         return row is not None and f'"{ERASED}"' in row[0]
 
     def _is_erased_leg(self, leg: object) -> bool:
-        digits = str(leg)
-        return digits.isascii() and digits.isdigit() and int(digits) in self.record_keys.get(LEGS_KEY, ())
+        return as_id(leg) in self.record_keys.get(LEGS_KEY, ())
 
     def _filter_subresource(self, entry: tuple[str, Any, str | None]) -> str | None:
         collection, key, doc = entry
@@ -274,8 +273,3 @@ class _TableGate:
     def __call__(self, record: JsonRecord) -> JsonRecord | None:
         filtered = record if self._previous_gate is None else self._previous_gate(record)
         return None if filtered is None else self._erasure_gate.filter_record(self._resource, filtered)
-
-
-def to_json_list(values: Iterable[Any]) -> str:
-    """For `json_each(?)`."""
-    return json.dumps(list(values))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from integration.catalogue.shapes import Resource
+from integration.core.ids import MAX_ID, as_id, id_list
 from integration.core.json_records import JsonRecord
 from integration.core.number_variants import Finder, make_finder
 from integration.mirror.records.rows import quote_identifier
@@ -47,7 +48,7 @@ class HeldRecords:
     def is_record_held(self, record: JsonRecord) -> bool:
         """Whether a record is under hold."""
         return bool(self) and (
-            any(_parse_int(record.values.get(name)) in self.legs for name in LEG_FIELDS)
+            any(as_id(record.values.get(name)) in self.legs for name in LEG_FIELDS)
             or self._finder.contains_number(record.text)
         )
 
@@ -55,9 +56,7 @@ class HeldRecords:
         return self._finder.contains_number(text)
 
     def is_webhook_held(self, call_id: object, body: bytes) -> bool:
-        return _parse_int(call_id) in self.legs or self._finder.contains_number(
-            body.decode("utf-8", "replace")
-        )
+        return as_id(call_id) in self.legs or self._finder.contains_number(body.decode("utf-8", "replace"))
 
     def is_row_held(self, connection: sqlite3.Connection, table: str, key: int) -> bool:
         return bool(self) and bool(list(self._find_held(connection, table, [key])))
@@ -80,7 +79,7 @@ class HeldRecords:
         held_calls = {
             row[0]
             for row in connection.execute(
-                f"SELECT call_id FROM _legs WHERE leg_id {_IN_JSON_LIST}", (json.dumps(sorted(self.legs)),)
+                f"SELECT call_id FROM _legs WHERE leg_id {_IN_JSON_LIST}", (id_list(self.legs),)
             )
         }
         return [call for call in calls if call not in held_calls]
@@ -94,22 +93,16 @@ class HeldRecords:
         for begin in range(0, len(keys), 5000):
             for key, doc, *legs in connection.execute(
                 f"SELECT {columns} FROM {quote_identifier(table)} WHERE id {_IN_JSON_LIST}",
-                (json.dumps(keys[begin : begin + 5000]),),
+                (id_list(keys[begin : begin + 5000]),),
             ):
-                if any(_parse_int(leg) in self.legs for leg in legs) or self._finder.contains_number(doc):
+                if any(as_id(leg) in self.legs for leg in legs) or self._finder.contains_number(doc):
                     yield key
-
-
-def _parse_int(value: Any) -> int | None:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def is_call_id(connection: sqlite3.Connection, call_id: int) -> bool:
     """Whether a call, or a leg of one, has this id."""
     return (
-        call_id < 2**63
+        call_id <= MAX_ID
         and connection.execute(
             "SELECT 1 FROM _call_ids WHERE id = ?1 UNION SELECT 1 FROM _legs WHERE leg_id = ?1", (call_id,)
         ).fetchone()

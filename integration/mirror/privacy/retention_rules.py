@@ -18,6 +18,7 @@ from pathlib import Path
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record
 from integration.mirror.calls.store import CallStore
 from integration.mirror.hooks import LEG_FIELDS
@@ -188,7 +189,7 @@ def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> li
 def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
     names = TEXT_FIELDS[table]
     rows = tx.execute(
-        f"SELECT id, _doc, _item FROM {table} WHERE id {_IN_JSON_LIST}", (json.dumps(keys),)
+        f"SELECT id, _doc, _item FROM {table} WHERE id {_IN_JSON_LIST}", (id_list(keys),)
     ).fetchall()
     assignments = ", ".join(f"{name} = NULL" for name in names)
     tx.executemany(
@@ -223,9 +224,9 @@ def find_old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
 def remove_calls(tx: Transaction, call_ids: Sequence[int], call_store: CallStore) -> None:
     """With all that CDRs, webhooks and polls told of their legs."""
     legs = _fetch_column(
-        tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_IN_JSON_LIST}", (json.dumps(call_ids),))
+        tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_IN_JSON_LIST}", (id_list(call_ids),))
     )
-    parameters = (json.dumps(legs),)
+    parameters = (id_list(legs),)
     _delete_rows(
         tx,
         "cdrs",
@@ -257,7 +258,7 @@ def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> lis
 def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: CallStore) -> None:
     _delete_rows(tx, table, keys, call_store)
     if table == "sms":
-        tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_IN_JSON_LIST}", (json.dumps(keys),))
+        tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_IN_JSON_LIST}", (id_list(keys),))
 
 
 def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: HeldRecords) -> None:
@@ -266,7 +267,7 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
         "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
     ).fetchall()
     expired_ids = [row["id"] for row in flagged_rows if not held_records.is_text_held(row["doc"])]
-    tx.execute(f"DELETE FROM _flagged WHERE id {_IN_JSON_LIST}", (json.dumps(expired_ids),))
+    tx.execute(f"DELETE FROM _flagged WHERE id {_IN_JSON_LIST}", (id_list(expired_ids),))
     tx.execute(
         "DELETE FROM _coverage WHERE collection = ? AND day < ? AND day <> '*'",
         (_RESOURCES_BY_TABLE[table].collection, limit[:10]),
@@ -276,14 +277,14 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
             "SELECT rowid AS number, doc FROM _sms_events WHERE at < ?", (limit,)
         ).fetchall()
         expired_ids = [row["number"] for row in event_rows if not held_records.is_text_held(row["doc"])]
-        tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (json.dumps(expired_ids),))
+        tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (id_list(expired_ids),))
 
 
 def _delete_rows(
     tx: Transaction, table: str, keys: Sequence[int], call_store: CallStore | None = None
 ) -> None:
     """Rows by their ids, what lies below and beside them, and calls as they are without them."""
-    resource, keys_json = _RESOURCES_BY_TABLE[table], json.dumps(keys)
+    resource, keys_json = _RESOURCES_BY_TABLE[table], id_list(keys)
     fields = LEG_FIELDS.get(table, ()) if call_store is not None else ()
     legs = [
         leg

@@ -3,15 +3,14 @@ refer to."""
 
 from __future__ import annotations
 
-import json
-import re
 import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from integration.catalogue.secret_fields import is_secret
-from integration.catalogue.shapes import Field, Relation, Resource
+from integration.catalogue.shapes import Relation, Resource
+from integration.core.ids import as_id, id_list
 from integration.core.json_records import read_record
 from integration.mirror.query import text_search
 from integration.mirror.query.query import Query
@@ -162,9 +161,7 @@ def parse_key(resource: Resource, text: str) -> Key | None:
     """The key that a path names; None for what no record of `resource` can have."""
     if resource.key is not None and get_key_type(resource) == "TEXT":
         return text
-    if not re.fullmatch(r"-?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
-        return None
-    return int(text)
+    return as_id(text)
 
 
 def get_row_key(resource: Resource, row: sqlite3.Row) -> Key:
@@ -197,19 +194,13 @@ def find_by_field(
     if resource.field(field_name) is None:
         raise ValueError(f"{resource.name} has no field {field_name!r}")
     texts = {str(value) for value in values}
-    forms: list[Any] = [
-        *texts,
-        *(int(text) for text in texts if parse_key(_NUMERIC_KEY_RESOURCE, text) is not None),
-    ]
+    keys = {key for text in texts if (key := as_id(text)) is not None}
     rows = connection.execute(
         f'SELECT "{field_name}" AS name, _doc FROM "{resource.table}"'
         f' WHERE "{field_name}" IN (SELECT value FROM json_each(?)) ORDER BY _missing_since IS NULL',
-        (json.dumps(forms),),
+        (id_list([*texts, *keys]),),
     )
     return {str(row["name"]): read_record(row["_doc"]).values for row in rows}
-
-
-_NUMERIC_KEY_RESOURCE = Resource("numbered", "numbered", "", (Field("id", "integer"),))
 
 
 def find_referring(

@@ -6,7 +6,6 @@ by a walk if it was last seen before that walk began.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Literal
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -105,7 +105,7 @@ def mark_seen(tx: Transaction, resource: Resource, keys: Collection[Key], seen_a
     tx.execute(
         f'UPDATE "{resource.table}" SET _last_seen = max(_last_seen, ?) '
         f'WHERE "{resource.key}" IN (SELECT value FROM json_each(?))',
-        (seen_at, json.dumps(list(keys))),
+        (seen_at, id_list(keys)),
     )
 
 
@@ -120,7 +120,7 @@ def confirm(
             f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL'
             " AND _last_seen < ? "
             f'AND "{resource.key}" IN (SELECT value FROM json_each(?)) RETURNING "{resource.key}"',
-            (now, sync_started_at, json.dumps(list(keys))),
+            (now, sync_started_at, id_list(keys)),
         )
     ]
     tx.executemany(
@@ -139,7 +139,7 @@ def find_leg_ids(
         rows = tx.execute(
             f'SELECT "{name}" FROM "{resource.table}" WHERE "{resource.key}"'
             " IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(keys)),),
+            (id_list(keys),),
         )
         leg_ids.update(row[0] for row in rows if isinstance(row[0], int) and row[0])
     return sorted(leg_ids)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.catalogue.shapes import Resource
+from integration.core.ids import id_list
 from integration.sqlite.transaction import Transaction
 
 Key = int | str
@@ -51,7 +52,7 @@ def fetch_by_key(
     rows = connection.execute(
         f'SELECT "{resource.key}", _doc FROM "{resource.table}" WHERE _missing_since IS NULL'
         f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',
-        (json.dumps(list(keys)),),
+        (id_list(keys),),
     )
     return {str(row[0]): json.loads(row[1]) for row in rows}
 
@@ -75,7 +76,7 @@ def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], del
     tx.execute(
         f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL'
         f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',
-        (deleted_at, json.dumps(list(keys))),
+        (deleted_at, id_list(keys)),
     )
 
 

@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any
 
 from integration.catalogue.shapes import Resource
+from integration.core.ids import MAX_ID, as_id, id_list, parse_id
 from integration.core.json_records import JsonRecord, read_record, serialize_values, to_column_value
 from integration.mirror.records import collection_versions, promoted_fields
 from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_type, quote_identifier
@@ -130,11 +131,10 @@ def get_usable_key(resource: Resource, record: JsonRecord) -> Key | None:
         return None
     if get_key_type(resource) == "TEXT":
         return str(to_column_value(value))
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and value == str(int(value)):
-        value = int(value)
-    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+    if isinstance(value, str):
+        key = parse_id(value)
+        return key if value == str(key) else None
+    return as_id(value)
 
 
 def list_usable_keys(resource: Resource, records: Iterable[JsonRecord]) -> list[Key | None]:
@@ -143,7 +143,7 @@ def list_usable_keys(resource: Resource, records: Iterable[JsonRecord]) -> list[
     keys: list[Key | None] = []
     for record in records:
         value = record.values.get(name)
-        is_plain_integer = is_integer_key and value.__class__ is int and -(2**63) <= value < 2**63
+        is_plain_integer = is_integer_key and value.__class__ is int and -MAX_ID <= value <= MAX_ID
         keys.append(value if is_plain_integer else get_usable_key(resource, record))
     return keys
 
@@ -217,7 +217,7 @@ def _upsert_chunk(
         tx.execute(
             f"UPDATE {quote_identifier(resource.table)} SET _last_seen = ? "
             f"WHERE {quote_identifier(resource.key or '')} IN (SELECT value FROM json_each(?))",
-            (requested_at, json.dumps(unchanged_keys)),
+            (requested_at, id_list(unchanged_keys)),
         )
 
 
@@ -228,7 +228,7 @@ def _fetch_stored_rows(
     rows = tx.execute(
         f"SELECT {key}, _doc, _last_seen, _missing_since FROM {quote_identifier(resource.table)} "
         f"WHERE {key} IN (SELECT value FROM json_each(?))",
-        (json.dumps(keys),),
+        (id_list(keys),),
     )
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 

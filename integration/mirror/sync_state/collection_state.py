@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -10,6 +9,7 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
@@ -147,7 +147,7 @@ def list_field_values(
     rows = connection.execute(
         f'SELECT "{name}" FROM "{resource.table}" WHERE "{name}" IS NOT NULL AND "{name}" <> \'\' '
         f'AND "{resource.key}" IN (SELECT value FROM json_each(?)) ORDER BY "{resource.key}"',
-        (json.dumps(list(keys)),),
+        (id_list(keys),),
     )
     return [row[0] for row in rows]
 

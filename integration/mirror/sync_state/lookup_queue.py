@@ -7,13 +7,13 @@ Look-backs find the same within a minute or so; look-ups only make it sooner, so
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.sqlite.retry_queue import RetryQueue
 from integration.sqlite.transaction import Transaction
 
@@ -162,7 +162,7 @@ def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) ->
     stored_monitor_ids = {
         row[0]
         for row in tx.execute(
-            "SELECT id FROM monitors WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(monitor_ids),)
+            "SELECT id FROM monitors WHERE id IN (SELECT value FROM json_each(?))", (id_list(monitor_ids),)
         )
     }
     for monitor_id, tries in _fetch_tries(tx, "monitor", monitor_ids):
@@ -179,7 +179,7 @@ def has_unresolved(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> bo
     row = connection.execute(
         "SELECT 1 FROM _lookups WHERE state = 'unlearnt' AND kind = 'leg' "
         "AND id IN (SELECT value FROM json_each(?)) LIMIT 1",
-        (json.dumps(leg_ids),),
+        (id_list(leg_ids),),
     ).fetchone()
     return row is not None
 
@@ -199,7 +199,7 @@ def list_unresolved_calls(connection: sqlite3.Connection, since: float) -> list[
 def _fetch_by_leg(tx: Transaction, select: str, leg_ids: list[int]) -> dict[int, int]:
     rows = tx.execute(
         f"{select} WHERE live_id IN (SELECT value FROM json_each(?)) GROUP BY live_id",
-        (json.dumps(leg_ids),),
+        (id_list(leg_ids),),
     )
     return {row[0]: row[1] for row in rows}
 
@@ -208,6 +208,6 @@ def _fetch_tries(tx: Transaction, kind: LookupKind, ids: list[int]) -> list[tupl
     rows = tx.execute(
         "SELECT id, tries FROM _lookups WHERE kind = ? AND state = 'open' "
         "AND id IN (SELECT value FROM json_each(?))",
-        (kind, json.dumps(ids)),
+        (kind, id_list(ids)),
     )
     return [(row["id"], row["tries"]) for row in rows]

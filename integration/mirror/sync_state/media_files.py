@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock
+from integration.core.ids import as_id, id_list
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -184,7 +185,7 @@ def enqueue_missing(tx: Transaction, kind: MediaKind) -> int:
     return len(rows)
 
 
-def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int | None] | None = None) -> int:
+def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int] | None = None) -> int:
     """Want again each file of another size than its record says by now: it was fetched while the platform
     still wrote it. Of these records, or of all; returns how many. The file stays until the next is there."""
     source, id_condition = _SOURCES[kind], "AND record_id IN (SELECT value FROM json_each(:ids))"
@@ -197,7 +198,7 @@ def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int | None] 
             "now": clock.unix(),
             "stamp": clock.utc_text(),
             "kind": kind,
-            "ids": None if ids is None else json.dumps(list(ids)),
+            "ids": None if ids is None else id_list(ids),
         },
     ).rowcount
 
@@ -342,23 +343,24 @@ def _make_hook(kind: MediaKind) -> Callable[[Transaction, UpsertResult], None]:
 
     def hook(tx: Transaction, result: UpsertResult) -> None:
         records = [
-            (record.values.get("id"), record.values.get(source.date_field)) for record in result.changed
+            (record_id, record.values.get(source.date_field))
+            for record in result.changed
+            if (record_id := as_id(record.values.get("id"))) is not None
         ]
         _enqueue(tx, kind, records)
-        enqueue_resized(tx, kind, [_parse_int(record_id) for record_id, _ in records])
+        enqueue_resized(tx, kind, [record_id for record_id, _ in records])
 
     return hook
 
 
-def _enqueue(tx: Transaction, kind: MediaKind, records: list[tuple[object, object]]) -> None:
+def _enqueue(tx: Transaction, kind: MediaKind, records: list[tuple[int, object]]) -> None:
     now, timestamp = clock.unix(), clock.utc_text()
     tx.executemany(
         "INSERT OR IGNORE INTO media (kind, record_id, path, state, next_try_at, updated_at) "
         "VALUES (?, ?, ?, 'wanted', ?, ?)",
         [
             (kind, record_id, relative_path(kind, record_id, date), now, timestamp)
-            for record_id, date in ((_parse_int(value), date) for value, date in records)
-            if record_id is not None
+            for record_id, date in records
         ],
     )
 
@@ -386,14 +388,5 @@ def _make_file(row: sqlite3.Row) -> MediaFile:
 
 def _parse_positive_int(value: object) -> int | None:
     """A record's size where it is one; the platform also sends null, and 0 while it is still encoding."""
-    number = _parse_int(value)
+    number = as_id(value)
     return number if number is not None and number > 0 else None
-
-
-def _parse_int(value: object) -> int | None:
-    """An integer in whatever type it came."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-        return int(value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

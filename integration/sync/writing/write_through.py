@@ -20,6 +20,7 @@ from integration.catalogue.shapes import Resource
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import PlatformError, is_timeout
+from integration.core.ids import parse_id
 from integration.core.json_records import JsonRecord, find_item, read_page
 from integration.mirror.records import single_record, write_results
 from integration.mirror.records.masking import mask_json
@@ -309,11 +310,7 @@ def _record_deletion(
 ) -> None:
     """204 is done. 202 is only accepted: `poll_now` checks at once, the scheduler later."""
     key_list = path.strip("/").removeprefix(resource.collection).strip("/")
-    keys = (
-        [int(part) for part in key_list.split(",") if part.isdigit() and int(part) < 2**63]
-        if key_list
-        else None
-    )
+    keys = [key for part in key_list.split(",") if (key := parse_id(part)) is not None] if key_list else None
 
     def work(tx: Transaction) -> None:
         if status == 202:
