@@ -6,7 +6,6 @@ Credentials are settled before a byte of the body is read. interface.md §4 and 
 from __future__ import annotations
 
 import base64
-import hashlib
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from integration.access.credential_cache import CachedCredential
 from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
 from integration.access.tenant_check import TenantCheck
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
 from integration.platform_api.budget import INTERACTIVE
@@ -162,7 +161,7 @@ class Authenticator:
     ) -> CachedCredential:
         facade = self._settings.facade
         now = clock.unix()
-        digest = _hash_secret(presented.secret)
+        digest = tokens.digest(presented.secret)
         used_at = max(cached.used_at, self._used_at.get(digest, 0.0))
         if cached.source == "login" and now - used_at > facade.session_idle:
             self.revoke(presented.secret)
@@ -221,7 +220,7 @@ class Authenticator:
 
     def _is_identity_stale(self, presented: PresentedCredentials) -> bool:
         with self._lock:
-            identified_at = self._identified_at.get(_hash_secret(presented.secret), 0.0)
+            identified_at = self._identified_at.get(tokens.digest(presented.secret), 0.0)
         return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
 
     def _request_status(self, path: str, presented: PresentedCredentials) -> int:
@@ -260,7 +259,7 @@ class Authenticator:
         email = me.get("email", presented.user)
         is_administrator = self._tenant_check.is_administrator(me)
         with self._lock:
-            self._identified_at[_hash_secret(presented.secret)] = clock.unix()
+            self._identified_at[tokens.digest(presented.secret)] = clock.unix()
         return credential_cache.store(
             self._app_db,
             presented.secret,
@@ -271,7 +270,7 @@ class Authenticator:
         )
 
     def _record_use(self, secret: str) -> None:
-        digest, now = _hash_secret(secret), clock.unix()
+        digest, now = tokens.digest(secret), clock.unix()
         interval = min(USE_WRITE_SECONDS, self._settings.facade.session_idle / 4)
         with self._lock:
             written_at = self._used_at.get(digest, 0.0)
@@ -317,10 +316,6 @@ def read_credentials(request: Request) -> PresentedCredentials:
 
 def build_unauthorized_error(message: str = "Unauthorized: unknown or expired credentials.") -> ApiError:
     return ApiError(401, message, headers={"WWW-Authenticate": 'Basic realm="Switchroom", charset="UTF-8"'})
-
-
-def _hash_secret(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
 def _parse_record(body: bytes) -> dict[str, Any]:

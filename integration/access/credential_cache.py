@@ -6,13 +6,11 @@ recent enough is the caller's rule (interface.md §4 Credentials, §6 Identity).
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -57,10 +55,10 @@ class CachedCredential:
 
 
 def find(app_db: Database, secret: str) -> CachedCredential | None:
-    digest = _hash_secret(secret)
+    digest = tokens.digest(secret)
     with app_db.read() as connection:
         row = connection.execute("SELECT * FROM remembered WHERE secret_hash = ?", (digest,)).fetchone()
-    if row is None or not hmac.compare_digest(row["secret_hash"], digest):
+    if row is None or not tokens.matches(secret, row["secret_hash"]):
         return None
     return _from_row(row)
 
@@ -87,10 +85,10 @@ def store(
             " user_part = coalesce(excluded.user_part, user_part),"
             " administrator = coalesce(excluded.administrator, administrator),"
             " checked_at = excluded.checked_at, used_at = excluded.used_at",
-            (_hash_secret(secret), source, user_id, user_part, administrator, now, now),
+            (tokens.digest(secret), source, user_id, user_part, administrator, now, now),
         )
         return _from_row(
-            tx.execute("SELECT * FROM remembered WHERE secret_hash = ?", (_hash_secret(secret),)).fetchone()
+            tx.execute("SELECT * FROM remembered WHERE secret_hash = ?", (tokens.digest(secret),)).fetchone()
         )
 
     return app_db.write(work)
@@ -98,7 +96,7 @@ def store(
 
 def record_use(app_db: Database, secret: str) -> None:
     """Note the use, without waiting for it to be durable."""
-    digest, now = _hash_secret(secret), clock.unix()
+    digest, now = tokens.digest(secret), clock.unix()
     app_db.submit(
         lambda tx: tx.execute("UPDATE remembered SET used_at = ? WHERE secret_hash = ?", (now, digest))
     )
@@ -106,7 +104,7 @@ def record_use(app_db: Database, secret: str) -> None:
 
 def mark_ended(app_db: Database, secret: str) -> None:
     """They are good no longer, whatever the platform may still say. Unknown ones are remembered as ended."""
-    digest, now = _hash_secret(secret), clock.unix()
+    digest, now = tokens.digest(secret), clock.unix()
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO remembered (secret_hash, source, checked_at, used_at, ended_at)"
@@ -119,7 +117,7 @@ def mark_ended(app_db: Database, secret: str) -> None:
 
 def delete(app_db: Database, secret: str) -> None:
     """The platform refuses them now; should they be shown again, it is asked again."""
-    digest = _hash_secret(secret)
+    digest = tokens.digest(secret)
     app_db.write(lambda tx: tx.execute("DELETE FROM remembered WHERE secret_hash = ?", (digest,)))
 
 
@@ -134,7 +132,3 @@ def _from_row(row: sqlite3.Row) -> CachedCredential:
         used_at=row["used_at"],
         ended_at=row["ended_at"],
     )
-
-
-def _hash_secret(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

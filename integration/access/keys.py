@@ -6,8 +6,6 @@ A secret has 160 random bits and is shown once; we keep its SHA-256 (a slow hash
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import re
 import secrets
@@ -17,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable, open_readonly
@@ -101,7 +99,7 @@ def add(
                 scope,
                 None if paths is None else json.dumps(paths),
                 platform_user_id,
-                _hash_secret(secret),
+                tokens.digest(secret),
                 clock.utc_text(),
             ),
         )
@@ -116,12 +114,12 @@ def authenticate(app_db: Database, user_part: str | None, secret: str) -> Key | 
     A wrong user id and a wrong secret cost the same work. Counting guesses is the caller's
     (`attempts.check` before, `attempts.failed` after).
     """
-    digest = _hash_secret(secret)
+    digest = tokens.digest(secret)
     with app_db.read() as connection:
         row = connection.execute(
             "SELECT * FROM keys WHERE secret_hash = ? AND revoked_at IS NULL", (digest,)
         ).fetchone()
-    if row is None or not hmac.compare_digest(row["secret_hash"], digest):
+    if row is None or not tokens.matches(secret, row["secret_hash"]):
         return None
     if user_part is not None and user_part != str(row["user_id"]):
         return None
@@ -196,7 +194,3 @@ def _from_row(row: sqlite3.Row) -> Key:
         used_at=row["used_at"],
         revoked_at=row["revoked_at"],
     )
-
-
-def _hash_secret(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()

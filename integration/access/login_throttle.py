@@ -7,14 +7,13 @@ those that do. What was typed is stored hashed: people type passwords into the w
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import math
 import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.core.errors import SwitchroomError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -118,7 +117,7 @@ def _check_limit(
 
 
 def _hash_account(kind: AttemptKind, account: str | None) -> bytes | None:
-    return None if account is None else _hash(f"{kind}\0{account.strip().casefold()}")
+    return None if account is None else tokens.digest(f"{kind}\0{account.strip().casefold()}")
 
 
 def _hash_address(kind: AttemptKind, address: str) -> bytes:
@@ -126,7 +125,7 @@ def _hash_address(kind: AttemptKind, address: str) -> bytes:
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return _hash(f"{kind}\0{address}")
+        return tokens.digest(f"{kind}\0{address}")
     if isinstance(parsed, ipaddress.IPv6Address):
         mapped_ipv4 = parsed.ipv4_mapped
         normalized = (
@@ -134,8 +133,4 @@ def _hash_address(kind: AttemptKind, address: str) -> bytes:
         )
     else:
         normalized = str(parsed)
-    return _hash(f"{kind}\0{normalized}")
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+    return tokens.digest(f"{kind}\0{normalized}")

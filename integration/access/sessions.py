@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
 from dataclasses import dataclass
 
 from integration.access import people
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -50,11 +49,6 @@ class Session:
     agent: str
 
 
-def new_token() -> str:
-    """What a browser carries: 256 random bits."""
-    return secrets.token_urlsafe(32)
-
-
 def derive_csrf_token(token: str) -> str:
     """The proof that a form came from a page of ours, bound to the browser's token; nothing to store."""
     return hmac.new(token.encode("utf-8", "replace"), b"switchroom csrf", hashlib.sha256).hexdigest()
@@ -65,7 +59,7 @@ def create(
 ) -> str:
     """Open a session and return its token. `replaced_token` is the token the browser came with: it ends, so
     that nobody who planted it is logged in along with the person."""
-    token = new_token()
+    token = tokens.new()
     now = clock.unix()
 
     def work(tx: Transaction) -> None:
@@ -74,11 +68,11 @@ def create(
             (now - IDLE_SECONDS, now - MAX_AGE_SECONDS),
         )
         if replaced_token is not None:
-            tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash_token(replaced_token),))
+            tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(replaced_token),))
         tx.execute(
             "INSERT INTO sessions (token_hash, person_id, created_at, seen_at, address, agent) "
             "VALUES (?, ?, ?, ?, ?, ?)",
-            (_hash_token(token), person_id, now, now, address[:64], agent[:200]),
+            (tokens.digest(token), person_id, now, now, address[:64], agent[:200]),
         )
 
     app_db.write(work)
@@ -96,11 +90,11 @@ def find(app_db: Database, token: str, *, touch: bool = True) -> tuple[Session, 
             "SELECT people.*, sessions.id AS session_id, token_hash, person_id, address, agent, "
             "sessions.created_at AS begun_at, seen_at "
             "FROM sessions JOIN people ON people.id = person_id WHERE token_hash = ?",
-            (_hash_token(token),),
+            (tokens.digest(token),),
         ).fetchone()
     if row is None or now >= row["seen_at"] + IDLE_SECONDS or now >= row["begun_at"] + MAX_AGE_SECONDS:
         return None
-    if not hmac.compare_digest(row["token_hash"], _hash_token(token)):
+    if not tokens.matches(token, row["token_hash"]):
         return None
     # A clock set back leaves `seen_at` in the future; it is brought home as well.
     if touch and abs(now - row["seen_at"]) >= SEEN_INTERVAL_SECONDS:
@@ -155,7 +149,7 @@ class ClockWatch:
 
 def end(app_db: Database, token: str) -> None:
     """Log out."""
-    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (_hash_token(token),)))
+    app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE token_hash = ?", (tokens.digest(token),)))
 
 
 def revoke(app_db: Database, session_id: int) -> None:
@@ -165,7 +159,3 @@ def revoke(app_db: Database, session_id: int) -> None:
 
 def revoke_all(app_db: Database, person_id: int) -> None:
     app_db.write(lambda tx: tx.execute("DELETE FROM sessions WHERE person_id = ?", (person_id,)))
-
-
-def _hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

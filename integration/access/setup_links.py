@@ -6,13 +6,11 @@ without a person is the one for the first administrator: whoever opens it says w
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import sqlite3
 from dataclasses import dataclass
 
 from integration.access import people
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.core.errors import DomainError
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
@@ -40,7 +38,7 @@ class SetupLink:
 
 def create_link(app_db: Database, email: str, base_url: str) -> str:
     """A new set-up link for a person; earlier ones stop working. Raises DomainError if unknown."""
-    token = secrets.token_urlsafe(32)
+    token = tokens.new()
 
     def work(tx: Transaction) -> None:
         person = people.require_person(tx.connection, email)
@@ -54,7 +52,7 @@ def create_link(app_db: Database, email: str, base_url: str) -> str:
 def create_first_run_link(app_db: Database, base_url: str) -> str | None:
     """A set-up link for the first administrator, replacing one of an earlier start; None once there are
     people."""
-    token = secrets.token_urlsafe(32)
+    token = tokens.new()
 
     def work(tx: Transaction) -> bool:
         tx.execute("DELETE FROM setup_links WHERE person_id IS NULL")
@@ -94,7 +92,7 @@ def redeem(
         link = _find_link(tx.connection, token)
         if link is None:
             return None
-        tx.execute("DELETE FROM setup_links WHERE token_hash = ?", (_hash_token(token),))
+        tx.execute("DELETE FROM setup_links WHERE token_hash = ?", (tokens.digest(token),))
         if link.person is not None:
             people.store_password(tx, link.person.id, password_hash)
             return people.require_person(tx.connection, link.person.email)
@@ -108,7 +106,7 @@ def redeem(
 def _find_link(connection: sqlite3.Connection, token: str) -> SetupLink | None:
     row = connection.execute(
         "SELECT person_id FROM setup_links WHERE token_hash = ? AND created_at > ?",
-        (_hash_token(token), clock.unix() - VALID_SECONDS),
+        (tokens.digest(token), clock.unix() - VALID_SECONDS),
     ).fetchone()
     if row is None:
         return None
@@ -120,11 +118,7 @@ def _find_link(connection: sqlite3.Connection, token: str) -> SetupLink | None:
 
 def _insert(tx: Transaction, token: str, person_id: int | None) -> None:
     tx.execute("DELETE FROM setup_links WHERE created_at <= ?", (clock.unix() - VALID_SECONDS,))
-    tx.execute("INSERT INTO setup_links VALUES (?, ?, ?)", (_hash_token(token), person_id, clock.unix()))
-
-
-def _hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+    tx.execute("INSERT INTO setup_links VALUES (?, ?, ?)", (tokens.digest(token), person_id, clock.unix()))
 
 
 def _make_url(base_url: str, token: str) -> str:

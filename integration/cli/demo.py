@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import secrets
 import shutil
 import signal
 import sys
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from integration.core import process_lock
+from integration.core import process_lock, tokens
 from integration.core.errors import SwitchroomError
 from integration.server import port
 from integration.server.subprocesses import ChildProcess
@@ -155,7 +154,7 @@ def _read_password(marker: Path) -> str:
             return password
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    return secrets.token_urlsafe(12)
+    return tokens.new(12)
 
 
 def _remove_data(data: Path) -> None:

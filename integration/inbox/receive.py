@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hmac
 from collections.abc import Iterable, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.wrappers import Request, Response
 from werkzeug.wsgi import get_input_stream
 
+from integration.core import tokens
 from integration.core.errors import StorageError, error_body
 from integration.inbox.store import Inbox
 from integration.settings.model import Webhooks
@@ -98,7 +98,7 @@ def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
     """Compared in constant time with every secret, so that neither match nor position shows."""
     is_known = False
     for secret in secrets:
-        is_known |= hmac.compare_digest(candidate.encode("utf-8", "replace"), secret.encode())
+        is_known |= tokens.matches(candidate, tokens.digest(secret))
     return is_known
 
 
@@ -122,7 +122,7 @@ def _is_basic_valid(authorization: str, username: str, password: str) -> bool:
         credentials = base64.b64decode(encoded, validate=True) if scheme.lower() == "basic" else b""
     except ValueError:
         credentials = b""
-    return hmac.compare_digest(credentials, f"{username}:{password}".encode())
+    return tokens.matches(credentials, tokens.digest(f"{username}:{password}"))
 
 
 def _status_response(status: str) -> Response:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
-from integration.core import atomic_files, clock
+from integration.core import atomic_files, clock, tokens
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.settings.model import Settings
 
@@ -33,7 +33,7 @@ def load_webhook_secrets(settings: Settings) -> list[str]:
     path = settings.storage.data_dir / SECRET_FILE
     stored = _read(path)
     if stored is None:
-        _create(path, secrets.token_urlsafe(32) + "\n")
+        _create(path, tokens.new() + "\n")
         stored = _read(path)
     if not stored or not stored.strip():
         raise SwitchroomError(f"{path}: is empty; remove it to have a new one made, or set webhooks.secret")
@@ -109,7 +109,7 @@ def rotate_secret(settings: Settings) -> None:
     Raises SwitchroomError where secrets are configured, or the file can't be written.
     """
     current = _load_generated_secrets(settings)
-    _replace(settings.storage.data_dir / SECRET_FILE, f"{secrets.token_urlsafe(32)}\n{current[0]}\n")
+    _replace(settings.storage.data_dir / SECRET_FILE, f"{tokens.new()}\n{current[0]}\n")
 
 
 def drop_old_secret(settings: Settings) -> None:

@@ -5,11 +5,9 @@ The token in the address has 192 random bits, is shown once and stored hashed, l
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from dataclasses import dataclass
 
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -56,12 +54,12 @@ def add(
         raise DomainError("a wallboard needs a name of 1 to 60 printable characters")
     if not (0 <= level_target <= 100 and 0 <= wait_target <= 86400 and 0 <= missed_target <= 9999):
         raise DomainError("the targets are a percentage, seconds and a number of callers")
-    token = secrets.token_urlsafe(24)
+    token = tokens.new(24)
     app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO wallboards (name, token_hash, level_target, wait_target, missed_target, created_at)"
             " VALUES (?, ?, ?, ?, ?, ?)",
-            (name, _hash_token(token), level_target, wait_target, missed_target, clock.utc_text()),
+            (name, tokens.digest(token), level_target, wait_target, missed_target, clock.utc_text()),
         )
     )
     return token
@@ -71,7 +69,7 @@ def find(app_db: Database, token: str) -> Wallboard | None:
     """The wallboard whose token this is; notes that it was read."""
     with app_db.read() as connection:
         row = connection.execute(
-            f"SELECT {_COLUMNS} FROM wallboards WHERE token_hash = ?", (_hash_token(token),)
+            f"SELECT {_COLUMNS} FROM wallboards WHERE token_hash = ?", (tokens.digest(token),)
         ).fetchone()
     if row is None:
         return None
@@ -101,7 +99,3 @@ def revoke(app_db: Database, wallboard_id: int) -> str:
         return str(row["name"])
 
     return app_db.write(work)
-
-
-def _hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from werkzeug.wrappers import Response
 from integration.access.people import Person
 from integration.access.rights import has
 from integration.context import AppContext, app_context
+from integration.core import tokens
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import history, live, phones
@@ -268,4 +270,4 @@ def to_dialable(number: str) -> str:
 
 def register(app: Flask) -> None:
     """Templates get `new_once()`, the number of a form that must not be sent twice."""
-    app.jinja_env.globals["new_once"] = form_responses.new_form_id
+    app.jinja_env.globals["new_once"] = partial(tokens.new, 12)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import orjson
@@ -26,7 +25,7 @@ def send_write(
 ) -> WriteResult:
     """Send one write to the platform as the person who is logged in.
 
-    With `once` a form is sent once, by its field `once` (`new_form_id`): a double click or a reload gets the
+    With `once` a form is sent once, by its field `once` (`new_once()`): a double click or a reload gets the
     first result.
     """
     form_id = request.form.get("once") if once else None
@@ -40,10 +39,6 @@ def send_write(
         may_repeat_refused=True,
     )
     return write_through.send(app_context(), write_request)
-
-
-def new_form_id() -> str:
-    return secrets.token_urlsafe(12)
 
 
 def wants_json() -> bool:

@@ -7,7 +7,6 @@ set-up forms need no login, but the proof against forged requests like every oth
 
 from __future__ import annotations
 
-import hmac
 import re
 from collections.abc import Callable, Collection
 from functools import wraps
@@ -21,6 +20,7 @@ from integration.access.people import Person
 from integration.access.rights import RIGHTS, ROLES, has
 from integration.access.visibility import AgentsSee, visibility_key
 from integration.context import app_context
+from integration.core import tokens
 from integration.core.errors import error_body
 from integration.live.stream import Viewer
 from integration.sqlite.database import Database
@@ -100,7 +100,7 @@ class Guard:
             )
         sent_token = request.headers.get("X-CSRF-Token") or request.form.get("csrf_token", "")
         expected_token = sessions.derive_csrf_token(token) if token else ""
-        if not expected_token or not hmac.compare_digest(sent_token.encode(), expected_token.encode()):
+        if not expected_token or not tokens.matches(sent_token, tokens.digest(expected_token)):
             return refuse(
                 403, "This form is out of date. Go back, load the page again and repeat what you did."
             )
@@ -145,7 +145,7 @@ def csrf_token() -> str:
     """What forms carry as `csrf_token` and scripts as the header `X-CSRF-Token`."""
     token = browser.browser_token(request) or g.get("fresh_token")
     if token is None:
-        token = g.fresh_token = sessions.new_token()
+        token = g.fresh_token = tokens.new()
     return sessions.derive_csrf_token(token)
 
 

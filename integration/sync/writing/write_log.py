@@ -6,14 +6,13 @@ happened. The answers behind an `Idempotency-Key` are kept for a day (interface.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from integration.core import clock
+from integration.core import clock, tokens
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
@@ -120,8 +119,8 @@ def claim_key(
 ) -> EarlierRequest | None:
     """Take `key` for this request: None if it is the first, else what became of the first. Conditional
     insert, so that of two at once exactly one is sent."""
-    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
-    request_hash = hashlib.sha256(b"\0".join((method.encode(), path.encode(), body or b""))).digest()
+    key_hash = tokens.digest(key)
+    request_hash = tokens.digest(b"\0".join((method.encode(), path.encode(), body or b"")))
     now = clock.unix()
 
     def work(tx: Transaction) -> EarlierRequest | None:
@@ -144,7 +143,7 @@ def claim_key(
 
 def store_response(app_db: Database, who: str, key: str, status: int, content_type: str, body: bytes) -> None:
     """Keep the answer that repeats of `key` get."""
-    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    key_hash = tokens.digest(key)
     app_db.write(
         lambda tx: tx.execute(
             "UPDATE idempotency SET status = ?, content_type = ?, body = ? WHERE who = ? AND key_hash = ?",
@@ -155,7 +154,7 @@ def store_response(app_db: Database, who: str, key: str, status: int, content_ty
 
 def release_key(app_db: Database, who: str, key: str) -> None:
     """Forget a claim whose request was refused: nothing was done, so that it may be sent again."""
-    key_hash = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    key_hash = tokens.digest(key)
     app_db.write(
         lambda tx: tx.execute("DELETE FROM idempotency WHERE who = ? AND key_hash = ?", (who, key_hash))
     )
