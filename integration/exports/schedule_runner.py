@@ -8,7 +8,6 @@ a target that hangs keeps no other waiting.
 from __future__ import annotations
 
 import logging
-import random
 import tempfile
 import threading
 from datetime import timedelta
@@ -17,7 +16,7 @@ from typing import IO
 from integration.access import people, visibility
 from integration.access.rights import has
 from integration.context import AppContext
-from integration.core import clock
+from integration.core import backoff, clock
 from integration.core.errors import QueryError, SwitchroomError
 from integration.exports import deliveries, delivery, export_request
 from integration.exports import schedules as export_schedules
@@ -33,6 +32,7 @@ JOB_NAME = "scheduled exports"
 CHECK_SECONDS = 30.0
 RETRY_DELAYS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
 """Seconds between attempts, the last for all that follow; each up to a fifth shorter or longer."""
+RETRY_JITTER = (0.8, 1.2)
 
 
 class ScheduleRunner:
@@ -135,9 +135,7 @@ class ScheduleRunner:
                 incomplete_reason = due_period.find_incomplete_reason(connection)
             if incomplete_reason is not None and not self._accepts_incomplete(due_period, incomplete_reason):
                 return True
-            delay = RETRY_DELAYS[
-                min(due_period.delivery_state.tries, len(RETRY_DELAYS) - 1)
-            ] * random.uniform(0.8, 1.2)
+            delay = backoff.delay(due_period.delivery_state.tries + 1, RETRY_DELAYS, jitter=RETRY_JITTER)
             # Before anything leaves: whatever happens from here on, the next try is not at once.
             deliveries.mark_started(
                 app_db, due_period.schedule.id, key, clock.utc_text(started_at + timedelta(seconds=delay))

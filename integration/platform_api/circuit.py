@@ -7,14 +7,15 @@ knock on a closed door by turns. A short disturbance opens nothing.
 from __future__ import annotations
 
 from integration.core import clock
+from integration.core.backoff import Backoff
 from integration.core.errors import PlatformUnreachable
-from integration.platform_api.retry import compute_delay
+from integration.platform_api.retry import JITTER
 
 MIN_FAILURES = 5
 MIN_FAILING_SECONDS = 30.0
 """It opens after so many failures in a row over at least so long."""
 
-FIRST_PROBE_GAP, MAX_PROBE_GAP = 10.0, 60.0
+PROBE_GAPS = (10.0, 20.0, 40.0, 60.0)
 """Seconds between requests that find out, growing."""
 
 PROBE_TIMEOUT_SECONDS = 120.0
@@ -30,16 +31,16 @@ class Circuit:
 
     def __init__(self) -> None:
         self._failures = 0
-        self._probe_count = 0
         self._failing_since = 0.0
-        self._next_probe_at = 0.0
+        self._probe_backoff = Backoff(PROBE_GAPS, jitter=JITTER)
         self._is_probing = False
         self.open_since: float | None = None
         """Unix seconds; None while it is closed."""
 
     def record_success(self) -> None:
         """A good answer: all may ask again."""
-        self._failures = self._probe_count = 0
+        self._failures = 0
+        self._probe_backoff.succeeded()
         self._is_probing = False
         self.open_since = None
 
@@ -56,15 +57,12 @@ class Circuit:
         elif not self._is_probing:
             return  # It was under way when the circuit opened.
         self._is_probing = False
-        self._probe_count += 1
-        self._next_probe_at = clock.monotonic() + compute_delay(
-            self._probe_count, FIRST_PROBE_GAP, MAX_PROBE_GAP
-        )
+        self._probe_backoff.failed()
 
     @property
     def seconds_until_probe(self) -> float:
         """Until the next request that finds out; 0 while it is closed."""
-        return 0.0 if self.open_since is None else max(0.0, self._next_probe_at - clock.monotonic())
+        return 0.0 if self.open_since is None else self._probe_backoff.seconds_left
 
     def admit(self) -> None:
         """Let a request of the scheduler's pass, one at a time while it is open. Raises CircuitOpen."""
@@ -77,4 +75,4 @@ class Circuit:
                 f"asked again in {remaining:.0f} s"
             )
         self._is_probing = True
-        self._next_probe_at = clock.monotonic() + PROBE_TIMEOUT_SECONDS
+        self._probe_backoff.pause(PROBE_TIMEOUT_SECONDS)

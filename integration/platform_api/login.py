@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import orjson
 
-from integration.core import clock
+from integration.core.backoff import Backoff
 from integration.core.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformRefused
 from integration.outbound.exchange import PlatformResponse
 
@@ -73,33 +73,31 @@ class ApiKey:
     def __init__(self, user: str, key: str) -> None:
         self._credentials = Credentials(user, key)
         self._lock = threading.Lock()
-        self._refusals = 0
-        self._paused_until = 0.0
+        self._backoff = Backoff(KEY_DELAYS)
 
     @property
     def problem(self) -> str | None:
         return (
             "the platform refuses the API key; check platform.user_id and platform.api_key"
-            if self._refusals
+            if self._backoff.failures
             else None
         )
 
     def current(self) -> Credentials:
         with self._lock:
-            if self._refusals and clock.monotonic() < self._paused_until:
+            if self._backoff.seconds_left:
                 raise CredentialsRefused(self.problem or "", status=401)
         return self._credentials
 
     def renew(self, refused: Credentials) -> Credentials:  # noqa: ARG002 – there is but one key
         with self._lock:
-            self._paused_until = clock.monotonic() + KEY_DELAYS[min(self._refusals, len(KEY_DELAYS) - 1)]
-            self._refusals += 1
+            self._backoff.failed()
         raise CredentialsRefused(self.problem or "", status=401)
 
     def mark_accepted(self) -> None:
-        if self._refusals:
+        if self._backoff.failures:
             with self._lock:
-                self._refusals = 0
+                self._backoff.succeeded()
 
 
 class Login:
@@ -120,8 +118,7 @@ class Login:
         self._credentials: Credentials | None = None
         self._is_verified = False
         self._refusals = 0
-        self._failures = 0
-        self._next_attempt_at = 0.0
+        self._backoff = Backoff(LOGIN_DELAYS)
         self._last_error: PlatformError | None = None
         self._pause_reason: str | None = None
 
@@ -149,7 +146,7 @@ class Login:
             self._credentials = None
             if self._pause_reason:
                 raise CredentialsRefused(self._pause_reason, status=401)
-            if self._last_error is not None and clock.monotonic() < self._next_attempt_at:
+            if self._last_error is not None and self._backoff.seconds_left:
                 raise self._last_error
             try:
                 if is_unverified:
@@ -163,7 +160,8 @@ class Login:
                     raise
                 raise counted_error from error
             self._is_verified = False
-            self._refusals = self._failures = 0
+            self._refusals = 0
+            self._backoff.succeeded()
             self._last_error = None
             return self._credentials
 
@@ -189,9 +187,7 @@ class Login:
 
     def _count_failure(self, error: PlatformError) -> PlatformError:
         """Count a failed login; returns the error to raise, here and for those who ask before the next."""
-        self._failures += 1
-        delay = LOGIN_DELAYS[min(self._failures, len(LOGIN_DELAYS)) - 1]
-        self._next_attempt_at = clock.monotonic() + max(delay, error.retry_after or 0.0)
+        self._backoff.failed(at_least=error.retry_after or 0.0)
         self._last_error = error
         if isinstance(error, PlatformRefused | CredentialsRefused) and not self._pause_reason:
             self._refusals += 1

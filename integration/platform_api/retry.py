@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from integration.core import clock
+from integration.core import backoff, clock
 from integration.core.errors import PlatformError
 from integration.outbound.exchange import parse_http_date
 
 T = TypeVar("T")
 
-FIRST_GAP = 0.5
 MAX_GAP = 20.0
+GAPS: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, MAX_GAP)
+"""Seconds between the tries of one request."""
+JITTER = (0.5, 1.0)
+"""Range of the factor of a gap. Down to 0 a crowd of clients would repeat at once; without jitter they would
+keep in step."""
 MAX_RETRY_AFTER = 3600.0
 
 
@@ -28,15 +31,6 @@ def parse_retry_after(value: str | None) -> float | None:
     if moment is None:
         return None
     return min(max(0.0, (moment - clock.now()).total_seconds()), MAX_RETRY_AFTER)
-
-
-def compute_delay(failures: int, first_gap: float | None = None, max_gap: float = MAX_GAP) -> float:
-    """Seconds to wait after `failures` failures in a row (≥ 1): doubling, with up to half of it as jitter.
-
-    Whole jitter would let a crowd of clients ask at once again; none would keep them in step.
-    """
-    delay = min(max_gap, (FIRST_GAP if first_gap is None else first_gap) * 2.0 ** min(failures - 1, 30))
-    return delay * random.uniform(0.5, 1.0)
 
 
 def call_with_retries(action: Callable[[], T], *, tries: int, wait: Callable[[float], bool]) -> T:
@@ -54,5 +48,5 @@ def call_with_retries(action: Callable[[], T], *, tries: int, wait: Callable[[fl
             requested_delay = error.retry_after or 0.0
             if not error.retryable or failures >= tries or requested_delay > MAX_GAP:
                 raise
-            if not wait(max(compute_delay(failures), requested_delay)):
+            if not wait(backoff.delay(failures, GAPS, jitter=JITTER, at_least=requested_delay)):
                 raise

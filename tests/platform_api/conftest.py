@@ -30,7 +30,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def make(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Platform]]:
-    monkeypatch.setattr(retry, "FIRST_GAP", 0.001)
+    monkeypatch.setattr(retry, "GAPS", (0.001,))
     made: list[Platform] = []
 
     def make(**options: object) -> Platform:

@@ -15,7 +15,7 @@ def at(monkeypatch):
     def at(seconds):
         monkeypatch.setattr("integration.core.clock.monotonic", lambda: begin + seconds)
 
-    monkeypatch.setattr("integration.platform_api.retry.random.uniform", lambda _low, high: high)
+    monkeypatch.setattr("integration.core.backoff.random.uniform", lambda _low, high: high)
     at(0)
     return at
 
@@ -69,9 +69,9 @@ def test_while_it_is_open_one_request_finds_out_and_the_gaps_grow(at):
             one.admit()
         one.record_failure()
         gaps.append(round(left))
-    assert gaps[0] == circuit.FIRST_PROBE_GAP
+    assert gaps[0] == circuit.PROBE_GAPS[0]
     assert gaps == sorted(gaps)
-    assert gaps[-1] == circuit.MAX_PROBE_GAP
+    assert gaps[-1] == circuit.PROBE_GAPS[-1]
     one.record_success()
     one.admit()
     assert one.seconds_until_probe == 0
@@ -98,7 +98,7 @@ def test_people_may_always_ask_and_what_works_for_them_opens_it_for_all(at):
         pass
     standing = budget.state()
     assert standing.open_since is not None
-    assert 0 < standing.again <= circuit.MAX_PROBE_GAP
+    assert 0 < standing.again <= circuit.PROBE_GAPS[-1]
     assert standing.per_minute < standing.full == 600
     with budget.turn(INTERACTIVE, 1):
         budget.record_success()

@@ -149,7 +149,7 @@ def settings(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def room(settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
-    monkeypatch.setattr(retry, "FIRST_GAP", 0.001)
+    monkeypatch.setattr(retry, "GAPS", (0.001,))
     server = Server()
     base = "/v1.2/voipstudio"
     server.routes["*"] = lambda asked, reply: reply.json({"message": "Not found", "errors": []}, 404)

@@ -144,7 +144,7 @@ class Rig:
 
 @pytest.fixture
 def make_rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Rig]]:
-    monkeypatch.setattr(retry, "FIRST_GAP", 0.001)
+    monkeypatch.setattr(retry, "GAPS", (0.001,))
     made: list[tuple[Rig | None, embed.Simulator]] = []
 
     def make(cdrs: int = 40, simulator: embed.Simulator | None = None, **settings: str) -> Rig:

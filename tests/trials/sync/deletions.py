@@ -66,9 +66,9 @@ def main(arguments: list[str]) -> int:
     # What goes wrong here is meant to.
     logging.getLogger("integration").setLevel(logging.ERROR)
     report = Report("deletions")
-    brake, gap, limit = deletions.DELETION_LIMIT, retry.FIRST_GAP, full_sync.page_limit
+    brake, gap, limit = deletions.DELETION_LIMIT, retry.GAPS, full_sync.page_limit
     # Nobody waits, and everything has several pages.
-    retry.FIRST_GAP, full_sync.page_limit = 0.002, lambda _failures: 31
+    retry.GAPS, full_sync.page_limit = (0.002,), lambda _failures: 31
     if options.seed_bug:
         # Whatever a walk misses is believed, however much it is.
         deletions.DELETION_LIMIT = 10**9
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
             return int(not report.broken)
         told += [_mistakes(options, report), _deleted(options, report), _ageing(options, report)]
     finally:
-        deletions.DELETION_LIMIT, retry.FIRST_GAP, full_sync.page_limit = brake, gap, limit
+        deletions.DELETION_LIMIT, retry.GAPS, full_sync.page_limit = brake, gap, limit
     return report.end("; ".join([*told, people.people(options, report)]))
 
 

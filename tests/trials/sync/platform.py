@@ -310,16 +310,16 @@ def minutes_as_seconds() -> Iterator[None]:
     """The product's clocks run SPEED times as fast, all but the scheduler's own."""
     unix, monotonic = clock.unix, clock.monotonic
     wall, still = unix(), monotonic()
-    first = retry.FIRST_GAP
+    first = retry.GAPS
     clock.unix = lambda: wall + (unix() - wall) * SPEED
     clock.monotonic = lambda: still + (monotonic() - still) * SPEED
-    check, retry.FIRST_GAP = jobs.FULL_SYNC_CHECK_SECONDS, 0.01
+    check, retry.GAPS = jobs.FULL_SYNC_CHECK_SECONDS, (0.01,)
     jobs.FULL_SYNC_CHECK_SECONDS = 0.3
     try:
         yield
     finally:
         clock.unix, clock.monotonic = unix, monotonic
-        jobs.FULL_SYNC_CHECK_SECONDS, retry.FIRST_GAP = check, first
+        jobs.FULL_SYNC_CHECK_SECONDS, retry.GAPS = check, first
 
 
 # --- time and new calls ---------------------------------------------------------------------------------

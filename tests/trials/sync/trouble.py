@@ -65,7 +65,7 @@ def parse_options(name: str, arguments: list[str]) -> argparse.Namespace:
 def trouble(arguments: list[str]) -> int:
     options = parse_options("trouble", arguments)
     report, told = Report("trouble"), []
-    before, retry.FIRST_GAP = retry.FIRST_GAP, 0.002
+    before, retry.GAPS = retry.GAPS, (0.002,)
     real, limit = full_sync.read_by_key, full_sync.page_limit
     if options.seed_bug:
         # The first page is taken for all.
@@ -80,7 +80,7 @@ def trouble(arguments: list[str]) -> int:
         for fault in () if options.seed_bug else alone:
             _alone(fault, options, report)
     finally:
-        retry.FIRST_GAP = before
+        retry.GAPS = before
         full_sync.read_by_key, full_sync.page_limit = real, limit
     found = bool(report.broken)
     return report.end("; ".join(told)) if not options.seed_bug else int(not found)
