@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from integration.core import clock
 from integration.core.ids import id_list
+from integration.sqlite.listing import escape_like
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -146,10 +147,7 @@ def find_legs_with_label(connection: sqlite3.Connection, label: str) -> list[int
 
 def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
     """Legs with a note or a label that has every word of `query`."""
-    patterns = [
-        "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        for word in query.split()[:10]
-    ]
+    patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
     if not patterns:
         return []
     condition = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in patterns)

@@ -144,7 +144,7 @@ def test_programs_and_pages_do_not_show_it(erased: Place) -> None:
             assert answer.status_code == 200, path
             assert not [trace for trace in TRACES if trace in answer.text], path
         with product.context.mirror_db.read() as connection:
-            assert [row["contact"] for row in messages.list_threads(connection)] == [OTHER]
+            assert [row["contact"] for row in messages.list_threads(connection).rows] == [OTHER]
 
 
 def test_what_comes_after_the_erasure_is_another_story(erased: Place) -> None:

@@ -9,11 +9,10 @@ from flask import Blueprint, abort, request
 from werkzeug.wrappers import Response
 
 from integration.context import app_context
-from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, media_lists, search_index
-from integration.mirror.page_queries.media_lists import AudioKind, MediaFilter, PageCursor
+from integration.mirror.page_queries.media_lists import AudioKind, MediaFilter
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
@@ -69,9 +68,7 @@ def _render_list(kind: AudioKind, path: str) -> str:
     if search_text and kind == "recording":
         search_index.index_all_due(app_context().mirror_db)
     with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
-        rows = media_lists.fetch_page(
-            connection, kind, media_filter, _parse_cursor(), media_lists.PAGE_SIZE + 1
-        )
+        page = media_lists.fetch_page(connection, kind, media_filter, request.args.get("before"))
         files = media_lists.count_by_state(connection, kind)
     parameters = {"find": search_text, "state": state or "", "new": "1" if media_filter.only_unplayed else ""}
 
@@ -79,13 +76,12 @@ def _render_list(kind: AudioKind, path: str) -> str:
         merged = {name: value for name, value in {**parameters, **changes}.items() if value}
         return path + (f"?{urlencode(merged)}" if merged else "")
 
-    last_row = rows[media_lists.PAGE_SIZE - 1] if len(rows) > media_lists.PAGE_SIZE else None
     return layout.render_page(
         "voicemail",
         "audio.html",
         kind=kind,
-        rows=rows[: media_lists.PAGE_SIZE],
-        older=url(before=f"{last_row['at']}~{last_row['id']}") if last_row else None,
+        rows=page.rows,
+        older=url(before=page.next) if page.next else None,
         files=files,
         find=search_text,
         state=state,
@@ -95,12 +91,6 @@ def _render_list(kind: AudioKind, path: str) -> str:
         excerpt=excerpt,
         STATES_OF_FILES=STATES,
     )
-
-
-def _parse_cursor() -> PageCursor | None:
-    timestamp, separator, number = request.args.get("before", "").partition("~")
-    key = parse_id(number)
-    return (timestamp, key) if separator and key is not None else None
 
 
 def excerpt(transcript: object, search_text: str) -> tuple[str, str, str]:

@@ -81,7 +81,7 @@ def show_drawer(number: int) -> str:
         )
         contact_digits = messages.normalize_digits(call["party_e164"] or call["party"])
         sms_rows = (
-            messages.list_messages(connection, contact_digits, limit=3)
+            messages.list_messages(connection, contact_digits, size=3).rows[::-1]
             if contact_digits and user_scope is None
             else []
         )

@@ -12,7 +12,6 @@ from werkzeug.wrappers import Response
 
 from integration.catalogue import list_operations
 from integration.context import app_context
-from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages
@@ -60,23 +59,21 @@ class TimelineEntry:
 @blueprint.get("/contacts")
 def index() -> str:
     search_text = request.args.get("find", "")[:200]
-    name, separator, number = request.args.get("after", "").rpartition("~")
-    key = parse_id(number)
-    after = (name, key) if separator and key is not None else None
     with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
-        rows = contacts.fetch_page(
-            connection, search_text, user_scope=layout.get_user_scope(), cursor=after, limit=PAGE_SIZE + 1
+        page = contacts.fetch_page(
+            connection,
+            search_text,
+            user_scope=layout.get_user_scope(),
+            cursor=request.args.get("after"),
+            size=PAGE_SIZE,
         )
-    last_row = rows[PAGE_SIZE - 1] if len(rows) > PAGE_SIZE else None
     query = {"find": search_text} if search_text else {}
     return layout.render_page(
         "contacts",
         "contacts.html",
-        rows=rows[:PAGE_SIZE],
+        rows=page.rows,
         find=search_text,
-        more="/contacts?" + urlencode({**query, "after": f"{last_row['name']}~{last_row['id']}"})
-        if last_row
-        else None,
+        more="/contacts?" + urlencode({**query, "after": page.next}) if page.next else None,
         NUMBERS=contacts.NUMBER_FIELDS,
     )
 
@@ -228,14 +225,13 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
                 before,
                 TIMELINE_PAGE_SIZE + 1,
             )
-            cursor = (before, "") if before else None
             for number in numbers:
                 sms_rows += messages.list_messages(
                     mirror_connection,
                     messages.normalize_digits(number),
-                    cursor=cursor,
-                    limit=TIMELINE_PAGE_SIZE + 1,
-                )
+                    cursor=f"{before}~" if before else None,
+                    size=TIMELINE_PAGE_SIZE + 1,
+                ).rows
         call_id_by_leg = {
             leg: call["id"]
             for call in calls

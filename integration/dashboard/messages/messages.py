@@ -17,6 +17,7 @@ from integration.dashboard.calls.actions import to_dialable
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.mirror.page_queries import faxes, messages
+from integration.sqlite.listing import Page
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import reads
 
@@ -39,28 +40,22 @@ def index() -> str:
 def fax_list() -> str:
     """`find` searches numbers and names; `before` pages."""
     _require_full_scope()
-    search_text, cursor = (
-        request.args.get("find", "").strip()[:200],
-        _parse_cursor(request.args.get("before", "")),
-    )
+    search_text, cursor = request.args.get("find", "").strip()[:200], request.args.get("before")
     with app_context().mirror_db.read(seconds=5.0) as connection:
-        rows = faxes.fetch_page(connection, search_text, cursor, THREADS_PER_PAGE + 1)
-        names = messages.find_contact_names(connection, [row["contact"] for row in rows])
-    last_row = rows[THREADS_PER_PAGE - 1] if len(rows) > THREADS_PER_PAGE else None
+        page = faxes.fetch_page(connection, search_text, cursor, THREADS_PER_PAGE)
+        names = messages.find_contact_names(connection, [row["contact"] for row in page.rows])
     parameters = {"find": search_text} if search_text else {}
     return layout.render_page(
         "messages",
         "faxes.html",
-        rows=rows[:THREADS_PER_PAGE],
+        rows=page.rows,
         names=names,
         find=search_text,
-        older="?" + urlencode({**parameters, "before": f"{last_row['at']}~{last_row['id']}"})
-        if last_row
-        else None,
+        older="?" + urlencode({**parameters, "before": page.next}) if page.next else None,
         unread=not parameters
-        and cursor is None
+        and not cursor
         and layout.FAX_THREAD in layout.find_unread_threads(app_context(), current_person()),
-        read_to=rows[0]["at"] if rows else "",
+        read_to=page.rows[0]["at"] if page.rows else "",
     )
 
 
@@ -88,39 +83,37 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
     _require_full_scope()
     context, person = app_context(), current_person()
     search_text = request.args.get("find", "")[:200]
-    cursor = _parse_cursor(request.args.get("before", ""))
+    cursor = request.args.get("before")
     with context.mirror_db.read(seconds=5.0) as connection:
         threads = messages.list_threads(
             connection,
             search_text=search_text,
             cursor=None if contact else cursor,
-            limit=THREADS_PER_PAGE + 1,
+            size=THREADS_PER_PAGE,
         )
-        thread_rows = (
-            messages.list_messages(connection, contact, cursor=cursor, limit=MESSAGES_PER_PAGE + 1)
+        thread = (
+            messages.list_messages(connection, contact, cursor=cursor, size=MESSAGES_PER_PAGE)
             if contact
-            else []
+            else Page([], None)
         )
-        names = messages.find_contact_names(connection, [*(row["contact"] for row in threads), contact])
+        names = messages.find_contact_names(connection, [*(row["contact"] for row in threads.rows), contact])
         own_numbers, canned_responses = (
             messages.list_sms_numbers(connection),
             messages.list_canned_responses(connection),
         )
-    has_earlier = len(thread_rows) > MESSAGES_PER_PAGE
-    thread_rows = thread_rows[-MESSAGES_PER_PAGE:]
-    last_thread = threads[THREADS_PER_PAGE - 1] if len(threads) > THREADS_PER_PAGE else None
+    thread_rows = thread.rows[::-1]
     return layout.render_page(
         "messages",
         "messages.html",
-        threads=threads[:THREADS_PER_PAGE],
-        older=f"{last_thread['at']}~{last_thread['contact']}" if last_thread else None,
+        threads=threads.rows,
+        older=threads.next,
         contact=contact,
         names=names,
         find=search_text,
         days=[
             (day, list(rows)) for day, rows in groupby(thread_rows, key=lambda row: formats.day_of(row["at"]))
         ],
-        earlier=f"{thread_rows[0]['at']}~{thread_rows[0]['key']}" if has_earlier else None,
+        earlier=thread.next,
         unread=layout.find_unread_threads(context, person),
         read_to=thread_rows[-1]["at"] if thread_rows else "",
         writing=bool(request.values.get("new")) and not contact,
@@ -189,8 +182,3 @@ def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
         return form_responses.respond_refused(result)
     contact = "" if request.form.get("new") else messages.normalize_digits(request.form.get("to", ""))[:40]
     return _render_page(contact, result), result.status or 502
-
-
-def _parse_cursor(text: str) -> messages.PageCursor | None:
-    timestamp, separator, key = text.partition("~")
-    return (timestamp, key) if separator else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from integration.sqlite.listing import Listing, Page, escape_like
+
 
 def find_by_number(connection: sqlite3.Connection, e164: str | None) -> sqlite3.Row | None:
     """The contact with this number; of several the oldest that is still on the platform."""
@@ -25,13 +27,11 @@ def is_contact_number(connection: sqlite3.Connection, e164: str) -> bool:
     )
 
 
-PageCursor = tuple[str, int]
-"""Where a page of the list ended: the name it is ordered by, and the id."""
-
 _NAME = (
     "coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
     " nullif(company, ''), 'Contact ' || id)"
 )
+_BY_NAME = Listing("sorted", "id")
 NUMBER_FIELDS = ("tel", "tel_1", "tel_2", "mobile", "mobile_1", "mobile_2")
 _ALL_NUMBERS = " || ' ' || ".join(f"coalesce({name}, '')" for name in NUMBER_FIELDS)
 _IS_VISIBLE = (
@@ -44,32 +44,28 @@ def fetch_page(
     search_text: str = "",
     *,
     user_scope: int | None = None,
-    cursor: PageCursor | None = None,
-    limit: int = 50,
-) -> list[sqlite3.Row]:
+    cursor: str | None = None,
+    size: int = 50,
+) -> Page:
     """Contacts by name. `search_text` is a fragment of a name, company, address or number; `user_scope`
     leaves the shared ones and that user's own."""
-    escaped_text = search_text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    escaped_text = escape_like(search_text.strip())
     digits = "" if any(c.isalpha() for c in search_text) else "".join(c for c in search_text if c.isdigit())
-    last_name, last_id = cursor or (None, None)
-    return connection.execute(
+    return _BY_NAME.fetch_page(
+        connection,
         f"SELECT * FROM (SELECT *, {_NAME} AS name, {_NAME} COLLATE NOCASE AS sorted FROM contacts"
         f" WHERE {_IS_VISIBLE}) WHERE (:text = '' OR name LIKE :like ESCAPE '\\'"
         " OR company LIKE :like ESCAPE '\\' OR email LIKE :like ESCAPE '\\'"
-        f" OR (:digits <> '' AND {_ALL_NUMBERS} LIKE '%' || :digits || '%'))"
-        " AND (:after IS NULL OR sorted > :after COLLATE NOCASE"
-        "      OR (sorted = :after COLLATE NOCASE AND id > :id))"
-        " ORDER BY sorted, id LIMIT :limit",
+        f" OR (:digits <> '' AND {_ALL_NUMBERS} LIKE '%' || :digits || '%'))",
         {
             "only": user_scope,
             "text": escaped_text,
             "like": f"%{escaped_text}%",
             "digits": digits.lstrip("0") if len(digits) > 1 else "",
-            "after": last_name,
-            "id": last_id,
-            "limit": limit,
         },
-    ).fetchall()
+        cursor,
+        size,
+    )
 
 
 def find(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 
-from integration.mirror.page_queries.messages import PageCursor, build_digits_sql
+from integration.mirror.page_queries.messages import build_digits_sql
+from integration.sqlite.listing import Listing, Page, escape_like
 
 _SENDER, _RECEIVER = build_digits_sql('f."from"'), build_digits_sql('f."to"')
 _IS_OUTBOUND = f"EXISTS (SELECT 1 FROM ddis d WHERE {build_digits_sql('d.e164')} = {_SENDER})"
@@ -16,33 +17,29 @@ _FAXES = f"""SELECT * FROM (
          f.pages, f.status, f._missing_since AS missing_since,
          CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
     FROM faxes f)"""
-_FAX_PAGE = f"""{_FAXES}
+_FAX_SEARCH = f"""{_FAXES}
  WHERE (:text = '' OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
                                    WHERE name LIKE '%' || :text || '%' ESCAPE '\\')
-        OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))
-   AND (:at IS NULL OR at < :at OR (at = :at AND id < CAST(:id AS INTEGER)))
- ORDER BY at DESC, id DESC LIMIT :limit
-"""
+        OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))"""
+_NEWEST_FIRST = Listing("-at", "-id")
 
 
 def fetch_page(
-    connection: sqlite3.Connection, search_text: str = "", cursor: PageCursor | None = None, limit: int = 50
-) -> list[sqlite3.Row]:
-    """id, at (text UTC), direction ('in', 'out'), sender, receiver and contact (digits), pages, status (the
-    platform's code), charge, missing_since. `search_text` is a fragment of a number or of a contact's name;
-    `cursor` the `at` and `id` of the last row of the page before."""
+    connection: sqlite3.Connection, search_text: str = "", cursor: str | None = None, size: int = 50
+) -> Page:
+    """One page. Columns: id, at (text UTC), direction ('in', 'out'), sender, receiver and contact (digits),
+    pages, status (the platform's code), charge, missing_since.
+
+    `search_text` is a fragment of a number or of a contact's name.
+    """
     digits = "".join(c for c in search_text if c.isdigit())
-    last_time, last_id = cursor or (None, None)
-    return connection.execute(
-        _FAX_PAGE,
-        {
-            "text": search_text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_"),
-            "digits": digits.lstrip("0"),
-            "at": last_time,
-            "id": last_id,
-            "limit": limit,
-        },
-    ).fetchall()
+    return _NEWEST_FIRST.fetch_page(
+        connection,
+        _FAX_SEARCH,
+        {"text": escape_like(search_text.strip()), "digits": digits.lstrip("0")},
+        cursor,
+        size,
+    )
 
 
 def list_with_contacts(

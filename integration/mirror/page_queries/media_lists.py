@@ -10,12 +10,11 @@ from typing import Literal
 
 from integration.core.ids import id_list
 from integration.mirror.page_queries import search_index
+from integration.sqlite.listing import Listing, Page, escape_like
 
 AudioKind = Literal["recording", "voicemail"]
-PageCursor = tuple[str, int]
-"""Where a page ended: time (text UTC) and id of its last row."""
-
 PAGE_SIZE = 24
+_NEWEST_FIRST = Listing("-at", "-id")
 
 
 TABLES = """
@@ -52,8 +51,6 @@ SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, 
         OR c.party_name LIKE :like ESCAPE '\\' OR c.user_name LIKE :like ESCAPE '\\'
         OR (:digits <> '' AND (m.caller LIKE '%' || :digits || '%' OR m.called LIKE '%' || :digits || '%')))
    AND (:state IS NULL OR f.state = :state)
-   AND (:at IS NULL OR m.timestamp < :at OR (m.timestamp = :at AND m.id < :id))
- ORDER BY m.timestamp DESC, m.id DESC LIMIT :limit
 """
 
 _IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:heard)))"
@@ -75,8 +72,6 @@ SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summ
         OR (:digits <> '' AND v.caller LIKE '%' || :digits || '%'))
    AND (:state IS NULL OR f.state = :state)
    AND (NOT :new OR {_IS_NEW})
-   AND (:at IS NULL OR v.origtime < :at OR (v.origtime = :at AND v.id < :id))
- ORDER BY v.origtime DESC, v.id DESC LIMIT :limit
 """
 
 
@@ -84,18 +79,17 @@ def fetch_page(
     connection: sqlite3.Connection,
     kind: AudioKind,
     media_filter: MediaFilter,
-    cursor: PageCursor | None = None,
-    limit: int = PAGE_SIZE,
-) -> list[sqlite3.Row]:
-    """Rows of one page: id, at, duration, transcript, summary, sentiment, is_new; the call's call_id and
+    cursor: str | None = None,
+) -> Page:
+    """One page. Columns: id, at, duration, transcript, summary, sentiment, is_new; the call's call_id and
     parties; of the file state ('wanted', 'have', 'failed', 'gone', None: not asked for), size, tries,
     last_error, path (relative to data_dir)."""
-    escaped_text = media_filter.text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    escaped_text = escape_like(media_filter.text.strip())
     digits = "".join(c for c in media_filter.text if c.isdigit())
-    last_time, last_id = cursor or (None, None)
     candidate_ids = _find_candidates(connection, media_filter.text) if kind == "recording" else None
     recordings_sql = _RECORDINGS.format(among="1" if candidate_ids is None else _CANDIDATE_CONDITION)
-    return connection.execute(
+    return _NEWEST_FIRST.fetch_page(
+        connection,
         recordings_sql if kind == "recording" else _VOICEMAIL,
         {
             "among": candidate_ids,
@@ -106,11 +100,10 @@ def fetch_page(
             "state": media_filter.state,
             "new": media_filter.only_unplayed,
             "heard": json.dumps(media_filter.played_ids),
-            "at": last_time,
-            "id": last_id,
-            "limit": limit,
         },
-    ).fetchall()
+        cursor,
+        PAGE_SIZE,
+    )
 
 
 _CANDIDATE_CONDITION = "m.id IN (SELECT value FROM json_each(:among))"

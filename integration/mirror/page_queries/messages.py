@@ -17,6 +17,7 @@ from integration.core import clock
 from integration.core.number_variants import ERASED
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
+from integration.sqlite.listing import Listing, Page, escape_like
 from integration.sqlite.transaction import Transaction
 
 MATCH_WINDOW = timedelta(minutes=10)
@@ -182,66 +183,51 @@ def normalize_digits(number: object) -> str:
     return text[1:] if text.startswith("+") else text[2:] if text.startswith("00") else text
 
 
-PageCursor = tuple[str, str]
-"""Where a page ended: the time (text UTC) and what orders rows of one time."""
-
-
-def _get_cursor_values(cursor: PageCursor | None) -> tuple[str | None, str | None, str | None, str | None]:
-    last_time, last_key = cursor or (None, None)
-    return last_time, last_time, last_time, last_key
+_THREADS = Listing("-at", "contact", has_id=False)
+_LATEST_FIRST = Listing("-at", "-key", has_id=False)
 
 
 def list_threads(
-    connection: sqlite3.Connection,
-    *,
-    search_text: str = "",
-    cursor: PageCursor | None = None,
-    limit: int = 50,
-) -> list[sqlite3.Row]:
+    connection: sqlite3.Connection, *, search_text: str = "", cursor: str | None = None, size: int = 50
+) -> Page:
     """Threads by contact, newest first: contact (digits), at, messages, text, direction, name.
 
-    `search_text` is a fragment of a number, a name or a text; `cursor` is the `at` and `contact` of the last
-    thread of the page before.
+    `search_text` is a fragment of a number, a name or a text.
     """
-    escaped_text = search_text.strip().replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    digits_only = "".join(c for c in search_text if c.isdigit())
-    return connection.execute(
-        "WITH told AS (SELECT *, CASE direction WHEN 'in' THEN sender ELSE receiver END AS contact,"
-        " CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
+    return _THREADS.fetch_page(
+        connection,
         # With max() SQLite takes the bare columns from the row that holds the maximum.
-        " SELECT contact, max(at) AS at, count(*) AS messages, text, direction, name FROM told"
+        "SELECT contact, max(at) AS at, count(*) AS messages, text, direction, name FROM"
+        " (SELECT *, CASE direction WHEN 'in' THEN sender ELSE receiver END AS contact,"
+        "  CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
         f" WHERE contact <> '{ERASED}'"
-        " AND (? = '' OR text LIKE '%' || ? || '%' ESCAPE '\\' OR name LIKE '%' || ? || '%' ESCAPE '\\'"
-        "        OR (? <> '' AND contact LIKE '%' || ltrim(?, '0') || '%')"
+        " AND (:text = '' OR text LIKE '%' || :text || '%' ESCAPE '\\'"
+        "        OR name LIKE '%' || :text || '%' ESCAPE '\\'"
+        "        OR (:digits <> '' AND contact LIKE '%' || ltrim(:digits, '0') || '%')"
         "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
-        "                        WHERE name LIKE '%' || ? || '%' ESCAPE '\\'))"
-        " GROUP BY contact HAVING ? IS NULL OR max(at) < ? OR (max(at) = ? AND contact > ?)"
-        " ORDER BY 2 DESC, contact LIMIT ?",
-        (
-            escaped_text,
-            escaped_text,
-            escaped_text,
-            digits_only,
-            digits_only,
-            escaped_text,
-            *_get_cursor_values(cursor),
-            limit,
-        ),
-    ).fetchall()
+        "                        WHERE name LIKE '%' || :text || '%' ESCAPE '\\'))"
+        " GROUP BY contact",
+        {
+            "text": escape_like(search_text.strip()),
+            "digits": "".join(c for c in search_text if c.isdigit()),
+        },
+        cursor,
+        size,
+    )
 
 
 def list_messages(
-    connection: sqlite3.Connection, contact: str, *, cursor: PageCursor | None = None, limit: int = 100
-) -> list[sqlite3.Row]:
-    """The last messages with a contact (digits), oldest first; `cursor` is `at` and `key` of the first one of
-    the page after."""
-    rows = connection.execute(
-        "SELECT * FROM _messages WHERE ((direction = 'in' AND sender = ?)"
-        " OR (direction = 'out' AND receiver = ?))"
-        " AND (? IS NULL OR at < ? OR (at = ? AND key < ?)) ORDER BY at DESC, key DESC LIMIT ?",
-        (contact, contact, *_get_cursor_values(cursor), limit),
-    ).fetchall()
-    return rows[::-1]
+    connection: sqlite3.Connection, contact: str, *, cursor: str | None = None, size: int = 100
+) -> Page:
+    """Messages with a contact (digits), the latest first."""
+    return _LATEST_FIRST.fetch_page(
+        connection,
+        "SELECT * FROM _messages WHERE (direction = 'in' AND sender = :contact)"
+        " OR (direction = 'out' AND receiver = :contact)",
+        {"contact": contact},
+        cursor,
+        size,
+    )
 
 
 def find_last_received(connection: sqlite3.Connection, since: str) -> dict[str, str]:

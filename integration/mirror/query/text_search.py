@@ -13,6 +13,7 @@ from collections.abc import Collection
 from integration.catalogue.secret_fields import NAMES, PREFIX
 from integration.mirror.page_queries.search_index import parse_search
 from integration.mirror.query.filter_sql import SqlBuilder
+from integration.sqlite.listing import escape_like
 
 _NUMERIC_TEXT = re.compile(r"[\d\s+().\-/]+")
 _UNESCAPED_IN_JSON = re.compile(r"[^\"\\/\x00-\x1f]*")
@@ -87,7 +88,7 @@ def _build_column_condition(
 def _build_like_condition(builder: SqlBuilder, expression: str, text: str) -> str:
     if not text.isascii():
         return f"folded_like({builder.bind(text.replace('%', ' '))}, CAST({expression} AS TEXT))"
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    escaped = escape_like(text)
     return f"{expression} LIKE {builder.bind(f'%{escaped}%')} ESCAPE '\\'"
 
 

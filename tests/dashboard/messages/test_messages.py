@@ -43,7 +43,7 @@ def listed(site, number: int, at: str, message: str = "Hello", sender: str = SEN
 
 def shown(site) -> int:
     with site.mirror_db.read() as connection:
-        return len(messages.list_messages(connection, SENDER))
+        return len(messages.list_messages(connection, SENDER).rows)
 
 
 TIMES = ("09:00:01", "09:00:04", "09:00:09")
@@ -164,11 +164,12 @@ def test_threads_page_without_gap_or_double_though_times_are_equal(site, client)
             "sms", id=number, created_at="2026-09-02 09:00:00", message="x", type="I",
             **{"from": f"4477009{number:05}", "to": RECEIVER},
         )  # fmt: skip
-    found, before = [], None
     with site.mirror_db.read() as connection:
-        while rows := messages.list_threads(connection, cursor=before, limit=50):
-            found += [row["contact"] for row in rows]
-            before = (rows[-1]["at"], rows[-1]["contact"])
+        page = messages.list_threads(connection, size=50)
+        found = [row["contact"] for row in page.rows]
+        while page.next:
+            page = messages.list_threads(connection, cursor=page.next, size=50)
+            found += [row["contact"] for row in page.rows]
     assert len(found) == len(set(found)) == 120
 
 

@@ -1,0 +1,103 @@
+"""Pages of lists: complete, without repetition, and read from the cursor on."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from integration.sqlite.listing import Listing, escape_like
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.row_factory = sqlite3.Row
+        connection.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY, at TEXT, name TEXT)")
+        connection.execute("CREATE INDEX notes_at ON notes (at)")
+        chooser = random.Random(7)
+        connection.executemany(
+            "INSERT INTO notes VALUES (?, ?, ?)",
+            [
+                (number, f"2026-09-02 09:00:0{chooser.randrange(4)}", chooser.choice(["a", "B", "b~1", "C"]))
+                for number in range(1, 101)
+            ],
+        )
+        yield connection
+
+
+def read_pages(
+    connection: sqlite3.Connection, listing: Listing, select: str, size: int = 7
+) -> tuple[list[int], list[str]]:
+    """Ids of all pages in order, and the cursors between them."""
+    page = listing.fetch_page(connection, select, {}, None, size)
+    ids, cursors = [row["id"] for row in page.rows], []
+    while page.next is not None:
+        assert len(page.rows) == size
+        cursors.append(page.next)
+        page = listing.fetch_page(connection, select, {}, page.next, size)
+        ids += [row["id"] for row in page.rows]
+    return ids, cursors
+
+
+@pytest.mark.parametrize(
+    ("order", "has_id", "sql"),
+    [
+        (("-at", "-id"), True, "at DESC, id DESC"),
+        (("at", "id"), True, "at, id"),
+        (("-at", "id"), False, "at DESC, id"),
+        (("-id",), True, "id DESC"),
+        (("sorted", "-id"), True, "name COLLATE NOCASE, id DESC"),
+    ],
+)
+def test_pages_hold_every_row_once_in_order(
+    connection: sqlite3.Connection, order: tuple[str, ...], has_id: bool, sql: str
+) -> None:
+    select = "SELECT *, name COLLATE NOCASE AS sorted FROM notes"
+    ids, _ = read_pages(connection, Listing(*order, has_id=has_id), select)
+    assert ids == [row["id"] for row in connection.execute(f"SELECT id FROM notes ORDER BY {sql}")]
+
+
+def test_a_full_last_page_has_no_next(connection: sqlite3.Connection) -> None:
+    page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, None, 100)
+    assert (len(page.rows), page.next) == (100, None)
+
+
+def test_cursors_are_the_values_of_the_last_row(connection: sqlite3.Connection) -> None:
+    select = "SELECT * FROM notes WHERE id IN (3, 4)"
+    connection.execute("UPDATE notes SET at = '2026-09-02 09:00:00'")
+    assert read_pages(connection, Listing("-at", "-id"), select, 1)[1] == ["2026-09-02 09:00:00~4"]
+    assert read_pages(connection, Listing("-id"), select, 1)[1] == ["4"]
+
+
+def test_rows_added_at_the_top_repeat_nothing(connection: sqlite3.Connection) -> None:
+    listing, select = Listing("-at", "-id"), "SELECT * FROM notes"
+    first = listing.fetch_page(connection, select, {}, None, 10)
+    connection.execute("INSERT INTO notes VALUES (101, '2026-09-02 10:00:00', 'new')")
+    second = listing.fetch_page(connection, select, {}, first.next, 10)
+    assert not {row["id"] for row in first.rows} & {row["id"] for row in second.rows}
+
+
+@pytest.mark.parametrize("cursor", [None, "", "x", "~", "2026-09-02 09:00:01", "2026~x", "2026~٣", "2026~-1"])
+def test_what_is_no_cursor_shows_the_first_page(connection: sqlite3.Connection, cursor: str | None) -> None:
+    page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, cursor, 5)
+    assert page.rows[0]["at"] == "2026-09-02 09:00:03"
+
+
+def test_an_index_is_entered_at_the_cursor(connection: sqlite3.Connection) -> None:
+    executed: list[str] = []
+    connection.set_trace_callback(executed.append)
+    Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, "2026-09-02 09:00:01~50", 5)
+    connection.set_trace_callback(None)
+    plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {executed[0]}")]
+    assert "SEARCH notes USING INDEX notes_at (at<?)" in plan
+
+
+def test_escape_like(connection: sqlite3.Connection) -> None:
+    pattern = f"%{escape_like('5%_a' + chr(92))}%"
+    select = "SELECT ? LIKE ? ESCAPE '\\'"
+    assert connection.execute(select, ("15%_a\\b", pattern)).fetchone()[0] == 1
+    assert connection.execute(select, ("15xya\\b", pattern)).fetchone()[0] == 0
