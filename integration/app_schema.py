@@ -26,12 +26,11 @@ from integration.sqlite.schema import Schema
 from integration.sync.writing import write_log
 from integration.workspace import (
     callbacks,
-    column_sets,
     notes,
     preferred_phones,
     promoted_fields,
     reads,
-    saved_views,
+    saved,
     wallboards,
 )
 
@@ -45,7 +44,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     audit,
     notes,
     callbacks,
-    column_sets,
+    saved,
     schedules,
     deliveries,
     prepared_exports,
@@ -56,7 +55,6 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     notification_log,
     preferred_phones,
     reads,
-    saved_views,
     promoted_fields,
     holds,
     erasures,

@@ -28,7 +28,7 @@ from integration.mirror.page_queries.history import CallFilter
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import Readable
-from integration.workspace import column_sets
+from integration.workspace import saved
 
 
 class ExportContext(Protocol):
@@ -111,8 +111,8 @@ def apply_column_set(
     if args.get("columns"):
         raise QueryError("set: columns can't be asked for as well")
     with app_db.read() as connection:
-        column_set = column_sets.find(
-            connection, canonical_name(name), set_name, person.id if person else None
+        column_set = saved.find(
+            connection, saved.COLUMN_SETS, canonical_name(name), set_name, person.id if person else None
         )
     if column_set is None:
         raise QueryError(f"set: {canonical_name(name)} has no column set called {set_name[:64]!r}")

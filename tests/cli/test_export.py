@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from integration.access import audit, people
 from integration.cli.export import command
-from integration.workspace import column_sets
+from integration.workspace import saved
 from tests.support.applications.facade_app import Room, room, sample, settings
 
 __all__ = ["room", "settings"]
@@ -59,7 +59,7 @@ def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_pa
 def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(room: Room, tmp_path: Path) -> None:
     room.put("cdrs", CDR)
     person = people.create(room.app_db, "ann@example.com", "supervisor")
-    column_sets.save(room.app_db, person.id, "cdrs", "for tax", ("dst", "id"), shared=True)
+    saved.save(room.app_db, saved.COLUMN_SETS, "cdrs", person.id, "for tax", "dst,id", shared=True)
     done = asked(tmp_path, "cdrs", "--set", "for tax")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == '"dst","id"\n"447700900101",700000001\n'

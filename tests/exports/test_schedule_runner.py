@@ -12,7 +12,7 @@ import pytest
 
 from integration.access import audit, people
 from integration.exports import deliveries, schedules
-from integration.workspace import column_sets
+from integration.workspace import saved
 from tests.support.applications.export_schedules import BOSS, Clock, Room
 from tests.support.harness import wait_for
 from tests.support.scripted_server import Server
@@ -257,7 +257,7 @@ def test_weeks_and_months(room: Room, time: Clock) -> None:
 def test_a_saved_column_set_is_followed(room: Room, time: Clock) -> None:
     boss = people.find(room.app_db, BOSS)
     assert boss is not None
-    column_sets.save(room.app_db, boss.id, "cdrs", "Short", ["src", "id"], shared=False)
+    saved.save(room.app_db, saved.COLUMN_SETS, "cdrs", boss.id, "Short", "src,id", shared=False)
     schedule = room.schedule(args={"set": "Short"})
     room.cdrs("2026-11-18 10:00:00")
     time.set("2026-11-19 12:00:00")
@@ -265,8 +265,8 @@ def test_a_saved_column_set_is_followed(room: Room, time: Clock) -> None:
     room.deliver()
     assert room.files() == {"every-day-2026-11-18.csv": '"src","id"\r\n"1",1\r\n'}
     with room.app_db.read() as connection:
-        (kept,) = column_sets.list_visible(connection, "cdrs", boss.id)
-    column_sets.remove(room.app_db, kept.id, boss.id)
+        (kept,) = saved.all_of(connection, saved.COLUMN_SETS, "cdrs", boss.id)
+    saved.remove(room.app_db, saved.COLUMN_SETS, kept.id, boss.id)
     time.set("2026-11-20 12:00:00")
     room.walked()
     room.deliver()

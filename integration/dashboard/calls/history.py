@@ -26,7 +26,7 @@ from integration.exports.call_filter import (
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import call_detail, history, search_index
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.workspace import notes, saved_views
+from integration.workspace import notes, saved
 
 blueprint = Blueprint("calls", __name__)
 
@@ -82,8 +82,8 @@ def index() -> str:
         call_ids_by_leg = call_detail.map_legs_to_calls(connection, [call["id"] for call in page.rows])
         backlog_state = backlog.get_state(connection)
     with context.app_db.read() as connection:
-        visible_views = saved_views.list_visible(connection, current_person().id, "calls")
-        hidden_columns = saved_views.load_hidden_columns(connection, current_person().id, "calls")
+        visible_views = saved.all_of(connection, saved.VIEWS, "calls", current_person().id)
+        hidden_columns = saved.load_hidden_columns(connection, current_person().id, "calls")
         labels = notes.list_all_labels(connection)
         labels_by_leg = notes.load_labels_by_leg(connection, list(call_ids_by_leg))
     labels_by_call: dict[int, dict[str, None]] = {}

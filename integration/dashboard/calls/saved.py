@@ -10,12 +10,13 @@ from werkzeug.wrappers import Response
 from integration.access import audit
 from integration.access.rights import has
 from integration.context import app_context
+from integration.core.errors import DomainError
 from integration.dashboard.calls.history import COLUMNS
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.exports.call_filter import PARAMETERS
 from integration.sqlite.transaction import Transaction
-from integration.workspace import notes, saved_views
+from integration.workspace import notes, saved
 
 blueprint = Blueprint("views", __name__)
 
@@ -37,24 +38,25 @@ def save() -> Response:
     """Keep the present view under a `name`, for oneself or `shared`, `pinned` beside the quick filters."""
     query = _view_query()
     try:
-        saved_views.save(
+        saved.save(
             app_context().app_db,
-            current_person().id,
+            saved.VIEWS,
             PAGE_NAME,
+            current_person().id,
             request.form.get("name", ""),
             query,
             # A view shows no more than its reader may see; but only who works here names one for all.
             shared=request.form.get("shared") == "1" and has(current_person(), "agent"),
             pinned=request.form.get("pinned") == "1",
         )
-    except ValueError as error:
+    except DomainError as error:
         abort(400, str(error))
     return _redirect_to_calls(query)
 
 
 @blueprint.post("/calls/views/<int:number>/remove")
 def remove(number: int) -> Response:
-    if not saved_views.remove(app_context().app_db, current_person().id, number):
+    if not saved.remove(app_context().app_db, saved.VIEWS, number, current_person().id):
         abort(404)
     return _redirect_to_calls(_view_query())
 
@@ -93,7 +95,7 @@ def change_label() -> Response:
 @blueprint.post("/calls/columns")
 def columns() -> Response:
     shown_columns = set(request.form.getlist("column"))
-    saved_views.save_hidden_columns(
+    saved.save_hidden_columns(
         app_context().app_db, current_person().id, PAGE_NAME, frozenset(COLUMNS.keys() - shown_columns)
     )
     return _redirect_to_calls(_view_query())

@@ -35,7 +35,7 @@ from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import list_available_columns
 from integration.exports.routes import parse_args
 from integration.exports.selection import Selection
-from integration.workspace import column_sets
+from integration.workspace import saved
 
 blueprint = Blueprint("export", __name__)
 
@@ -84,7 +84,7 @@ def show(name: str) -> Response:
         error_text = str(error)
     export_name = export_request.canonical_name(name)
     with context.app_db.read() as connection:
-        saved_sets = column_sets.list_visible(connection, export_name, person.id)
+        saved_sets = saved.all_of(connection, saved.COLUMN_SETS, export_name, person.id)
     html = layout.render_page(
         "calls" if resource.table in ("_calls", "cdrs") else "account",
         "export.html",
@@ -123,18 +123,19 @@ def save(name: str) -> Response:
         columns = _read_preview(
             export_request.build_selection(context, name, args, user_scope, person)
         ).columns
-        column_sets.save(
+        saved.save(
             context.app_db,
-            person.id,
+            saved.COLUMN_SETS,
             export_request.canonical_name(name),
+            person.id,
             args.get("label", ""),
-            columns,
+            ",".join(columns),
             # A set shows no more than its reader may see; but only who works here names one for all.
             shared=args.get("shared") == "1" and has(person, "agent"),
         )
     except (QueryError, DomainError) as error:
         abort(400, str(error))
-    return redirect(_export_page_url(name, args, set=column_sets.normalize_name(args.get("label", ""))), 303)
+    return redirect(_export_page_url(name, args, set=saved.normalize_name(args.get("label", ""))), 303)
 
 
 @blueprint.post("/export/<path:name>/sets/<int:number>/remove")
@@ -143,7 +144,13 @@ def remove(name: str, number: int) -> Response:
     """One's own; an administrator also what others share."""
     _require_export(name)
     person = current_person()
-    if not column_sets.remove(app_context().app_db, number, person.id, include_shared=has(person, "admin")):
+    if not saved.remove(
+        app_context().app_db,
+        saved.COLUMN_SETS,
+        number,
+        person.id,
+        include_shared=has(person, "admin"),
+    ):
         abort(404)
     return redirect(_export_page_url(name, parse_args(request.form)), 303)
 

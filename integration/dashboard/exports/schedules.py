@@ -42,7 +42,7 @@ from integration.exports.prepared_exports import ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import parse_args
 from integration.exports.schedules import Schedule
-from integration.workspace import column_sets, saved_views
+from integration.workspace import saved
 
 blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 
@@ -197,10 +197,10 @@ def act(number: int, deed: str) -> Response:
 def _render_form(schedule: Schedule, **values: Any) -> str:
     person, context = current_person(), app_context()
     with context.app_db.read() as connection:
-        saved_sets = column_sets.list_visible(
-            connection, export_request.canonical_name(schedule.export), person.id
+        saved_sets = saved.all_of(
+            connection, saved.COLUMN_SETS, export_request.canonical_name(schedule.export), person.id
         )
-        visible_views = saved_views.list_visible(connection, person.id, "calls")
+        visible_views = saved.all_of(connection, saved.VIEWS, "calls", person.id)
     resource, preset = export_request.find_export(schedule.export)
     is_call_export = preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
     return layout.render_page(
@@ -216,7 +216,9 @@ def _render_form(schedule: Schedule, **values: Any) -> str:
         every=schedule_status.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
         sets=saved_sets,
-        views=[(saved_view.name, schedule_form.remove_days(saved_view.query)) for saved_view in visible_views]
+        views=[
+            (saved_view.name, schedule_form.remove_days(saved_view.content)) for saved_view in visible_views
+        ]
         if is_call_export
         else [],
         of_calls=is_call_export,

@@ -17,7 +17,7 @@ from integration.access import people
 from integration.exports import export_request
 from integration.exports.selection import FILTER_LABELS
 from integration.mirror.page_queries.history import CallFilter
-from integration.workspace import column_sets, notes
+from integration.workspace import notes, saved
 from tests.exports.test_presets import exporting
 from tests.support.applications.dashboard_site import Site, running
 
@@ -94,7 +94,7 @@ def test_a_set_is_kept_found_by_its_name_everywhere_and_taken_away(site: Site) -
     assert data == b'"dst","calldate_local"\r\n'
     assert exporting(site).get("/exports/cdrs.csv?set=for+tax&columns=id").status_code == 400
     with site.app_db.read() as connection:
-        (kept,) = column_sets.list_visible(connection, "cdrs", None)
+        (kept,) = saved.all_of(connection, saved.COLUMN_SETS, "cdrs", None)
     assert other.post(f"/export/cdrs/sets/{kept.id}/remove").status_code == 404
     assert boss.post(f"/export/cdrs/sets/{kept.id}/remove").status_code == 200
     assert exporting(site).get("/exports/cdrs.csv?set=for+tax").status_code == 400

@@ -21,7 +21,7 @@ from integration.exports.deliveries import DeliveryAttempt
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.exports.routes import make_blueprint
-from integration.workspace import saved_views
+from integration.workspace import saved
 from tests.support.applications.dashboard_site import Client, Site
 from tests.support.harness import wait_for
 
@@ -108,7 +108,9 @@ def test_two_schedules_do_not_write_the_same_files(site: Site, client: Client) -
 
 
 def test_the_days_of_a_view_are_the_schedules(site: Site, client: Client) -> None:
-    saved_views.save(site.app_db, 1, "calls", "Sales", "direction=in&range=month", shared=True, pinned=False)
+    saved.save(
+        site.app_db, saved.VIEWS, "calls", 1, "Sales", "direction=in&range=month", shared=True, pinned=False
+    )
     page = client.get(NEW).text
     (query,) = re.findall(r'<option value="([^"]*)">Sales</option>', page)
     assert unescape(query) == "direction=in&range=all"

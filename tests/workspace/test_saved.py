@@ -11,7 +11,7 @@ from integration.access import people
 from integration.app_schema import open_app_db
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
-from integration.workspace import column_sets
+from integration.workspace import saved
 
 
 @pytest.fixture
@@ -28,44 +28,44 @@ ANN, BEA = 1, 2
 
 def found(app_db: Database, name: str, person: int | None) -> tuple[str, ...] | None:
     with app_db.read() as connection:
-        there = column_sets.find(connection, "cdrs", name, person)
+        there = saved.find(connection, saved.COLUMN_SETS, "cdrs", name, person)
     return None if there is None else there.columns
 
 
 def test_ones_own_is_found_before_the_shared_one_and_nobody_finds_anothers(app_db: Database) -> None:
-    column_sets.save(app_db, ANN, "cdrs", " for  tax ", ("id", "charge"), shared=True)
-    column_sets.save(app_db, BEA, "cdrs", "for tax", ("charge",), shared=False)
-    column_sets.save(app_db, ANN, "cdrs", "mine", ("dst",), shared=False)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, " for  tax ", "id,charge", shared=True)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", BEA, "for tax", "charge", shared=False)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "mine", "dst", shared=False)
     assert found(app_db, "for tax", ANN) == ("id", "charge")
     assert found(app_db, "for tax", BEA) == ("charge",)
     assert found(app_db, "for  tax", None) == ("id", "charge")
     assert found(app_db, "mine", BEA) is None
     assert found(app_db, "mine", None) is None
     with app_db.read() as connection:
-        assert column_sets.find(connection, "sms", "for tax", ANN) is None
-        names = [(one.name, one.shared) for one in column_sets.list_visible(connection, "cdrs", BEA)]
+        assert saved.find(connection, saved.COLUMN_SETS, "sms", "for tax", ANN) is None
+        names = [(one.name, one.shared) for one in saved.all_of(connection, saved.COLUMN_SETS, "cdrs", BEA)]
     assert names == [("for tax", True), ("for tax", False)]
 
 
 def test_a_shared_name_is_given_once_and_ones_own_may_be_changed(app_db: Database) -> None:
-    column_sets.save(app_db, ANN, "cdrs", "for tax", ("id",), shared=True)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "id", shared=True)
     with pytest.raises(DomainError, match="Somebody else"):
-        column_sets.save(app_db, BEA, "cdrs", "for tax", ("id",), shared=True)
-    column_sets.save(app_db, ANN, "cdrs", "for tax", ("dst",), shared=True)
+        saved.save(app_db, saved.COLUMN_SETS, "cdrs", BEA, "for tax", "id", shared=True)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "dst", shared=True)
     assert found(app_db, "for tax", BEA) == ("dst",)
     for name, columns in (("", ("id",)), ("none", ())):
         with pytest.raises(DomainError):
-            column_sets.save(app_db, ANN, "cdrs", name, columns, shared=False)
+            saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, name, ",".join(columns), shared=False)
 
 
 def test_what_others_use_outlives_whoever_made_it(app_db: Database) -> None:
-    column_sets.save(app_db, ANN, "cdrs", "for all", ("id",), shared=True)
-    column_sets.save(app_db, ANN, "cdrs", "mine", ("id",), shared=False)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for all", "id", shared=True)
+    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "mine", "id", shared=False)
     people.create(app_db, "root@example.com", "admin")
     people.remove(app_db, "ann@example.com")
     assert found(app_db, "for all", BEA) == ("id",)
     with app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM column_sets").fetchone()[0] == 1
-        (kept,) = column_sets.list_visible(connection, "cdrs", BEA)
-    assert not column_sets.remove(app_db, kept.id, BEA)
-    assert column_sets.remove(app_db, kept.id, BEA, include_shared=True)
+        (kept,) = saved.all_of(connection, saved.COLUMN_SETS, "cdrs", BEA)
+    assert not saved.remove(app_db, saved.COLUMN_SETS, kept.id, BEA)
+    assert saved.remove(app_db, saved.COLUMN_SETS, kept.id, BEA, include_shared=True)

@@ -1,0 +1,214 @@
+"""Saved views of pages, column sets of exports, and columns that a user hides.
+
+A user sees their own saved items and those that others share.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from integration.core import clock
+from integration.core.errors import DomainError
+from integration.sqlite.database import Database
+from integration.sqlite.transaction import Transaction
+
+# A set that others use outlives its owner.
+TABLES = """
+CREATE TABLE IF NOT EXISTS views (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
+    page TEXT NOT NULL,
+    name TEXT NOT NULL,
+    query TEXT NOT NULL,
+    shared INTEGER NOT NULL,
+    pinned INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    UNIQUE (person_id, page, name)
+) STRICT;
+CREATE TABLE IF NOT EXISTS hidden_columns (
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
+    page TEXT NOT NULL,
+    columns TEXT NOT NULL,
+    PRIMARY KEY (person_id, page)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS column_sets (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    person_id INTEGER REFERENCES people (id) ON DELETE SET NULL,
+    export TEXT NOT NULL,
+    name TEXT NOT NULL,
+    columns TEXT NOT NULL,
+    shared INTEGER NOT NULL CHECK (shared IN (0, 1)),
+    at TEXT NOT NULL,
+    UNIQUE (person_id, export, name)
+) STRICT;
+CREATE UNIQUE INDEX IF NOT EXISTS column_sets_shared ON column_sets (export, name) WHERE shared;
+CREATE TRIGGER IF NOT EXISTS column_sets_of_the_gone BEFORE DELETE ON people BEGIN
+    DELETE FROM column_sets WHERE person_id = OLD.id AND NOT shared;
+END;
+"""
+
+MAX_NAME_LENGTH = 60
+MAX_ITEMS = 50
+"""Saved items of one user for one page or export."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of saved item and its table. `place` is the column with the page or export, `content` the
+    column with what is saved; `noun` and `plural` are for messages."""
+
+    table: str
+    place: str
+    content: str
+    noun: str
+    plural: str
+    has_pins: bool = False
+
+
+VIEWS = Kind("views", "page", "query", "view", "views", has_pins=True)
+COLUMN_SETS = Kind("column_sets", "export", "columns", "column set", "sets")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedItem:
+    """`person_id` is the owner, None after their removal; others see the item if it is `shared`.
+
+    `content`: of a view the part of the URL behind '?', of a set the column names, separated by commas.
+    """
+
+    id: int
+    person_id: int | None
+    name: str
+    content: str
+    shared: bool
+    pinned: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.content.split(","))
+
+
+def all_of(connection: sqlite3.Connection, kind: Kind, place: str, person_id: int | None) -> list[SavedItem]:
+    """The user's own items of a page or export and shared ones, pinned first, then by name."""
+    rows = connection.execute(
+        f"{_select(kind)} WHERE {kind.place} = ? AND (person_id = ? OR shared)"
+        " ORDER BY pinned DESC, name COLLATE NOCASE, id",
+        (place, person_id),
+    )
+    return [_from_row(row) for row in rows]
+
+
+def find(
+    connection: sqlite3.Connection, kind: Kind, place: str, name: str, person_id: int | None = None
+) -> SavedItem | None:
+    """The item of this name: the user's own, else a shared one. Without a user only a shared one."""
+    row = connection.execute(
+        f"{_select(kind)} WHERE {kind.place} = ? AND name = ? AND (person_id = ? OR shared)"
+        " ORDER BY person_id IS ? DESC LIMIT 1",
+        (place, normalize_name(name), person_id, person_id),
+    ).fetchone()
+    return None if row is None else _from_row(row)
+
+
+def save(
+    app_db: Database,
+    kind: Kind,
+    place: str,
+    person_id: int,
+    name: str,
+    content: str,
+    *,
+    shared: bool,
+    pinned: bool = False,
+) -> None:
+    """Store an item; the user's own of the same name is replaced.
+
+    Raises DomainError for an empty name, too many items, a set without columns and the shared name of
+    another user's set.
+    """
+    name = normalize_name(name)
+    if not name:
+        raise DomainError(f"A {kind.noun} needs a name.")
+    if kind is COLUMN_SETS and not content:
+        raise DomainError("A column set needs at least one column.")
+    values = {
+        "person_id": person_id,
+        kind.place: place,
+        "name": name,
+        kind.content: content,
+        "shared": int(shared),
+        "at": clock.utc_text(),
+    } | ({"pinned": int(pinned)} if kind.has_pins else {})
+    updates = ", ".join(f"{column} = excluded.{column}" for column in [*values][3:])
+
+    def work(tx: Transaction) -> None:
+        if shared and kind is COLUMN_SETS:
+            _check_shared_set_name(tx, place, name, person_id)
+        tx.execute(
+            f"INSERT INTO {kind.table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
+            f" ON CONFLICT (person_id, {kind.place}, name) DO UPDATE SET {updates}",
+            tuple(values.values()),
+        )
+        count = tx.execute(
+            f"SELECT count(*) FROM {kind.table} WHERE person_id = ? AND {kind.place} = ?", (person_id, place)
+        ).fetchone()[0]
+        if count > MAX_ITEMS:
+            raise DomainError(f"There are {MAX_ITEMS} {kind.plural} already. Remove one first.")
+
+    app_db.write(work)
+
+
+def remove(
+    app_db: Database, kind: Kind, item_id: int, person_id: int, *, include_shared: bool = False
+) -> bool:
+    """Remove an item of the user, or (`include_shared`) a shared one; False where there is none."""
+    return app_db.write(
+        lambda tx: (
+            tx.execute(
+                f"DELETE FROM {kind.table} WHERE id = ? AND (person_id = ? OR shared AND ?)",
+                (item_id, person_id, int(include_shared)),
+            ).rowcount
+            > 0
+        )
+    )
+
+
+def load_hidden_columns(connection: sqlite3.Connection, person_id: int, page: str) -> frozenset[str]:
+    """Columns of a page that a person hides."""
+    row = connection.execute(
+        "SELECT columns FROM hidden_columns WHERE person_id = ? AND page = ?", (person_id, page)
+    ).fetchone()
+    return frozenset(row["columns"].split()) if row else frozenset()
+
+
+def save_hidden_columns(app_db: Database, person_id: int, page: str, columns: frozenset[str]) -> None:
+    app_db.write(
+        lambda tx: tx.execute(
+            "INSERT INTO hidden_columns VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET columns = excluded.columns",
+            (person_id, page, " ".join(sorted(columns))),
+        )
+    )
+
+
+def normalize_name(name: str) -> str:
+    return " ".join(name.split())[:MAX_NAME_LENGTH]
+
+
+def _select(kind: Kind) -> str:
+    pinned = "pinned" if kind.has_pins else "0 AS pinned"
+    return f"SELECT id, person_id, name, {kind.content}, shared, {pinned} FROM {kind.table}"
+
+
+def _from_row(row: sqlite3.Row) -> SavedItem:
+    return SavedItem(row[0], row[1], row[2], row[3], bool(row[4]), bool(row[5]))
+
+
+def _check_shared_set_name(tx: Transaction, export: str, name: str, person_id: int) -> None:
+    conflict = tx.execute(
+        "SELECT 1 FROM column_sets WHERE export = ? AND name = ? AND shared AND person_id IS NOT ?",
+        (export, name, person_id),
+    ).fetchone()
+    if conflict:
+        raise DomainError(f"Somebody else shares a set called “{name}”. Choose another name.")
