@@ -23,8 +23,19 @@ _DIGIT_RUN = re.compile(r"[0-9][0-9\s().\-/\\]{5,}[0-9]")
 _IGNORED_BYTES = bytes({*b" \t\n\r\v\f().-/\\", *range(0x1C, 0x20), *range(0x80, 0x100)})
 """Those in UTF-8, and more."""
 _DIGIT_GROUP = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"[0-9\s+().\-/]+")
 _MIN_DIGITS = 7
 """Digits: fewer are an extension, a date, a part of an id."""
+
+
+def digits(text: str) -> str:
+    """The ASCII digits of a text."""
+    return "".join(_DIGIT_GROUP.findall(text))
+
+
+def is_number(text: str) -> bool:
+    """Whether a search text can only be a number, or a part of one, in any way of writing."""
+    return _NUMBER.fullmatch(text) is not None and bool(digits(text))
 
 
 def variants(e164: str) -> frozenset[str]:
@@ -35,7 +46,7 @@ def variants(e164: str) -> frozenset[str]:
         raise ValueError(f"{e164!r} is no telephone number") from error
     code = str(number.country_code)
     significant = phonenumbers.national_significant_number(number)
-    national = "".join(_DIGIT_GROUP.findall(phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL)))
+    national = digits(phonenumbers.format_number(number, PhoneNumberFormat.NATIONAL))
     prefixed = {
         f"{prefix}{code}{national_part}"
         for prefix in ("", "00", "011")

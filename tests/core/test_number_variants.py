@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.core.number_variants import compile_pattern, make_finder
+from integration.core.number_variants import compile_pattern, digits, is_number, make_finder
 from integration.mirror.privacy.erasure_gate import remove_number
 
 UK, US = "+447700900123", "+12025550143"
@@ -48,3 +48,23 @@ def test_nothing_else_is(text: str) -> None:
 )
 def test_it_is_taken_out_and_json_stays_json(text: str, left: str) -> None:
     assert remove_number(text, OURS) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("+44 (0)7700 900-123", True),
+        ("900123", True),
+        ("----", False),
+        ("(...)", False),
+        ("ann 900123", False),
+        ("٣٣٣٣", False),
+        ("", False),
+    ],
+)
+def test_is_number(text: str, expected: bool) -> None:
+    assert is_number(text) is expected
+
+
+def test_digits() -> None:
+    assert digits("+44 (0)7700 900-123 ²٣") == "4407700900123"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from integration.core import number_variants
 from integration.sqlite.listing import Listing, Page, escape_like
 
 
@@ -50,7 +51,7 @@ def fetch_page(
     """Contacts by name. `search_text` is a fragment of a name, company, address or number; `user_scope`
     leaves the shared ones and that user's own."""
     escaped_text = escape_like(search_text.strip())
-    digits = "" if any(c.isalpha() for c in search_text) else "".join(c for c in search_text if c.isdigit())
+    digits = "" if any(c.isalpha() for c in search_text) else number_variants.digits(search_text)
     return _BY_NAME.fetch_page(
         connection,
         f"SELECT * FROM (SELECT *, {_NAME} AS name, {_NAME} COLLATE NOCASE AS sorted FROM contacts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 
+from integration.core import number_variants
 from integration.mirror.page_queries.messages import build_digits_sql
 from integration.sqlite.listing import Listing, Page, escape_like
 
@@ -32,7 +33,7 @@ def fetch_page(
 
     `search_text` is a fragment of a number or of a contact's name.
     """
-    digits = "".join(c for c in search_text if c.isdigit())
+    digits = number_variants.digits(search_text)
     return _NEWEST_FIRST.fetch_page(
         connection,
         _FAX_SEARCH,

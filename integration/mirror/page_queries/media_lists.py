@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from integration.core import number_variants
 from integration.core.ids import id_list
 from integration.mirror.page_queries import search_index
 from integration.sqlite.listing import Listing, Page, escape_like
@@ -85,7 +86,7 @@ def fetch_page(
     parties; of the file state ('wanted', 'have', 'failed', 'gone', None: not asked for), size, tries,
     last_error, path (relative to data_dir)."""
     escaped_text = escape_like(media_filter.text.strip())
-    digits = "".join(c for c in media_filter.text if c.isdigit())
+    digits = number_variants.digits(media_filter.text)
     candidate_ids = _find_candidates(connection, media_filter.text) if kind == "recording" else None
     recordings_sql = _RECORDINGS.format(among="1" if candidate_ids is None else _CANDIDATE_CONDITION)
     return _NEWEST_FIRST.fetch_page(

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from integration.core import clock
-from integration.core.number_variants import ERASED
+from integration.core.number_variants import ERASED, digits
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.listing import Listing, Page, escape_like
@@ -209,7 +209,7 @@ def list_threads(
         " GROUP BY contact",
         {
             "text": escape_like(search_text.strip()),
-            "digits": "".join(c for c in search_text if c.isdigit()),
+            "digits": digits(search_text),
         },
         cursor,
         size,

@@ -9,15 +9,13 @@ functions of ours) in triggers, and a first load is faster with the index after 
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import unicodedata
 from dataclasses import dataclass
 
+from integration.core import number_variants
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-
-_NUMERIC = re.compile(r"^[\d\s+().\-/]+$")
 
 
 def fold(text: str) -> str:
@@ -171,12 +169,12 @@ def parse_search(search_text: str, calling_code: str | None) -> SearchTerms | No
     search_text = search_text.replace("\0", " ").replace(PADDING, " ").strip()[:200]
     if not search_text:
         return None
-    if _NUMERIC.match(search_text) and any(c.isdigit() for c in search_text):
+    if number_variants.is_number(search_text):
         return SearchTerms((_pad_words(_list_variants(search_text, calling_code)),))
     groups = []
     for word in search_text.split():
         folded = fold(word.strip('"') or word)
-        is_numeric = len(word) > 3 and _NUMERIC.match(word)
+        is_numeric = len(word) > 3 and number_variants.is_number(word)
         groups.append(_pad_words(_list_variants(word, calling_code) if is_numeric else (folded,)))
     return SearchTerms(tuple(groups))
 
@@ -187,7 +185,7 @@ def _pad_words(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _list_variants(number: str, calling_code: str | None) -> tuple[str, ...]:
     is_international = number.lstrip().startswith("+")
-    digits = "".join(c for c in number.replace("(0)", "") if c.isdigit())
+    digits = number_variants.digits(number.replace("(0)", ""))
     variants = [digits]
     if is_international:
         return (digits,)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection
 
 from integration.catalogue.secret_fields import NAMES, PREFIX
+from integration.core.number_variants import is_number
 from integration.mirror.page_queries.search_index import parse_search
 from integration.mirror.query.filter_sql import SqlBuilder
 from integration.sqlite.listing import escape_like
 
-_NUMERIC_TEXT = re.compile(r"[\d\s+().\-/]+")
 _UNESCAPED_IN_JSON = re.compile(r"[^\"\\/\x00-\x1f]*")
 """Text that stands in JSON as it is, whoever wrote it."""
 
@@ -28,16 +28,12 @@ def parse_search_groups(text: str, calling_code: str | None) -> SearchGroups:
     text = " ".join(text.replace("\0", " ").split())[:200]
     if not text:
         return ()
-    if _is_numeric(text):
+    if is_number(text):
         return (_list_variants(text, calling_code),)
     return tuple(
-        _list_variants(word, calling_code) if _is_numeric(word) and len(word) > 3 else (word,)
+        _list_variants(word, calling_code) if is_number(word) and len(word) > 3 else (word,)
         for word in text.split()
     )
-
-
-def _is_numeric(text: str) -> bool:
-    return _NUMERIC_TEXT.fullmatch(text) is not None and any(c.isdigit() for c in text)
 
 
 def _list_variants(text: str, calling_code: str | None) -> tuple[str, ...]:

@@ -46,6 +46,13 @@ def test_a_name_is_found_without_its_accents_and_in_any_case(site, client, spell
     assert call_ids(client.get(f"/calls?q={quote(spelling)}")) == [1]
 
 
+@pytest.mark.parametrize("text", ["----", "no such ----", "(...)"])
+def test_punctuation_alone_is_searched_as_text(client, text):
+    answer = client.get(f"/calls?q={quote(text)}")
+    assert answer.status_code == 200
+    assert call_ids(answer) == []
+
+
 def test_a_name_that_changed_is_found_by_the_new_one_only(site, client):
     site.call(1, ago(hours=1), party_name="Old Name")
     assert call_ids(client.get("/calls?q=old")) == [1]
