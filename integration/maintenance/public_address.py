@@ -10,7 +10,7 @@ import orjson
 
 from integration.core.errors import PlatformError, describe_failure
 from integration.maintenance.check_result import CheckResult, Level
-from integration.outbound.exchange import JSON_LIMIT, Transport
+from integration.outbound.exchange import JSON_LIMIT, Exchange
 from integration.settings.data_dir_secrets import SECRET_FILE, load_webhook_secrets
 from integration.settings.model import Settings
 from integration.settings.values import is_loopback
@@ -36,9 +36,9 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
             "warn", "public address", "not asked: no webhook secret yet", "start `switchroom serve`"
         )
         return
-    transport = Transport(url, 1)
+    exchange = Exchange(url, 1)
     try:
-        with transport.exchange(
+        with exchange.send(
             "GET", f"/webhooks/{secret}", _make_headers(settings), None, TIMEOUT_SECONDS
         ) as response:
             content = b"".join(response.chunks(JSON_LIMIT))
@@ -48,7 +48,7 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
             "fail", "public address", f"{url}: {describe_failure(error)}", "check DNS, firewall and proxy"
         )
     finally:
-        transport.close()
+        exchange.close()
 
 
 def _read_secret(settings: Settings) -> str | None:

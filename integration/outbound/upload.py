@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import IO, Any, cast
+from typing import IO, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from integration.core import clock
 from integration.core.errors import PlatformError, SwitchroomError, describe_failure
-from integration.outbound.exchange import Transport
+from integration.outbound.exchange import Exchange
 from integration.settings.values import is_loopback
 
 UPLOAD_SECONDS = 1800.0
@@ -49,19 +49,18 @@ def upload_file(
     """Send the `size` bytes of `file` from its start; returns the status, one of 2xx. Redirects are not
     followed, no proxy is asked. Raises UploadFailed, ValueError as `check_url`."""
     url_parts = urlsplit(check_url(url))
-    transport = Transport(urlunsplit((url_parts.scheme, url_parts.netloc, "", "", "")), 1)
+    exchange = Exchange(urlunsplit((url_parts.scheme, url_parts.netloc, "", "", "")), 1)
     target = urlunsplit(("", "", url_parts.path or "/", url_parts.query, ""))
     body = _DeadlineFile(file, clock.monotonic() + seconds)
     file.seek(0)
     request_headers = {"User-Agent": "Switchroom", **headers, "Content-Length": str(size)}
     try:
-        # urllib3 reads a file bit by bit; only `bytes` are what the platform is sent.
-        with transport.exchange(method, target, request_headers, cast(bytes, body), seconds) as response:
+        with exchange.send(method, target, request_headers, body, seconds) as response:
             status = response.status
     except PlatformError as error:
         raise UploadFailed(f"{url_parts.hostname}: {describe_failure(error)}") from error
     finally:
-        transport.close()
+        exchange.close()
     if 300 <= status < 400:
         raise UploadFailed(f"{url_parts.hostname} answered {status}, and redirects are not followed")
     if not 200 <= status < 300:

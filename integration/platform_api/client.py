@@ -15,7 +15,7 @@ import orjson
 from integration.core import clock
 from integration.core.errors import ConfigurationError, PlatformBroken
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
-from integration.outbound.exchange import PlatformResponse, Transport
+from integration.outbound.exchange import Exchange, PlatformResponse
 from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
 from integration.platform_api.failures import build_error
@@ -70,10 +70,10 @@ class Platform:
     def __init__(self, settings: PlatformSettings, *, requests_per_minute: int = 600) -> None:
         self._timeout = float(settings.timeout)
         self._read_timeout = max(READ_SECONDS, self._timeout)
-        self._transport = Transport(settings.base_url, settings.max_concurrency)
+        self._exchange = Exchange(settings.base_url, settings.max_concurrency)
         self.budget = Budget(requests_per_minute, settings.max_concurrency)
         self._session = Session(
-            self._transport, self.budget, self._timeout, partial(_make_credential_source, settings)
+            self._exchange, self.budget, self._timeout, partial(_make_credential_source, settings)
         )
         self.credential_source = self._session.credential_source
         self._stopping = threading.Event()
@@ -285,7 +285,7 @@ class Platform:
         """Cut what is under way; every later request raises PlatformUnreachable."""
         self._stopping.set()
         self.budget.close()
-        self._transport.close()
+        self._exchange.close()
 
     # --- inside ------------------------------------------------------------------------------------
 

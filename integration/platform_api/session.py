@@ -11,7 +11,7 @@ import orjson
 import integration
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
-from integration.outbound.exchange import JSON_LIMIT, PlatformResponse, ResponseBody, Transport
+from integration.outbound.exchange import JSON_LIMIT, Exchange, PlatformResponse, ResponseBody
 from integration.platform_api.budget import Budget, Priority
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import Credentials, CredentialSource
@@ -24,7 +24,7 @@ class Session:
 
     def __init__(
         self,
-        transport: Transport,
+        exchange: Exchange,
         budget: Budget,
         seconds: float,
         make_credential_source: Callable[
@@ -36,13 +36,13 @@ class Session:
         self.unreachable_since: float | None = None
         """Unix seconds since when nothing answers as it should; None while the platform is there."""
         self.credential_source = make_credential_source(self._post_login)
-        self._transport = transport
+        self._exchange = exchange
         self._timeout = seconds
 
     def _post_login(self, path: str, body: Mapping[str, str]) -> PlatformResponse:
         """A login takes no slot: whoever waits for it may hold the last one."""
         content = orjson.dumps(dict(body))
-        with self._transport.exchange(
+        with self._exchange.send(
             "POST", path, _build_headers(content), content, self._timeout
         ) as response_body:
             response = read_response(response_body)
@@ -84,7 +84,7 @@ class Session:
         read_timeout: float | None = None,
     ) -> Iterator[ResponseBody]:
         """One request with its turn in the budget, and one renewal of our credentials on a 401. `seconds` and
-        `read_timeout` are those of `Transport.exchange`."""
+        `read_timeout` are those of `Exchange.send`."""
         with ExitStack() as stack:
 
             def send(credentials: Credentials) -> ResponseBody:
@@ -93,7 +93,7 @@ class Session:
                 stack.enter_context(self.budget.turn(priority, min(seconds, self._timeout)))
                 stack.enter_context(self._reporting_failures())
                 return stack.enter_context(
-                    self._transport.exchange(method, target, headers, content, seconds, read_timeout)
+                    self._exchange.send(method, target, headers, content, seconds, read_timeout)
                 )
 
             credentials = client_credentials or self.credential_source.current()

@@ -322,7 +322,7 @@ def test_closing_cuts_what_is_under_way(server, make):
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(platform.get, "/cdrs")
         assert begun.wait(30)
-        wait_for(lambda: platform._transport._open_responses, "the open connection")
+        wait_for(lambda: platform._exchange._open_responses, "the open connection")
         platform.close()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
             asked.result(30)
@@ -345,6 +345,6 @@ def test_no_credential_stands_in_an_error_or_a_representation(server, make):
 
 
 def test_the_transport_knows_one_host_only():
-    door = exchange.Transport("http://127.0.0.1:9/v1.2", 1)
-    with pytest.raises(ValueError, match="slash"), door.exchange("GET", "@example.com/", {}, None, 1):
+    door = exchange.Exchange("http://127.0.0.1:9/v1.2", 1)
+    with pytest.raises(ValueError, match="slash"), door.send("GET", "@example.com/", {}, None, 1):
         pass

@@ -108,7 +108,7 @@ def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
 def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
     rig, scheduled = run(sync__recent_interval="3600")
     until(lambda: complete(rig))
-    until(lambda: not rig.platform._transport._open_responses)
+    until(lambda: not rig.platform._exchange._open_responses)
     made = rig.play("plain_answered")
     at = clock.utc_text()
     rig.mirror_db.write(lambda tx: [lookup_queue.enqueue_leg(tx, leg, at) for leg in made["leg_ids"]])

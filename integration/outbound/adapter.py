@@ -1,0 +1,70 @@
+"""requests' session and adapter, restricted to one host, its TLS context and the deadline of the exchange."""
+
+from __future__ import annotations
+
+import ssl
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+from integration.outbound.connections import REPEATABLE_METHODS, PlainPool, SecurePool
+
+
+class PoolAdapter(HTTPAdapter):
+    """Connections to the host of `base_url`, at most `connections` of them idle."""
+
+    def __init__(self, base_url: str, context: ssl.SSLContext | None, connections: int) -> None:
+        # HTTPAdapter replaces both 0 and False by its own default, which wraps every error.
+        super().__init__(max_retries=Retry(False, redirect=False))
+        url_parts = urlsplit(base_url)
+        self._host = url_parts.hostname or ""
+        self._port = url_parts.port
+        self._origin_length = len(f"{url_parts.scheme}://{url_parts.netloc}")
+        self._context = context
+        self._pool = self._make_pool(connections)
+
+    def get_connection_with_tls_context(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> Any:
+        """Return the pool for `request`: the shared one for a read, a new one for a write.
+
+        The server may close an idle connection while a request is on its way. A read is repeated then; a
+        write must not be, so it gets a new connection. Proxies and `verify` are ignored.
+        """
+        return self._pool if request.method in REPEATABLE_METHODS else self._make_pool(1)
+
+    def cert_verify(self, *_: Any, **__: Any) -> None:
+        """Leave trust to the TLS context.
+
+        The default sets certifi's bundle on the pool. It would be loaded for each new connection (124 ms) and
+        add public authorities to an installation that trusts only its own.
+        """
+
+    def request_url(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> str:
+        """Return path and query as given; `PreparedRequest.path_url` would drop tabs and an empty query."""
+        return (request.url or "")[self._origin_length :]
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _make_pool(self, connections: int) -> PlainPool | SecurePool:
+        if self._context is None:
+            return PlainPool(self._host, self._port, maxsize=connections, block=True)
+        return SecurePool(self._host, self._port, maxsize=connections, block=True, ssl_context=self._context)
+
+
+class PlatformSession(requests.Session):
+    """Session for URLs below `base_url`, without anything from the environment, cookies or redirects."""
+
+    def __init__(self, base_url: str, adapter: PoolAdapter) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.headers.clear()
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self.adapters.clear()
+        self.mount(base_url, adapter)
+
+    def get_redirect_target(self, _response: requests.Response) -> None:
+        """Return no target: with one, `send` reads the body of a 3xx without a limit, followed or not."""
