@@ -1,7 +1,12 @@
-"""What files look like: their first bytes, and whether they end where such a file does.
+"""File types: first bytes, and whether a file ends as its type does.
 
-A file whose length nobody tells may have been cut on its way; its end shows it. What can't be judged is taken
-to be in order: nobody's MP3 is refused for being odd.
+A file without an announced length may have been truncated on its way; its end shows it. A file that cannot be
+judged is accepted, because odd MP3s exist.
+
+The MP3 frames are walked here because no library does it. With 1 byte, 30 bytes or half of a file removed,
+mutagen 1.48 (GPL), tinytag 2.3, PyAV 18.1, miniaudio 1.71, soundfile 0.14 and pymp3 0.2 raise nothing; they
+report the old or a shorter duration. waxcut 0.3 (alpha) shows where the last frame ends, which finds the same
+truncated files as this walk, but also rejects complete ones with an APEv2 or Lyrics3 tag at their end.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from integration.platform_api import file_types
 from integration.simulator.media import audio
 
 TEN = audio.make_mp3(10, seed=1)
+APE = b"APETAGEX" + (2000).to_bytes(4, "little") + (24).to_bytes(4, "little") + bytes(48)
 ID3 = b"ID3\x04\x00\x00\x00\x00\x01\x02" + bytes(130)
 
 
@@ -29,7 +30,9 @@ def encoded(rate, channels, kbits):
     return bytes(encoder.encode(bytes(2 * channels * rate * 5)) + encoder.flush())
 
 
-@pytest.mark.parametrize("content", [TEN, ID3 + TEN, TEN + b"TAG".ljust(128), b"\xff\xfb\x00 not told", b"x"])
+@pytest.mark.parametrize(
+    "content", [TEN, ID3 + TEN, TEN + b"TAG".ljust(128), TEN + APE, b"\xff\xfb\x00 not told", b"x"]
+)
 def test_what_ends_as_it_should_or_cannot_be_judged_is_in_order(end, content):
     assert end(content) is None
 
