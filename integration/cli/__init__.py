@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
 from integration.core import log_format
 from integration.core.errors import ConfigurationError, SwitchroomError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,6 +117,47 @@ config_option = click.option(
     help="Settings file; without it $SWITCHROOM_CONFIG, or config.toml if there is one.",
 )
 """`--config FILE`, as every command that needs settings takes it; passed as `config: Path | None`."""
+
+UNLIMITED_WIDTH = 100_000
+"""Columns of a console that folds no line; rich assumes 80 where the output is no terminal."""
+
+
+def print_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = ()) -> None:
+    """Print a table to standard output; its first row is the header.
+
+    On a terminal it is fitted to the width. Elsewhere each row is one line, without styles.
+    """
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print(_build_table(rows, right_aligned))
+    else:
+        click.echo("\n".join(format_table(rows, right_aligned)))
+
+
+def format_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = ()) -> list[str]:
+    """Return one line per row, without styles. The indexes `right_aligned` are those of number columns."""
+    from rich.console import Console
+
+    # Without these two, FORCE_COLOR in the environment puts styles into a pipe.
+    console = Console(file=io.StringIO(), width=UNLIMITED_WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(_build_table(rows, right_aligned))
+    return [line.rstrip() for line in capture.get().removesuffix("\n").split("\n")]
+
+
+def _build_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int]) -> Table:
+    # rich takes 100 ms and more to import, so only a command that prints a table imports it.
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, row_styles=("", "dim"))
+    for index, heading in enumerate(rows[0]):
+        table.add_column(heading, justify="right" if index in right_aligned else "left", overflow="fold")
+    for row in rows[1:]:
+        # A Text has no markup; a line break would split the row.
+        table.add_row(*(Text(cell.replace("\n", " ")) for cell in row))
+    return table
 
 
 @exit_on_error

@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 
 def print_message(message: str) -> None:
@@ -13,19 +17,39 @@ def print_message(message: str) -> None:
 
 
 @contextmanager
-def show_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A function to be called with what is worked on, what is done and the total; a bar on a terminal,
-    nothing elsewhere."""
+def show_progress(*, has_bar_per_step: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function of step, done and total that draws a bar on a terminal, nothing elsewhere.
+
+    `has_bar_per_step`: each step has a bar of its own, which stays on the screen.
+    """
     if not sys.stderr.isatty():
         yield lambda _step, _done, _total: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(
+        "{task.description}",
+        *columns,
+        "{task.fields[rate]}",
+        console=Console(stderr=True),
+        transient=not has_bar_per_step,
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
 
         def report_progress(step: str, done: int, total: int) -> None:
-            bar.update(task, description=step, completed=done, total=total or None)
+            name = step if has_bar_per_step else ""
+            if name not in tasks:
+                tasks[name] = bars.add_task(step, total=None, rate="")
+            task = tasks[name]
+            speed = bars.tasks[task].speed
+            bars.update(
+                task,
+                description=step,
+                completed=done,
+                total=total or None,
+                rate=f"{speed:,.0f}/s" if speed else "",
+            )
 
         yield report_progress

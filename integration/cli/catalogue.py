@@ -7,6 +7,8 @@ from dataclasses import astuple
 
 import click
 
+from integration.cli import print_table
+
 
 @click.command(
     "catalogue", help="Print every operation of the platform's specification with what is done with it here."
@@ -22,14 +24,7 @@ def command(form: str) -> None:
         click.echo(operations_table.format_csv(rows))
     elif form == "markdown":
         click.echo(operations_table.format_markdown(rows))
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(*operations_table.HEADER, row_styles=("", "dim"))
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in astuple(row)))
-        Console().print(table)
     else:
-        click.echo(operations_table.format_text(rows))
+        # The descriptions are for a screen; `grep` gets the columns before them.
+        end = None if sys.stdout.isatty() else -1
+        print_table([operations_table.HEADER[:end], *(astuple(row)[:end] for row in rows)])

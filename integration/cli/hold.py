@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from integration.cli import config_option, exit_on_error
+from integration.cli import config_option, exit_on_error, print_table
 from integration.cli.erase import parse_number
-from integration.cli.user import print_table
 from integration.privacy import hold_commands, holds
 from integration.server.run_command import run_command
 from integration.settings.model import Settings, load

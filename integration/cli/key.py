@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from integration.access import keys
-from integration.cli import config_option
-from integration.cli.user import print_table
+from integration.cli import config_option, print_table
 from integration.core import clock
 from integration.server.run_command import run_command
 from integration.settings.model import load

@@ -63,16 +63,6 @@ def _describe_sync(operation: Operation) -> str:
     return "not yet" if read_resource.is_listed else ""
 
 
-def format_text(operation_rows: Iterable[OperationRow]) -> str:
-    """Columns of equal width, the description left out, for a screen or `grep`."""
-    lines = [HEADER[:-1], *(astuple(row)[:-1] for row in operation_rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER) - 1)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-
-
 def format_csv(operation_rows: Iterable[OperationRow]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

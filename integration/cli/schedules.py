@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from integration.cli import config_option, exit_on_error
-from integration.cli.user import print_table
+from integration.cli import config_option, exit_on_error, print_table
 from integration.core import clock
 from integration.exports import schedule_status
 from integration.settings.model import load

@@ -8,29 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
-from integration.cli import config_option
+from integration.cli import _progress, config_option, print_table
 from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
 from integration.sync.commands import resolve_collections
-
-PIPED_WIDTH = 160
-"""Columns where standard output is no terminal: rich would fold at 80."""
-
 
 UNDO_DELETIONS = "undo-deletions"
 COLUMN_MESSAGES = {"promote": "is a column of", "demote": "is no longer a column of"}
@@ -75,97 +57,44 @@ def command(
         "files": not (no_files or accept_deletions),
         "accept": accept_deletions,
     }
-    with _ProgressDisplay() as display:
-        result = run_command(settings, "sync", arguments, display.show_progress, display.print_notice)
+    result = _run_with_progress(settings, "sync", arguments)
     _print_summary(result)
     sys.exit(0 if result["complete"] else 1)
 
 
 def _undo_deletions(settings: Settings, collections: list[str]) -> None:
-    with _ProgressDisplay() as display:
-        result = run_command(
-            settings, UNDO_DELETIONS, {"resources": collections}, display.show_progress, display.print_notice
-        )
+    result = _run_with_progress(settings, UNDO_DELETIONS, {"resources": collections})
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records are shown again")
 
 
 def _change_column(settings: Settings, action: str, collection: str, field: str) -> None:
     (collection,) = resolve_collections([collection])
-    with _ProgressDisplay() as display:
-        arguments = {"collection": collection, "field": field}
-        result = run_command(settings, action, arguments, display.show_progress, display.print_notice)
+    result = _run_with_progress(settings, action, {"collection": collection, "field": field})
     click.echo(f"{field} {COLUMN_MESSAGES[action]} {result['table']}")
 
 
-class _RateColumn(ProgressColumn):
-    """Records a second."""
+def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    with _progress.show_progress(has_bar_per_step=True) as report_progress:
 
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+        def report(state: dict[str, Any]) -> None:
+            if isinstance(state.get("collection"), str):
+                report_progress(state["collection"], state.get("done") or 0, state.get("total") or 0)
 
-
-class _ProgressDisplay:
-    """Progress bars on standard error where that is a terminal; a line for each change of hands anywhere."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description:16}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _RateColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> _ProgressDisplay:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def show_progress(self, state: dict[str, Any]) -> None:
-        name = state.get("collection")
-        if not isinstance(name, str):
-            return
-        if name not in self._tasks:
-            self._tasks[name] = self._bars.add_task(name, total=None)
-        self._bars.update(self._tasks[name], completed=state.get("done") or 0, total=state.get("total"))
-
-    def print_notice(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
+        return run_command(settings, name, arguments, report, _progress.print_message)
 
 
 def _print_summary(result: dict[str, Any]) -> None:
-    # A pipe has no width: as much as is needed, so that nothing is folded.
-    console = Console() if sys.stdout.isatty() else Console(width=PIPED_WIDTH, no_color=True)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("collection")
-    for heading in ("in the mirror", "read", "new", "changed", "gone", "seconds"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+    rows = [("collection", "in the mirror", "read", "new", "changed", "gone", "seconds", "")]
     for row in result["rows"]:
-        table.add_row(
-            row["collection"],
-            *(f"{row[name]:,}" for name in ("rows", "read", "new", "changed", "gone")),
-            f"{row['seconds']:.1f}",
-            _escape_markup(_row_status(row)),
-        )
+        counts = (f"{row[name]:,}" for name in ("rows", "read", "new", "changed", "gone"))
+        rows.append((row["collection"], *counts, f"{row['seconds']:.1f}", _row_status(row)))
     files = result["files"]
     if files is not None:
-        file_status = f"{files['waiting']:,} not fetched yet" + (
-            f": {files['error']}" if files["error"] else ""
-        )
-        table.add_row(
-            "files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "", "",
-            _escape_markup(file_status if files["waiting"] else "complete"),
-        )  # fmt: skip
-    console.print(table)
+        error = f": {files['error']}" if files["error"] else ""
+        status = f"{files['waiting']:,} not fetched yet{error}" if files["waiting"] else "complete"
+        rows.append(("files", f"{files['have']:,}", "", f"{files['fetched']:,}", "", "", "", status))
+    print_table(rows, right_aligned=range(1, 7))
 
 
 def _row_status(row: dict[str, Any]) -> str:
@@ -177,8 +106,3 @@ def _row_status(row: dict[str, Any]) -> str:
             f"sync {row['collection']} --accept-deletions"
         )
     return "complete" if row["complete"] else "not complete yet"
-
-
-def _escape_markup(text: str) -> str:
-    """What the platform said is shown as it is, without rich's markup."""
-    return text.replace("[", r"\[")

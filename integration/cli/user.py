@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import click
 from integration.access import passwords, people
 from integration.access.rights import RIGHTS, ROLES
 from integration.access.setup_links import find_base_url
-from integration.cli import config_option
+from integration.cli import config_option, print_table
 from integration.core.errors import ConfigurationError, DomainError
 from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
@@ -121,14 +120,6 @@ def change(
 def remove(email: str, config: Path | None) -> None:
     _run_command(load(config, os.environ), "user.remove", {"email": email})
     click.echo(f"{people.normalize_email(email)} is removed", err=True)
-
-
-def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Columns as wide as their widest cell."""
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    for row in rows:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
 
 
 def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from integration.cli import _progress, config_option
+from integration.cli import _progress, config_option, format_table
 from integration.settings.model import Settings, load
 
 HELP = """Check the databases, every file of the archive and whether all webhooks were applied, beside a
@@ -74,23 +74,16 @@ def verify_completeness(settings: Settings, resources: tuple[str, ...], every_da
     result = _run_command(
         settings, VERIFY_COMPLETENESS, {"resources": resolve_collections(resources), "every_day": every_day}
     )
-    rows: list[tuple[str, ...]] = [(*COMPLETENESS_COLUMNS, "")]
-    for collection_result in result["proofs"]:
-        rows.append((*_format_cells(collection_result), _format_verdict(collection_result)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COMPLETENESS_COLUMNS))]
-    for row, collection_result in zip(rows, [None, *result["proofs"]], strict=True):
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:], strict=True)]
-        click.echo("  ".join([*cells, row[-1]]).rstrip())
-        for day in (
-            collection_result["every"]
-            if collection_result and every_day
-            else collection_result["gaps"]
-            if collection_result
-            else ()
-        ):
-            click.echo(f"    {_format_day(day)}")
     collection_results = result["proofs"]
+    rows = [(*_format_cells(each), _format_verdict(each)) for each in collection_results]
+    header, *lines = format_table(
+        [(*COMPLETENESS_COLUMNS, ""), *rows], right_aligned=range(1, len(COMPLETENESS_COLUMNS))
+    )
+    click.echo(header)
+    for line, collection_result in zip(lines, collection_results, strict=True):
+        click.echo(line)
+        for day in collection_result["every" if every_day else "gaps"]:
+            click.echo(f"    {_format_day(day)}")
     incomplete = [
         collection_result["collection"]
         for collection_result in collection_results

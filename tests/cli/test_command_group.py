@@ -40,14 +40,14 @@ def test_help_lists_all_commands_and_loads_none(start: Start) -> None:
     assert re.findall(r"^  ([a-z]+)  ", "\n".join(overview.out), re.MULTILINE) == list(COMMANDS)
     imported = "\n".join(overview.err)
     assert "integration.cli" in imported
-    assert not re.search(r"\b(flask|granian|requests|apscheduler|integration\.cli\.\w+)\b", imported)
+    assert not re.search(r"\b(flask|granian|requests|apscheduler|rich|integration\.cli\.\w+)\b", imported)
 
 
 def test_the_supervisor_stays_free_of_what_only_the_worker_needs(start: Start) -> None:
     loaded = start("-c", "import sys, integration.server.supervisor; print(*sys.modules)")
     assert loaded.ended() == 0
     heavy = {"flask", "jinja2", "requests", "apscheduler", "phonenumbers", "sqlite3", "prometheus_client"}
-    heavy |= {"sqlite_utils", "pandas", "numpy"}
+    heavy |= {"sqlite_utils", "pandas", "numpy", "rich"}
     assert heavy.isdisjoint(loaded.out[0].split())
 
 
