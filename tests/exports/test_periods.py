@@ -56,7 +56,8 @@ def test_keys_and_words() -> None:
 @given(
     st.sampled_from(FREQUENCIES),
     st.sampled_from(ZONES),
-    st.times().map(lambda at: at.replace(second=0, microsecond=0)),
+    # A schedule stores HH:MM: it cannot name the second of two equal times.
+    st.times().map(lambda at: at.replace(second=0, microsecond=0, fold=0)),
     st.datetimes(datetime(2005, 1, 1), datetime(2035, 1, 1)),
 )
 def test_periods_lie_side_by_side_and_are_due_in_their_order(every, zone, at, naive) -> None:  # type: ignore[no-untyped-def]
