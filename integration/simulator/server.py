@@ -1,7 +1,7 @@
 """The pretend platform's HTTP face: who asks, what may go wrong on purpose, and the routes.
 
-Reads are generic (`reading.py`), and so are writes of plain records (`crud.py`, `bulk.py`); what is more than
-that has routes by noun: `sessions.py`, `accounts.py`, `live.py`, `groups.py`, `files.py`, `subpaths.py`.
+Reads are generic (`reads.py`), and so are writes (`crud.py`); what is more than that has routes by noun:
+`sessions.py`, `accounts.py`, `live.py`, `groups.py`, `files.py`, `subpaths.py`.
 Everything is mounted below `/v1.1` and `/v1.2`; control of the simulator itself is below `/_simulator`.
 """
 
@@ -25,7 +25,7 @@ from integration.simulator.http.responses import ErrorResponse, make_json_respon
 from integration.simulator.http.transport import Environ, WireFault
 from integration.simulator.records import accounts, groups
 from integration.simulator.records.authentication import LoginDenied
-from integration.simulator.routes import bulk, crud, files, live, reads, sessions, subpaths
+from integration.simulator.routes import crud, files, live, reads, sessions, subpaths
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 CONTEXT_KEY = "simulator.context"
@@ -65,7 +65,7 @@ def _create_platform_app(collections: tuple[str, ...]) -> Flask:
     """
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
-    for routes in (sessions, accounts, live, groups, crud, bulk, files, subpaths):
+    for routes in (sessions, accounts, live, groups, files, subpaths, crud):
         routes.add_routes(app)
     reads.add_routes(app, collections)
     _add_request_hooks(app)

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from integration import catalogue
 from integration.core import clock
 from integration.simulator.calls import media_sessions
 from integration.simulator.calls.events import EventIdGenerator
@@ -32,7 +31,7 @@ from integration.simulator.records import (
     widgets,
 )
 from integration.simulator.records.people import Account, Group, Person
-from integration.simulator.records.store import Collection, Record, make_owner_test
+from integration.simulator.records.store import Collection, Record, list_fields, make_owner_test
 
 # Ids that the account begins with are below these.
 _NEXT_IDS = {
@@ -155,10 +154,10 @@ class World:
         fields: Sequence[str] = (),
         **collection_options: Any,
     ) -> None:
-        """Add a collection. A query may use `fields`, else what the catalogue says its list shows."""
-        if not fields:
-            fields = tuple(field.name for field in catalogue.get_resource(name).fields if not field.item_only)
-        collection = self.collections[name] = Collection(name, fields, **collection_options)
+        """Add a collection. A query may use `fields`, by default those that its list shows."""
+        collection = self.collections[name] = Collection(
+            name, fields or list_fields(name), **collection_options
+        )
         for record in records:
             collection.add(record)
 

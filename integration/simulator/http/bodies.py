@@ -77,11 +77,6 @@ class Form:
         return fields
 
 
-def split_names(names: str) -> list[str]:
-    """Names in a text with blanks, for tables that would be long otherwise."""
-    return names.split()
-
-
 def text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError

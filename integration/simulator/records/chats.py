@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-MESSAGE_FIELDS = ("id", "chat_id", "user_id", "from", "name", "message", "created_at")
 _PLACES = (("London", "51.51,-0.13"), ("Leeds", "53.80,-1.55"), ("Cardiff", "51.48,-3.18"))
 _NAMES = ("Sam", "Alex", "Robin", "Jo", "Charlie", "Morgan", "Kim", "Lee")
 
 
 def add_collections(world: World) -> None:
     world.add_collection("chats", mine=make_owner_test("operator_id"))
-    world.add_collection("chatmsgs", fields=MESSAGE_FIELDS, mine=make_owner_test("user_id"))
+    world.add_collection("chatmsgs", mine=make_owner_test("user_id"))
 
 
 def add_chat(world: World, rng: random.Random, operator: Person, started_at: float) -> Record:

@@ -6,11 +6,9 @@ import random
 from typing import Any
 
 from integration.simulator.records import numbers
+from integration.simulator.records.store import make_record
 
 Record = dict[str, Any]
-
-ACCOUNT_CREATED_AT = "2025-01-13 09:00:00"
-"""When the account, and all that is as old, was created."""
 
 
 def _split(text: str, separator: str | None = None) -> list[str]:
@@ -32,38 +30,6 @@ _COMPANIES = _split(
     "|",
 )
 
-CONTACT_DEFAULTS: Record = {
-    "id": 0,
-    "type": "C",
-    "dialler_source_id": None,
-    "outcome_id": None,
-    "rel_user_id": None,
-    "user_id": None,
-    "group_name": None,
-    "first_name": None,
-    "last_name": None,
-    "company": None,
-    "email": None,
-    "ext": None,
-    "tel": None,
-    "tel_1": None,
-    "tel_2": None,
-    "mobile": None,
-    "mobile_1": None,
-    "mobile_2": None,
-    "notes": None,
-    "nb_call_attempts": 0,
-    "global": True,
-    "internal": False,
-    "last_call_at": None,
-    "next_call_at": None,
-    "created_at": ACCOUNT_CREATED_AT,
-}
-
-
-def contact_record(**values: Any) -> Record:
-    return {**CONTACT_DEFAULTS, **values}
-
 
 def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[Record]:
     """`count` contacts with mobile or landline or both; one in five belongs to one of `user_ids` alone."""
@@ -80,9 +46,9 @@ def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[R
         company = rng.choice(_COMPANIES) if rng.random() < 0.7 else None
         number_draw = rng.random()
         contacts.append(
-            contact_record(
+            make_record(
+                "contacts",
                 id=610001 + n,
-                type="C",
                 first_name=first,
                 last_name=last,
                 company=company,
@@ -94,7 +60,6 @@ def make_contacts(rng: random.Random, count: int, user_ids: list[int]) -> list[R
                 notes=rng.choice(
                     (None, None, "Prefers a call in the morning", "Ask for order number / account")
                 ),
-                created_at=ACCOUNT_CREATED_AT,
             )
         )
         contacts[-1]["global"] = is_shared

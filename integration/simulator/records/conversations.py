@@ -12,12 +12,10 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-FIELDS = ("id", "created_at", "channel", "src", "dst", "duration", "type", "user_id")
-
 
 def add_collections(world: World) -> None:
     world.add_collection(
-        "conversations", fields=FIELDS, mine=make_owner_test("user_id"), derive=lambda: _iterate_rows(world)
+        "conversations", mine=make_owner_test("user_id"), derive=lambda: _iterate_rows(world)
     )
 
 

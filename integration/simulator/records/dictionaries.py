@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.simulator.records.reports import FORMATS, REPORTS
+from integration.simulator.http.forms import REPORT_FORMATS, REPORTS
 
 Record = dict[str, Any]
 
@@ -57,7 +57,7 @@ _CODES: dict[str, dict[str, dict[Any, str]]] = {
     "msdrs": {"type": {"audio": "Audio"}},
     "reportschedules": {
         "report_id": REPORTS,
-        "format": {word: word.upper() for word in FORMATS},
+        "format": {word: word.upper() for word in REPORT_FORMATS},
         "status": {"A": "Active", "P": "Paused"},
         "frequency": {"D": "Daily", "W": "Weekly", "M": "Monthly"},
     },

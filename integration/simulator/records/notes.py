@@ -6,25 +6,11 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from integration.core import clock
-from integration.simulator.http.bodies import Form, integer, list_of, non_empty_text, text
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
 
 Record = dict[str, Any]
-
-FIELDS = ("id", "cdr_id", "user_id", "text", "created_at")
-# What PATCH /cdrs takes is not shown; these are the fields of a CDR that people might set.
-FORM = Form(
-    {
-        "id": integer,
-        "labels": list_of(non_empty_text),
-        "metadata": text,
-        "info": text,
-        "note": non_empty_text,
-    },
-    ("id",),
-)
 
 _TEXTS = (
     "Promised to call back on Thursday.",
@@ -34,7 +20,7 @@ _TEXTS = (
 
 
 def add_collections(world: World) -> None:
-    world.add_collection("cdrs/notes", fields=FIELDS)
+    world.add_collection("cdrs/notes")
 
 
 def add_note(world: World, cdr: Record, user_id: int | None, note_text: str, created_at: float) -> Record:

@@ -1,4 +1,4 @@
-"""Settings of the account that no simulated call depends on, and what their writes take.
+"""Settings of the account that no simulated call depends on.
 
 Conference rooms, pick-up groups, IVRs, routing rules, groups of users and queues, roles, voicemail
 announcements, call labels, canned responses. The specification shows neither fields nor bodies of call labels
@@ -10,29 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from integration.simulator.http.bodies import (
-    Form,
-    audio_file,
-    boolean,
-    comma_joined,
-    integer,
-    list_of,
-    non_empty_text,
-    one_of,
-    phone_digits,
-    text,
-)
-from integration.simulator.records.contacts import ACCOUNT_CREATED_AT
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.records.store import is_shared_or_owned, make_owner_test
+from integration.simulator.records.store import is_shared_or_owned, make_owner_test, make_record
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
 
 Record = dict[str, Any]
-
-DESTINATIONS = ("U", "V", "R", "I", "Q", "C", "H")
-_KEYS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 ROLES = (
     ("ROLE_ADMIN", "Administrator", "pbx"),
@@ -41,100 +25,6 @@ ROLES = (
     ("ROLE_BILLING", "Billing", "account"),
     ("ROLE_REPORTS", "Reports", "reports"),
 )
-
-FORMS: dict[str, Form] = {
-    "calllabels": Form({"name": non_empty_text, "color": text, "user_id": integer}, ("name",)),
-    "sms/cannedresponses": Form(
-        {"name": non_empty_text, "text": non_empty_text, "user_id": integer}, ("name", "text")
-    ),
-    "vmannouncements": Form(
-        {"extension_id": integer, "description": text, "data": audio_file}, ("extension_id", "data")
-    ),
-    "conferences": Form(
-        {
-            "name": non_empty_text,
-            "pin": phone_digits,
-            "pin_pstn": phone_digits,
-            "ann_join_leave": boolean,
-            "monitor": boolean,
-            "ddis": list_of(phone_digits),
-        },
-        ("name",),
-    ),
-    "routingrules": Form(
-        {
-            "pos": integer,
-            "source": comma_joined,
-            "destination": comma_joined,
-            "time_interval": comma_joined,
-            "action": non_empty_text,
-            "direction": one_of("I", "O"),
-        },
-        ("action", "direction"),
-    ),
-    "ivrs": Form(
-        {
-            "name": non_empty_text,
-            "ring_time": integer,
-            "post_sounds": comma_joined,
-            "ddis": list_of(phone_digits),
-            "timeout": integer,
-            "repeats": integer,
-            "ext_dialing": boolean,
-            "language": text,
-            "final_dst_type": one_of(*DESTINATIONS),
-            "final_dst_id": integer,
-            "number": integer,
-            "random_choice": boolean,
-        },
-        ("name",),
-    ),
-    "queuegroups": Form({"name": non_empty_text}, ("name",)),
-    "usergroups": Form({"name": non_empty_text, "color": text}, ("name",)),
-    "usergrouppolicies": Form({"name": non_empty_text, "color": text}, ("name",)),
-    "callmeback/buttons": Form(
-        {"name": non_empty_text, "data_online": text, "data_offline": text}, ("name",)
-    ),
-}
-
-
-def ivr_record(**values: Any) -> Record:
-    """An IVR: what a key does is `<letter of the destination>:<id>`, as in final_dst_type; null: nothing."""
-    return {
-        "id": 0,
-        "name": "",
-        "number": 0,
-        "language": "en",
-        "timeout": 5,
-        "repeats": 2,
-        "ring_time": 20,
-        "ext_dialing": True,
-        "random_choice": False,
-        "random_dst": None,
-        "sounds": "welcome",
-        "post_sounds": None,
-        "final_dst_type": "H",
-        "final_dst_id": None,
-        "hash": None,
-        "star": None,
-        **dict.fromkeys(_KEYS),
-        **{f"{key}_sounds": None for key in _KEYS[1:]},
-        **values,
-    }
-
-
-def conference_record(number: int, **values: Any) -> Record:
-    return {
-        "id": 72000 + number,
-        "name": "",
-        "confno": 900 + number,
-        "confno_pstn": 72000900 + number,
-        "pin": None,
-        "pin_pstn": None,
-        "ann_join_leave": True,
-        "monitor": False,
-        **values,
-    }
 
 
 def add_collections(world: World) -> None:
@@ -151,14 +41,32 @@ def add_collections(world: World) -> None:
     world.add_collection(
         "conferences",
         records=[
-            conference_record(1, name="Monday round", pin="4711", pin_pstn="471100", monitor=True),
-            conference_record(2, name="Suppliers", pin="0815", pin_pstn="081500"),
+            make_record(
+                "conferences",
+                id=72001,
+                name="Monday round",
+                confno=901,
+                confno_pstn=72000901,
+                pin="4711",
+                pin_pstn="471100",
+                monitor=True,
+            ),
+            make_record(
+                "conferences",
+                id=72002,
+                name="Suppliers",
+                confno=902,
+                confno_pstn=72000902,
+                pin="0815",
+                pin_pstn="081500",
+            ),
         ],
     )
     world.add_collection(
         "ivrs",
         records=[
-            ivr_record(
+            make_record(
+                "ivrs",
                 id=70001,
                 name="Main menu",
                 number=701,
@@ -168,7 +76,7 @@ def add_collections(world: World) -> None:
                 final_dst_type="R",
                 final_dst_id=groups[0].id,
             ),
-            ivr_record(id=70002, name="How did we do?", number=702, sounds="survey", repeats=1),
+            make_record("ivrs", id=70002, name="How did we do?", number=702, sounds="survey", repeats=1),
         ],
     )
     rules = (
@@ -213,12 +121,12 @@ def add_collections(world: World) -> None:
         "vmannouncements",
         mine=make_owner_test("extension"),
         records=[
-            {
-                "id": 77000 + n,
-                "extension": people[person_index].id,
-                "description": description,
-                "created_at": ACCOUNT_CREATED_AT,
-            }
+            make_record(
+                "vmannouncements",
+                id=77000 + n,
+                extension=people[person_index].id,
+                description=description,
+            )
             for n, (person_index, description) in enumerate(
                 ((0, "Out of the office"), (1, "Please leave a message"), (3, "Holiday in August")), 1
             )
@@ -257,21 +165,19 @@ def _add_texts(world: World) -> None:
     )
     world.add_collection(
         "calllabels",
-        fields=("id", "name", "color", "user_id", "created_at"),
         mine=is_shared_or_owned,
         own=make_owner_test("user_id"),
         records=[
-            {"id": 6000 + n, "name": name, "color": color, "user_id": owner, "created_at": ACCOUNT_CREATED_AT}
+            make_record("calllabels", id=6000 + n, name=name, color=color, user_id=owner)
             for n, (name, color, owner) in enumerate(labels, 1)
         ],
     )
     world.add_collection(
         "sms/cannedresponses",
-        fields=("id", "name", "text", "user_id", "created_at"),
         mine=is_shared_or_owned,
         own=make_owner_test("user_id"),
         records=[
-            {"id": 6500 + n, "name": name, "text": text, "user_id": owner, "created_at": ACCOUNT_CREATED_AT}
+            make_record("sms/cannedresponses", id=6500 + n, name=name, text=text, user_id=owner)
             for n, (name, text, owner) in enumerate(replies, 1)
         ],
     )

@@ -9,74 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from integration.simulator.http.bodies import (
-    Form,
-    integer,
-    json_object,
-    list_of,
-    non_empty_text,
-    phone_digits,
-    url,
-)
-from integration.simulator.records.contacts import ACCOUNT_CREATED_AT
-from integration.simulator.records.store import make_owner_test
+from integration.simulator.records.store import make_owner_test, make_record
 
 if TYPE_CHECKING:
     from integration.simulator.world import World
 
 Record = dict[str, Any]
 
-CAMPAIGN_FORM = Form(
-    {
-        "chat_setting_id": integer,
-        "call_me_back_setting_id": integer,
-        "call_tracking_setting_id": integer,
-        "name": non_empty_text,
-        "url": url,
-        "rules": list_of(json_object),
-    },
-    ("name",),
-)
-DDI_FORM = Form({"e164": phone_digits, "campaign_id": integer, "id": integer}, ("e164", "campaign_id"))
-
 _SOURCES = (("search", "organic"), ("search", "cpc"), ("newsletter", "email"), ("leaflet", "print"))
-
-
-def campaign_record(campaign_id: int, **values: Any) -> Record:
-    return {
-        "id": campaign_id,
-        "name": "",
-        "url": None,
-        "chat_setting_id": None,
-        "call_me_back_setting_id": None,
-        "call_tracking_setting_id": None,
-        "rules": [],
-        "created_at": ACCOUNT_CREATED_AT,
-        "calldate": None,
-        **values,
-    }
 
 
 def add_collections(world: World) -> None:
     ddis = world.account.ddis
     world.add_collection(
         "calltracking/campaigns",
-        fields=tuple(campaign_record(0)),
         derive=lambda: _iterate_campaigns(world),
         records=[
-            campaign_record(
-                81001,
+            make_record(
+                "calltracking/campaigns",
+                id=81001,
                 name="Website",
                 url="https://example.com/",
                 call_me_back_setting_id=1501,
                 rules=[{"source": "search", "ddi": ddis[0].e164}],
             ),
-            campaign_record(81002, name="Autumn leaflet", url="https://example.com/autumn"),
+            make_record(
+                "calltracking/campaigns",
+                id=81002,
+                name="Autumn leaflet",
+                url="https://example.com/autumn",
+            ),
         ],
     )
     world.add_collection(
         "calltracking/ddis",
-        fields=("id", "e164", "campaign_id", "name"),
         records=[
             {
                 "id": 82000 + n,
@@ -99,13 +65,9 @@ def add_collections(world: World) -> None:
     )
     world.add_collection(
         "calltracking/cdrs",
-        fields=tuple(_make_tracked_cdr(_EXAMPLE, {"id": 0, "name": ""})),
         mine=make_owner_test("user_id"),
         derive=lambda: (_make_tracked_cdr(cdr, campaign) for cdr, campaign in _iterate_tracked_calls(world)),
     )
-
-
-_EXAMPLE = dict.fromkeys(("id", "live_id", "user_id", "calldate", "src", "dst", "duration", "billsec"), 0)
 
 
 def _campaigns_by_number(world: World) -> dict[str, Record]:

@@ -19,7 +19,6 @@ from integration.simulator.http.responses import (
     make_no_content_response,
 )
 from integration.simulator.media import sip
-from integration.simulator.records import notes
 from integration.simulator.records.people import Person
 from integration.simulator.records.store import get_permitted_record
 from integration.simulator.routes.reads import make_page_response, select_page
@@ -60,8 +59,7 @@ def add_routes(app: Flask) -> None:
         with get_simulator_context().world.lock:
             cdr = get_permitted_record("cdrs", key)
             all_notes = get_simulator_context().world.collections["cdrs/notes"].iterate_records()
-            records, total = select_page([n for n in all_notes if n["cdr_id"] == cdr["id"]], notes.FIELDS)
-            return make_list_response(records, total)
+            return make_page_response("cdrs/notes", [n for n in all_notes if n["cdr_id"] == cdr["id"]])
 
 
 def _get_user(key: str) -> Person:

@@ -1,0 +1,127 @@
+"""Forms of request bodies: the catalogue's fields, each with the check of its name or its type.
+
+The catalogue shows no enumerations. `format` csv, pdf or xlsx, `status` A (active) or P (paused), frequency
+`type` D, W or M (W is observed) and strategy M are this simulator's choice, and so is what is required.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import orjson
+
+from integration import catalogue
+from integration.catalogue.shapes import FieldType
+from integration.simulator.http import bodies
+from integration.simulator.http.bodies import Check, Form
+
+Record = dict[str, Any]
+
+DESTINATIONS = ("U", "V", "R", "I", "Q", "C", "H")
+REPORTS = {1: "Calls by user", 2: "Calls by number", 3: "Queue service levels"}
+REPORT_FORMATS = ("csv", "pdf", "xlsx")
+_POSITIONS = {"left": 1, "right": 2}
+
+
+def _report_id(value: Any) -> int:
+    report_id = bodies.integer(value)
+    if report_id not in REPORTS:
+        raise ValueError
+    return report_id
+
+
+def _frequency(value: Any) -> str:
+    """The object as JSON, as its record shows it."""
+    frequency = bodies.json_object(value)
+    bodies.one_of("D", "W", "M")(frequency.get("type"))
+    for name, minimum, maximum in (("time_of_day", 0, 23), ("day_of_week", 0, 7), ("day_of_month", 1, 31)):
+        for entry in bodies.list_of(bodies.integer)(frequency.get(name, [])):
+            if not minimum <= entry <= maximum:
+                raise ValueError
+    return orjson.dumps(frequency).decode()
+
+
+def _position(value: Any) -> int:
+    """'left', 'right' or the number that records show for them."""
+    if isinstance(value, str) and value in _POSITIONS:
+        return _POSITIONS[value]
+    position = bodies.integer(value)
+    if position not in _POSITIONS.values():
+        raise ValueError
+    return position
+
+
+def _countries(value: Any) -> str:
+    """A list of country codes, or their text with commas."""
+    return ",".join(map(bodies.text, value)) if isinstance(value, list) else bodies.text(value)
+
+
+_TYPE_CHECKS: dict[FieldType, Check] = {
+    "integer": bodies.integer,
+    "number": bodies.number,
+    "string": bodies.text,
+    "boolean": bodies.boolean,
+    "array": bodies.list_of(),
+    "object": bodies.json_object,
+    "timestamp": bodies.timestamp,
+    "any": bodies.any_value,
+}
+_FIELD_CHECKS: dict[str, Check] = {
+    **dict.fromkeys(("name", "text", "action", "note"), bodies.non_empty_text),
+    **dict.fromkeys(("id", "user_id", "folder"), bodies.integer),
+    **dict.fromkeys(("e164", "pin", "pin_pstn"), bodies.phone_digits),
+    **dict.fromkeys(("url", "privacy_policy_url"), bodies.url),
+    **dict.fromkeys(("source", "destination", "time_interval", "post_sounds"), bodies.comma_joined),
+    **dict.fromkeys(("start_at", "end_at"), bodies.timestamp),
+    **dict.fromkeys(("strategy", "ring_strategy"), bodies.one_of("A", "H", "M")),
+    "final_dst_type": bodies.one_of(*DESTINATIONS),
+    "direction": bodies.one_of("I", "O"),
+    "ddis": bodies.list_of(bodies.phone_digits),
+    "rules": bodies.list_of(bodies.json_object),
+    "data": bodies.audio_file,
+    "emails": lambda value: ",".join(bodies.list_of(bodies.email)(value)),
+    "format": bodies.one_of(*REPORT_FORMATS),
+    "status": bodies.one_of("A", "P"),
+    "report_id": _report_id,
+    "frequency": _frequency,
+    "position": _position,
+    "allowed_countries": _countries,
+    # Names that mean something else in other collections.
+    "users groups": bodies.list_of(bodies.integer),
+    "ringgroups users": bodies.list_of(bodies.integer),
+    "cdrs labels": bodies.list_of(bodies.non_empty_text),
+}
+"""Checks by field name, or by collection and field name."""
+
+_REQUIRED = {
+    *("name", "text", "extension_id", "data", "action", "direction"),
+    *("report_id", "emails", "frequency", "e164", "campaign_id", "folder"),
+}
+_UNDOCUMENTED_FIELDS = {
+    "calllabels": ("name", "color", "user_id"),
+    "sms/cannedresponses": ("user_id",),
+    "queuegroups": ("name",),
+    "callmeback/buttons": ("name",),
+    "cdrs": ("id", "labels", "metadata", "info", "note"),
+}
+"""Body fields that the specification does not show."""
+
+
+@functools.cache
+def make_form(name: str, *, is_bulk: bool = False) -> Form:
+    """The form of bodies that create or change records of collection `name`."""
+    checks: dict[str, Check] = {}
+    for operation in catalogue.OPERATIONS:
+        if operation.path.partition("/{")[0] == f"/{name}" and operation.is_bulk == is_bulk:
+            for field in operation.body or ():
+                checks[field.name] = _find_check(name, field.name, field.type)
+    for field_name in _UNDOCUMENTED_FIELDS.get(name, ()):
+        checks[field_name] = _find_check(name, field_name, "string")
+    required = _REQUIRED if not is_bulk or "e164" in checks else _REQUIRED | {"id"}
+    return Form(checks, tuple(field_name for field_name in checks if field_name in required))
+
+
+def _find_check(name: str, field_name: str, field_type: FieldType) -> Check:
+    own_check = _FIELD_CHECKS.get(f"{name} {field_name}") or _FIELD_CHECKS.get(field_name)
+    return own_check or _TYPE_CHECKS[field_type]
