@@ -1,4 +1,4 @@
-"""Faxes and invoices: what is on paper.
+"""Records of faxes and invoices.
 
 The numeric `status` (1 done, 2 failed) and `type` (1 received, 2 sent) of a fax follow the one sample there
 is; their meaning is this simulator's choice. Transactions are not in the specification (observed.md §7).
@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from integration.core import clock
-from integration.simulator.media import pdf
 from integration.simulator.records import numbers
 
 if TYPE_CHECKING:
@@ -45,31 +44,6 @@ def add_fax(world: World, rng: random.Random, created_at: float) -> Record:
             "type": 1 if inbound else 2,
             "charge": 0.0 if inbound else round(0.05 * pages, 2),
         }
-    )
-
-
-def make_fax_pdf(record: Record) -> bytes:
-    return pdf.make_pdf(
-        [
-            (
-                f"Fax {record['id']}, page {n} of {record['pages']}",
-                f"{record['created_at']} UTC",
-                f"From {record['from']} to {record['to']}",
-            )
-            for n in range(1, record["pages"] + 1)
-        ]
-    )
-
-
-def make_invoice_pdf(record: Record) -> bytes:
-    return pdf.make_pdf(
-        [
-            (
-                f"Invoice {record['id']}",
-                f"{record['created_at']} UTC",
-                f"{record['amount']:.2f} {record['currency_iso']}",
-            )
-        ]
     )
 
 

@@ -18,20 +18,18 @@ from integration.simulator.http.responses import (
     make_accepted_response,
     make_item_response,
 )
-from integration.simulator.media import audio, capture, sip
-from integration.simulator.records import faxes
+from integration.simulator.media import audio, canned
 from integration.simulator.records.store import get_permitted_record, get_readable_collection
 
 Record = dict[str, Any]
 
-_AUDIO_PACKETS = 25
-_DIALOGUE_MAKERS = {"cdrs": sip.make_cdr_dialogue, "msdrs": sip.make_msdr_dialogue}
+_TIME_FIELDS = {"cdrs": "calldate", "msdrs": "created_at"}
 
 
 def add_routes(app: Flask) -> None:
     for name in ("monitors", "voicemessages"):
         app.get(f"/{name}/<key>.mp3", endpoint=f"mp3 {name}")(_make_mp3_view(name))
-    for name in _DIALOGUE_MAKERS:
+    for name in _TIME_FIELDS:
         app.get(f"/{name}/<key>.trace", endpoint=f"trace {name}")(_make_trace_view(name))
         app.get(f"/{name}/<key>.pcap", endpoint=f"pcap {name}")(_make_pcap_view(name))
 
@@ -56,16 +54,15 @@ def add_routes(app: Flask) -> None:
 
     @app.get("/faxes/<key>.pdf")
     def read_fax_pdf(key: str) -> Response:
-        return Response(
-            faxes.make_fax_pdf(get_permitted_record("faxes", key)), content_type="application/pdf"
-        )
+        record = get_permitted_record("faxes", key)
+        return Response(canned.make_pdf(record["id"]), content_type="application/pdf")
 
     @app.get("/transactions/<key>.pdf")
     def read_invoice(key: str) -> Response:
         record = get_permitted_record("transactions", key)
         if record["result"] != "OK":
             raise ErrorResponse(400, "This Transaction is not completed yet. Unable to generate PDF invoice.")
-        encoded = base64.b64encode(faxes.make_invoice_pdf(record)).decode()
+        encoded = base64.b64encode(canned.make_pdf(record["id"])).decode()
         return make_item_response({"mime_type": "application/pdf", "base64": encoded})
 
 
@@ -80,17 +77,17 @@ def _make_mp3_view(name: str) -> Any:
 
 def _make_trace_view(name: str) -> Any:
     def read_trace(key: str) -> Response:
-        dialogue = _DIALOGUE_MAKERS[name](get_permitted_record(name, key))
-        return Response(sip.format_trace(dialogue), content_type="text/plain; charset=utf-8")
+        record = get_permitted_record(name, key)
+        trace = canned.format_trace(record["id"], record[_TIME_FIELDS[name]])
+        return Response(trace, content_type="text/plain; charset=utf-8")
 
     return read_trace
 
 
 def _make_pcap_view(name: str) -> Any:
     def read_pcap(key: str) -> Response:
-        dialogue = _DIALOGUE_MAKERS[name](get_permitted_record(name, key))
-        data = capture.make_pcap(sip.make_packets(dialogue, audio_packet_count=_AUDIO_PACKETS))
-        return Response(data, content_type="application/vnd.tcpdump.pcap")
+        get_permitted_record(name, key)
+        return Response(canned.PCAP, content_type="application/vnd.tcpdump.pcap")
 
     return read_pcap
 

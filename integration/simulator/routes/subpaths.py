@@ -18,7 +18,7 @@ from integration.simulator.http.responses import (
     make_list_response,
     make_no_content_response,
 )
-from integration.simulator.media import sip
+from integration.simulator.media import canned
 from integration.simulator.records.people import Person
 from integration.simulator.records.store import get_permitted_record
 from integration.simulator.routes.reads import make_page_response, select_page
@@ -119,21 +119,12 @@ def _add_call_routes(app: Flask) -> None:
     @app.get("/calls/<key>/trace")
     def list_trace(key: str) -> Response:
         """The SIP messages so far, as JSON: only paths with an ending are files. Fields invented."""
-        world = get_simulator_context().world
-        with world.lock:
-            dialogue = sip.make_call_dialogue(get_permitted_record("calls", key))
-        now = clock.now()
-        rows = [
-            {
-                "at": clock.utc_text(packet.sent_at),
-                "from": f"{packet.sender[0]}:{packet.sender[1]}",
-                "to": f"{packet.receiver[0]}:{packet.receiver[1]}",
-                "message": packet.payload.decode(),
-            }
-            for packet in sip.make_packets(dialogue)
-            if packet.sent_at <= now
-        ]
-        records, total = select_page(rows, _TRACE_FIELDS)
+        with get_simulator_context().world.lock:
+            call = get_permitted_record("calls", key)
+        messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
+        is_connected = call["connected_at"] is not None
+        count = canned.CONNECTED_MESSAGES if is_connected else canned.RINGING_MESSAGES
+        records, total = select_page(messages[:count], _TRACE_FIELDS)
         return make_list_response(records, total)
 
     @app.get("/calls/<key>/monitors")
