@@ -34,12 +34,13 @@ RESOURCES = (
         title="Contact",
         fields=(
             *make_fields(
-                "integer", "id dialler_source_id nb_call_attempts outcome_id rel_user_id type user_id"
+                "integer", "id dialler_source_id nb_call_attempts outcome_id rel_user_id type:code user_id"
             ),
             *make_fields(
                 "string",
-                "company email ext first_name group_name last_name mobile mobile_1 mobile_2 notes "
-                "tel tel_1 tel_2 created_at",
+                "company email ext:extension first_name group_name last_name mobile:contact_phone "
+                "mobile_1:contact_phone mobile_2:contact_phone notes:text tel:contact_phone "
+                "tel_1:contact_phone tel_2:contact_phone created_at",
             ),
             *make_fields("boolean", "global internal"),
             *make_fields("timestamp", "last_call_at next_call_at"),
@@ -52,10 +53,10 @@ RESOURCES = (
         collection="conferences",
         title="Conference",
         fields=(
-            *make_fields("integer", "id confno confno_pstn"),
-            *make_fields("boolean", "ann_join_leave monitor"),
+            *make_fields("integer", "id confno confno_pstn:contact_phone"),
+            *make_fields("boolean", "ann_join_leave monitor:choice"),
             *make_fields("string", "name"),
-            *make_fields("string", "pin pin_pstn", secret=True),
+            *make_fields("string", "pin:secret pin_pstn:secret"),
         ),
     ),
     Resource(
@@ -63,13 +64,15 @@ RESOURCES = (
         collection="ddis",
         title="Telephone number (DDI)",
         fields=(
-            *make_fields("string", "id e164 fax_email info name sms_email uri"),
-            *make_fields("integer", "channels cli_prefix flag status target_id target_type"),
+            *make_fields("string", "id e164:phone fax_email info name sms_email uri"),
+            *make_fields(
+                "integer", "channels cli_prefix flag:choice status:code target_id target_type:choice"
+            ),
             *make_fields(
                 "boolean", "cli_hide esc_enabled fax_enabled has_fax_password sms_enabled tel_verified"
             ),
             *make_fields("timestamp", "created_at"),
-            *make_fields("number", "rate"),
+            *make_fields("number", "rate:cost"),
         ),
         date="created_at",
         item=False,
@@ -91,11 +94,20 @@ RESOURCES = (
         fields=(
             *make_fields(
                 "integer",
-                "id ann_freq final_dst_id ivr language max_callers max_wait_time moh monitor number "
-                "post_call_ivr_id retry",
+                "id ann_freq:seconds final_dst_id ivr language max_callers max_wait_time:seconds moh "
+                "monitor:choice number:extension post_call_ivr_id retry:seconds",
             ),
-            Field("ring_strategy", "integer", "A is ring all (observed.md §4)", observed="string"),
-            *make_fields("integer", "ring_time wrap_up_panel_timeout wrap_up_time final_dst_type"),
+            Field(
+                "ring_strategy",
+                "integer",
+                "A is ring all (observed.md §4)",
+                observed="string",
+                meaning="choice",
+            ),
+            *make_fields(
+                "integer",
+                "ring_time:seconds wrap_up_panel_timeout:seconds wrap_up_time:seconds final_dst_type:choice",
+            ),
             *make_fields("string", "caller_sounds email_missed name"),
             *make_fields(
                 "boolean",
@@ -108,7 +120,13 @@ RESOURCES = (
                 "user ids; objects {id, first_name, last_name, status, …} with include=users",
                 documented=False,
             ),
-            Field("ddis", "array", "assigned numbers, with include=ddis", documented=False),
+            Field(
+                "ddis",
+                "array",
+                "assigned numbers, with include=ddis",
+                documented=False,
+                meaning="contact_phone",
+            ),
         ),
         relations=(
             Relation("users", "users", is_list=True, is_includable=True),
@@ -121,11 +139,21 @@ RESOURCES = (
         collection="ringgroups",
         title="Ring group",
         fields=(
-            *make_fields("integer", "id final_dst_id final_dst_type moh_id number ring_time strategy"),
+            *make_fields(
+                "integer",
+                "id final_dst_id final_dst_type:choice moh_id number:extension ring_time:seconds "
+                "strategy:choice",
+            ),
             *make_fields("boolean", "cli_prefix"),
             *make_fields("string", "name"),
             Field("users", "array", "its users, with include=users", documented=False),
-            Field("ddis", "array", "assigned numbers, with include=ddis", documented=False),
+            Field(
+                "ddis",
+                "array",
+                "assigned numbers, with include=ddis",
+                documented=False,
+                meaning="contact_phone",
+            ),
         ),
         relations=(
             Relation("users", "users", is_list=True, is_includable=True),
@@ -143,8 +171,8 @@ RESOURCES = (
         collection="routingrules",
         title="Routing rule",
         fields=(
-            *make_fields("integer", "id customer direction pos"),
-            *make_fields("string", "action destination source time_interval"),
+            *make_fields("integer", "id customer direction:code pos"),
+            *make_fields("string", "action:choice destination:code source time_interval"),
             *make_fields("boolean", "final_dst"),
         ),
     ),
@@ -154,7 +182,9 @@ RESOURCES = (
         title="IVR",
         fields=(
             *make_fields(
-                "integer", "id final_dst_id final_dst_type language number repeats ring_time timeout"
+                "integer",
+                "id final_dst_id final_dst_type:choice language number:extension repeats "
+                "ring_time:seconds timeout:seconds",
             ),
             *make_fields("boolean", "ext_dialing random_choice"),
             *make_fields("string", "name post_sounds random_dst sounds hash star zero"),
@@ -180,7 +210,7 @@ _CONTACT_BODY = (
 )
 _CONFERENCE_BODY = (
     *make_fields("string", "name"),
-    *make_fields("string", "pin pin_pstn", secret=True),
+    *make_fields("string", "pin:secret pin_pstn:secret"),
     *make_fields("boolean", "ann_join_leave monitor"),
     *make_fields("array", "ddis"),
 )

@@ -25,9 +25,9 @@ OPERATIONS = (
         errors=(400,),
         body=(
             Field("email", "string"),
-            Field("password", "string", secret=True),
+            Field("password", "string", meaning="secret"),
             Field("remember_me", "boolean"),
-            Field("device_fingerprint", "string", secret=True),
+            Field("device_fingerprint", "string", meaning="secret"),
         ),
         is_public=True,
     ),
@@ -39,8 +39,8 @@ OPERATIONS = (
         "Completes a login with the code sent by e-mail: message, user_token and user_id, flat.",
         errors=(400,),
         body=(
-            Field("code", "string", secret=True),
-            Field("nonce", "string", secret=True),
+            Field("code", "string", meaning="secret"),
+            Field("nonce", "string", meaning="secret"),
             Field("add_device", "boolean"),
             Field("remember_me", "boolean"),
         ),
@@ -85,8 +85,8 @@ OPERATIONS = (
         "Sets a new password with the token from the reset e-mail.",
         errors=(400,),
         body=(
-            Field("token", "string", secret=True),
-            Field("password", "string", "the new one", secret=True),
+            Field("token", "string", meaning="secret"),
+            Field("password", "string", "the new one", meaning="secret"),
         ),
         is_public=True,
     ),

@@ -22,7 +22,7 @@ RESOURCES = (
         collection="callmeback/settings",
         title="Call-me-back setting",
         fields=(
-            *make_fields("integer", "id button_id culture ddi position"),
+            *make_fields("integer", "id button_id culture ddi:extension position"),
             *make_fields("string", "allowed_countries name privacy_policy_url title welcome_screen_msg"),
             *make_fields("boolean", "floating_icon show_to_allowed_countries_only"),
             *make_fields("number", "max_call_rate"),

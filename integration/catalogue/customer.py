@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from integration.catalogue.rows import COLLECTION_QUERY, make_fields
-from integration.catalogue.shapes import Field, FieldType, Operation, Relation, Resource
+from integration.catalogue.shapes import Field, FieldType, Meaning, Operation, Relation, Resource
 
 
-def _make_item_only_field(name: str, type: FieldType, about: str, *, secret: bool = False) -> Field:
-    """A field that the examples of the user list do not show."""
-    return Field(name, type, about, item_only=True, secret=secret)
+def _make_item_field(
+    name: str, type: FieldType, about: str, meaning: Meaning | None = None, codes: str = ""
+) -> Field:
+    """A field that the examples of the user list do not show. `codes` are of one letter each."""
+    return Field(name, type, about, item_only=True, meaning=meaning, codes=tuple(codes))
 
 
 RESOURCES = (
@@ -33,96 +35,105 @@ RESOURCES = (
             Field("visited_apps", "array", "applications used by the user"),
             Field("is_root", "boolean", "root admin account"),
             Field(
-                "two_factor_auth", "string", "D (disabled) or E (code by e-mail); an integer in list examples"
+                "two_factor_auth",
+                "string",
+                "D (disabled) or E (code by e-mail); an integer in list examples",
+                meaning="choice",
+                codes=tuple("DE"),
             ),
             Field("created_at", "string", "creation time, UTC"),
-            _make_item_only_field(
-                "customer_id_id", "integer", "customer id of the account; `customer` in lists"
+            _make_item_field("customer_id_id", "integer", "customer id of the account; `customer` in lists"),
+            _make_item_field("mobile_activated", "boolean", "mobile number for outbound SMS is active"),
+            _make_item_field("mobile", "string", "mobile number", "contact_phone"),
+            Field("ext", "string", "extension number", meaning="extension"),
+            Field("cli", "string", "default caller ID", meaning="contact_phone"),
+            _make_item_field("esc_cli", "string", "emergency services caller ID", "contact_phone"),
+            _make_item_field("cc", "string", "dialplan country code"),
+            _make_item_field("area_code", "string", "dialplan area code"),
+            _make_item_field(
+                "ring_time", "string", "seconds the phone rings before the final destination", "seconds"
             ),
-            _make_item_only_field("mobile_activated", "boolean", "mobile number for outbound SMS is active"),
-            _make_item_only_field("mobile", "string", "mobile number"),
-            Field("ext", "string", "extension number"),
-            Field("cli", "string", "default caller ID"),
-            _make_item_only_field("esc_cli", "string", "emergency services caller ID"),
-            _make_item_only_field("cc", "string", "dialplan country code"),
-            _make_item_only_field("area_code", "string", "dialplan area code"),
-            _make_item_only_field(
-                "ring_time", "string", "seconds the phone rings before the final destination"
-            ),
-            _make_item_only_field(
+            _make_item_field(
                 "final_dst_type",
                 "string",
                 "U (user), V (voicemail), R (ring group), I (IVR), Q (queue), C (conference), H (hang up)",
+                "choice",
+                codes="UVRIQCH",
             ),
-            _make_item_only_field("final_dst_id", "integer", "id of the final destination"),
-            _make_item_only_field("vm_pin", "string", "four-digit voicemail PIN", secret=True),
-            _make_item_only_field("vm_to_email", "boolean", "send voicemail to the user's e-mail"),
-            _make_item_only_field("vm_emails", "array", "addresses that receive voicemail"),
-            _make_item_only_field("vm_tts", "string", "voicemail converted to a text transcript"),
-            _make_item_only_field("vm_new", "integer", "count of new voicemail messages"),
-            _make_item_only_field("vm_old", "integer", "count of old voicemail messages"),
-            _make_item_only_field("cw", "boolean", "call waiting enabled"),
+            _make_item_field("final_dst_id", "integer", "id of the final destination"),
+            _make_item_field("vm_pin", "string", "four-digit voicemail PIN", "secret"),
+            _make_item_field("vm_to_email", "boolean", "send voicemail to the user's e-mail"),
+            _make_item_field("vm_emails", "array", "addresses that receive voicemail"),
+            _make_item_field("vm_tts", "string", "voicemail converted to a text transcript"),
+            _make_item_field("vm_new", "integer", "count of new voicemail messages"),
+            _make_item_field("vm_old", "integer", "count of old voicemail messages"),
+            _make_item_field("cw", "boolean", "call waiting enabled"),
             Field("dnd", "boolean", "do not disturb: calls go straight to the final destination"),
-            _make_item_only_field("rec_allowed", "boolean", "ad-hoc call recording allowed"),
-            _make_item_only_field("rec_never_internal", "boolean", "never record calls between extensions"),
-            _make_item_only_field("fm", "boolean", "Follow Me (forwarding) enabled"),
-            _make_item_only_field(
+            _make_item_field("rec_allowed", "boolean", "ad-hoc call recording allowed"),
+            _make_item_field("rec_never_internal", "boolean", "never record calls between extensions"),
+            _make_item_field("fm", "boolean", "Follow Me (forwarding) enabled"),
+            _make_item_field(
                 "fm_only_direct", "boolean", "forward only calls made directly to the user's number"
             ),
-            _make_item_only_field(
-                "fm_init_ring_time", "integer", "seconds the user's phone rings before forwarding"
+            _make_item_field(
+                "fm_init_ring_time", "integer", "seconds the user's phone rings before forwarding", "seconds"
             ),
-            _make_item_only_field(
-                "fm_announcement_enabled", "boolean", "play an announcement before forwarding"
+            _make_item_field("fm_announcement_enabled", "boolean", "play an announcement before forwarding"),
+            _make_item_field("fm_confirm_required", "boolean", "the forwarding destination must confirm"),
+            _make_item_field("fm_allowed", "boolean", "Follow Me allowed"),
+            _make_item_field(
+                "fm_targets", "array", "forwarding destinations: phone numbers or SIP URIs", "contact_phone"
             ),
-            _make_item_only_field(
-                "fm_confirm_required", "boolean", "the forwarding destination must confirm"
+            _make_item_field("fm_ring_time", "string", "seconds a forwarding destination rings", "seconds"),
+            _make_item_field(
+                "fm_strategy", "string", "A (ring all), H (hunt), M (memory hunt)", "choice", codes="AHM"
             ),
-            _make_item_only_field("fm_allowed", "boolean", "Follow Me allowed"),
-            _make_item_only_field(
-                "fm_targets", "array", "forwarding destinations: phone numbers or SIP URIs"
+            _make_item_field(
+                "fm_final_dst_type", "string", "same codes as final_dst_type", "choice", codes="UVRIQCH"
             ),
-            _make_item_only_field("fm_ring_time", "string", "seconds a forwarding destination rings"),
-            _make_item_only_field("fm_strategy", "string", "A (ring all), H (hunt), M (memory hunt)"),
-            _make_item_only_field("fm_final_dst_type", "string", "same codes as final_dst_type"),
-            _make_item_only_field("fm_final_dst_id", "integer", "id of the Follow Me final destination"),
-            _make_item_only_field(
-                "fm_cli", "string", "caller ID of forwarded calls: R (remote party), L (local user)"
+            _make_item_field("fm_final_dst_id", "integer", "id of the Follow Me final destination"),
+            _make_item_field(
+                "fm_cli", "string", "caller ID of forwarded calls: R (remote party), L (local user)", "choice"
             ),
-            _make_item_only_field(
-                "nun", "string", "network-unavailability number, used when the phone is offline"
+            _make_item_field(
+                "nun",
+                "string",
+                "network-unavailability number, used when the phone is offline",
+                "contact_phone",
             ),
-            _make_item_only_field(
+            _make_item_field(
                 "nun_only_direct", "boolean", "use nun only for calls made directly to the user's number"
             ),
-            _make_item_only_field(
-                "nun_ring_time", "integer", "seconds nun rings before the final destination"
+            _make_item_field(
+                "nun_ring_time", "integer", "seconds nun rings before the final destination", "seconds"
             ),
-            _make_item_only_field(
-                "monitor", "string", "recording: N (off), A (all), I (inbound only), O (outbound only)"
+            _make_item_field(
+                "monitor",
+                "string",
+                "recording: N (off), A (all), I (inbound only), O (outbound only)",
+                "choice",
+                codes="NAIO",
             ),
-            _make_item_only_field(
+            _make_item_field(
                 "monitor_transcript", "string", "D (disabled) or Y (transcript, summary, sentiment)"
             ),
-            _make_item_only_field(
-                "auto_answer_header", "string", "add an Auto Answer header to incoming calls"
-            ),
-            _make_item_only_field(
+            _make_item_field("auto_answer_header", "string", "add an Auto Answer header to incoming calls"),
+            _make_item_field(
                 "log_missed_calls", "boolean", "make missed-call CDRs for ring group and queue calls"
             ),
-            _make_item_only_field("language", "string", "language of audio announcements"),
-            _make_item_only_field("cnam", "boolean", "CNAM lookups on incoming calls"),
-            _make_item_only_field("email_missed", "string", "send missed-call e-mail notifications"),
-            _make_item_only_field("call_barge_allowed", "boolean", "may monitor other users' calls"),
-            _make_item_only_field("transfer_cli", "string", "caller ID of blind transfers: R or L"),
+            _make_item_field("language", "string", "language of audio announcements"),
+            _make_item_field("cnam", "boolean", "CNAM lookups on incoming calls"),
+            _make_item_field("email_missed", "string", "send missed-call e-mail notifications"),
+            _make_item_field("call_barge_allowed", "boolean", "may monitor other users' calls"),
+            _make_item_field("transfer_cli", "string", "caller ID of blind transfers: R or L", "choice"),
             Field(
                 "nb_sip_locations", "integer", "SIP clients; above 0 does not mean online (observed.md §4)"
             ),
-            _make_item_only_field("pickup_group_id", "integer", "pickup group of the user"),
-            _make_item_only_field("location_id", "string", "location of the user"),
-            _make_item_only_field("vm_announcement_id", "integer", "voicemail announcement id"),
-            _make_item_only_field("fm_announcement_id", "integer", "Follow Me announcement id"),
-            _make_item_only_field("legacy_api_key", "string", "deprecated", secret=True),
+            _make_item_field("pickup_group_id", "integer", "pickup group of the user"),
+            _make_item_field("location_id", "string", "location of the user"),
+            _make_item_field("vm_announcement_id", "integer", "voicemail announcement id"),
+            _make_item_field("fm_announcement_id", "integer", "Follow Me announcement id"),
+            _make_item_field("legacy_api_key", "string", "deprecated", "secret"),
             Field("customer", "integer", "customer id of the account, as lists name it"),
         ),
         date="created_at",
@@ -137,13 +148,13 @@ RESOURCES = (
         title="Current user",
         fields=(
             Field("id", "string", observed="integer"),
-            *make_fields("string", "cc cli currency_iso"),
+            *make_fields("string", "cc cli:contact_phone currency_iso"),
             Field("is_root", "string", observed="boolean"),
             *make_fields("string", "language"),
             *make_fields("number", "balance"),
             *make_fields("string", "email first_name last_name", documented=False),
             *make_fields("integer", "customer_id", documented=False),
-            *make_fields("string", "sip_password sip_domain", documented=False, secret=True),
+            *make_fields("string", "sip_password:secret sip_domain:secret", documented=False),
         ),
         item=False,
         about="One record, at the collection's own path, in an item's envelope.",

@@ -45,23 +45,28 @@ _TIME_FIELD = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
 _CALL_FIELDS = (
     _ID_FIELD,
     _TIME_FIELD,
-    Field("event_name", "string"),
+    Field("event_name", "string", meaning="open_code"),
     Field("call_id", "integer", "the leg: live id of /calls, live_id of CDRs and monitors; beyond 32 bits"),
-    Field("state", "string", "open set"),
+    Field("state", "string", "open set", meaning="open_code"),
     Field("connected_at", "string", "UTC; null when not connected"),
     Field("start_time", "string", "UTC"),
-    Field("context", "string", "call context, e.g. RG-<id>, LOCAL_USER, PSTN_CALL; open set"),
-    Field("destination", "string", "in or out"),
-    Field("duration", "integer", "seconds"),
-    Field("t_cause", "string", "termination cause"),
-    Field("src", "string", "source number, digits without plus; empty when withheld"),
+    Field(
+        "context",
+        "string",
+        "call context, e.g. RG-<id>, LOCAL_USER, PSTN_CALL; open set",
+        meaning="open_code",
+    ),
+    Field("destination", "string", "in or out", meaning="open_code"),
+    Field("duration", "integer", "seconds", meaning="duration"),
+    Field("t_cause", "string", "termination cause", meaning="open_code"),
+    Field("src", "string", "source number, digits without plus; empty when withheld", meaning="phone"),
     Field("src_id", "integer", "source id, 0 for an outside party", observed="string"),
     Field("src_name", "string", "may hold quotes, angle brackets, a prefix"),
-    Field("dst", "string", "destination number"),
+    Field("dst", "string", "destination number", meaning="phone"),
     Field("dst_id", "integer", "destination id, 0 for an outside party", observed="string"),
     Field("dst_name", "string"),
     Field("src_hash", "string", "40 hexadecimal digits", documented=False),
-    Field("terminated_by", "string", "caller seen; open set", documented=False),
+    Field("terminated_by", "string", "caller seen; open set", documented=False, meaning="open_code"),
     Field("root_call_id", "integer", "groups the legs of one call", documented=False),
 )
 _MISSED_CALL_FIELDS = (
@@ -78,16 +83,18 @@ _SMS_FIELDS = (
     _TIME_FIELD,
     Field("customer_id", "integer", "account that received the SMS"),
     Field("user_id", "integer", "user that received the SMS; null or absent where none"),
-    Field("from_no", "string", "sender"),
-    Field("to_no", "string", "number that received the SMS"),
+    Field("from_no", "string", "sender", meaning="phone"),
+    Field("to_no", "string", "number that received the SMS", meaning="phone"),
 )
 _RECORDING_FIELDS = (
     *(Field(field.name, field.type, field.about, documented=False) for field in (_ID_FIELD, _TIME_FIELD)),
-    *make_fields("string", "event_name", documented=False),
+    *make_fields("string", "event_name:open_code", documented=False),
     *make_fields("integer", "monitor_id call_id customer_id user_id", documented=False),
-    *make_fields("string", "src_id src src_name dst_id dst dst_name context", documented=False),
-    Field("duration", "integer", "seconds", documented=False),
-    Field("size", "integer", "bytes of the MP3", documented=False),
+    *make_fields(
+        "string", "src_id src:phone src_name dst_id dst:phone dst_name context:open_code", documented=False
+    ),
+    Field("duration", "integer", "seconds", documented=False, meaning="duration"),
+    Field("size", "integer", "bytes of the MP3", documented=False, meaning="bytes"),
 )
 
 EVENTS: tuple[Event, ...] = (
@@ -105,20 +112,26 @@ EVENTS: tuple[Event, ...] = (
         "sms.recebido",
         "sms",
         "An SMS was received, in the dialect of the Portuguese page (observed.md §1.4).",
-        (*_SMS_FIELDS, Field("nome_do_evento", "string"), Field("texto", "string", "body of the message")),
+        (
+            *_SMS_FIELDS,
+            Field("nome_do_evento", "string", meaning="open_code"),
+            Field("texto", "string", "body of the message"),
+        ),
         name_field="nome_do_evento",
     ),
     Event(
         "sms.received",
         "sms",
         "An SMS was received, in the dialect of the English page.",
-        (*_SMS_FIELDS, *make_fields("string", "event_name text", documented=False)),
+        (*_SMS_FIELDS, *make_fields("string", "event_name:open_code text:text", documented=False)),
         documented=False,
     ),
     Event(
         "monitor.audio_ready", "recording", "A recording can be fetched.", _RECORDING_FIELDS, documented=False
     ),
 )
+
+EVENT_FIELDS: tuple[Field, ...] = tuple(field for event in EVENTS for field in event.fields)
 
 _BY_NAME = {event.name: event for event in EVENTS}
 

@@ -1,8 +1,4 @@
-"""How fields are named and grouped for people, and which of them are numbers, times, durations.
-
-The catalogue gives names and types as the specification has them; that `ring_time` is seconds and `cli` a
-telephone number is told by its prose alone, so it stands here, by name.
-"""
+"""How fields are named and grouped for people."""
 
 from __future__ import annotations
 
@@ -18,22 +14,6 @@ def _split_names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-PHONE_FIELDS = _split_names(
-    "src dst caller called dialled from to e164 cli esc_cli mobile mobile_1 mobile_2 tel tel_1 tel_2 nun "
-    "fm_targets from_no to_no phone phone_number confno_pstn ddis"
-)
-"""Fields that hold telephone numbers, where they are numbers at all."""
-
-DURATION_FIELDS = _split_names("duration billsec from_duration to_duration")
-SECONDS_FIELDS = _split_names(
-    "ring_time fm_ring_time fm_init_ring_time nun_ring_time wrap_up_time max_wait_time "
-    "wrap_up_panel_timeout retry timeout ann_freq"
-)
-UNIX_TIME_FIELDS = _split_names("connected_at start_time dst_connection")
-"""Live calls carry these as Unix seconds (observed.md §4)."""
-BYTE_FIELDS = _split_names("size")
-PROSE_FIELDS = _split_names("transcript transcript_speakers summary message notes description text")
-"""Prose, which keeps its lines."""
 IMPLIED_REFERENCES: Mapping[str, str] = {
     "src_id": "users", "dst_id": "users", "from_id": "users", "to_id": "users", "extension_id": "users",
     "users": "users", "ivr": "ivrs", "user_id": "users",
@@ -229,7 +209,9 @@ def choose_columns(
     """The fields a list shows unless asked otherwise: what people tell records apart by, then the rest in
     the specification's order, scalars only; the record's name and time stand in columns of their own. What no
     record fills (is not in `filled_fields`) is left out, unless nothing is filled."""
-    documented = [field.name for field in resource.fields if not field.item_only and not field.secret]
+    documented = [
+        field.name for field in resource.fields if not field.item_only and field.meaning != "secret"
+    ]
     documented_set = set(documented)
     title_fields = {"first_name", "last_name", "name", resource.key, resource.date}
     preferred = [name for name in _PREFERRED_COLUMNS if name in documented_set and name not in title_fields]

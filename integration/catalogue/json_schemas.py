@@ -61,7 +61,7 @@ def _build_property_schema(field: Field) -> Json:
         notes.append("'YYYY-MM-DD HH:MM:SS', UTC")
     if field.item_only:
         notes.append("only in the record's own path")
-    if field.secret:
+    if field.meaning == "secret":
         notes.append("null for local keys")
     if notes:
         schema["description"] = "; ".join(notes)

@@ -11,9 +11,9 @@ RESOURCES = (
         collection="reportschedules",
         title="Report schedule",
         fields=(
-            *make_fields("integer", "id culture format report_id status"),
+            *make_fields("integer", "id culture format:choice report_id status:code"),
             *make_fields("timestamp", "created_at end_at last_run_at next_run_at start_at"),
-            *make_fields("string", "description emails frequency name timezone"),
+            *make_fields("string", "description:text emails frequency name timezone"),
         ),
         date="created_at",
     ),

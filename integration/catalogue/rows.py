@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from integration.catalogue.shapes import Field, FieldType, Resource
+from typing import cast
+
+from integration.catalogue.shapes import Field, FieldType, Meaning, Resource
 
 
 def make_fields(
@@ -12,14 +14,22 @@ def make_fields(
     observed: FieldType | None = None,
     documented: bool = True,
     item_only: bool = False,
-    secret: bool = False,
 ) -> tuple[Field, ...]:
-    """One Field for each name of a blank-separated list, in its order, as the specification writes
-    'id, user_id: int'."""
-    return tuple(
-        Field(name, field_type, observed=observed, documented=documented, item_only=item_only, secret=secret)
-        for name in names.split()
-    )
+    """Make one Field for each entry of a blank-separated list, in its order: `name` or `name:meaning`."""
+    fields = []
+    for entry in names.split():
+        name, _, meaning = entry.partition(":")
+        fields.append(
+            Field(
+                name,
+                field_type,
+                observed=observed,
+                documented=documented,
+                item_only=item_only,
+                meaning=cast("Meaning | None", meaning or None),
+            )
+        )
+    return tuple(fields)
 
 
 COLLECTION_QUERY = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 FieldType = Literal["integer", "number", "string", "boolean", "array", "object", "timestamp", "any"]
 Module = Literal[
@@ -49,6 +49,42 @@ OPERATORS: dict[str, Operator] = {
 """Every spelling of the specification and what it means. The simulator has a table, and comparisons, of its
 own on purpose: it is what these are compared with, and would share every mistake of a common one."""
 
+Meaning = Literal[
+    "phone",
+    "contact_phone",
+    "extension",
+    "caller_id",
+    "duration",
+    "seconds",
+    "bytes",
+    "unix_time",
+    "cost",
+    "code",
+    "open_code",
+    "choice",
+    "secret",
+    "text",
+]
+"""What a value is beyond its type: drives format, masking, erasure, schema drift and export columns.
+
+| Meaning | Value | Shown as | In an erased record | New values |
+|---|---|---|---|---|
+| phone | number of a call, a message or the account | telephone number | kept unless erased | |
+| contact_phone | number in the settings of a user, contact, group or room | telephone number | removed | |
+| extension | internal number | received | kept unless erased | |
+| caller_id | number, with or without a name | received | kept without a name | |
+| duration, seconds | a time that passed; a time that is set | h:mm:ss; s | | |
+| bytes, unix_time | a size; Unix seconds | kB, MB …; time | | |
+| cost | money, in the currency of the account | received | | |
+| code | word or letter of a set that is nearly closed | label | kept | schema drift |
+| open_code | word of an open set | received | kept | |
+| choice | code of a setting or of a rating | label | removed | schema drift |
+| secret | PIN, password or key | hidden | removed | |
+| text | prose | with its lines | removed | |
+"""
+
+MEANINGS: frozenset[str] = frozenset(get_args(Meaning))
+
 _FIELD_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _PATH = re.compile(r"^(/([a-z0-9]+|\{[a-z0-9]+\}|\{[a-z]+\}\.[a-z0-9]+|[a-z]+\.[a-z0-9]+))+$")
 _PARAMETER = re.compile(r"\{([a-z0-9]+)\}")
@@ -61,6 +97,7 @@ class Field:
     `type` is the type the specification gives (timestamp: 'YYYY-MM-DD HH:MM:SS' UTC). `observed` is what
     the real platform sends where that differs (observed.md §4). `documented` is False for a field that
     only observed.md knows. `item_only`: stands in the record's own path, not in the collection's list.
+    `codes` are those that the specification lists; without a list, codes of the initial sync are known.
     """
 
     name: str
@@ -70,9 +107,12 @@ class Field:
     documented: bool = True
     item_only: bool = False
     required: bool = False
-    secret: bool = False
+    meaning: Meaning | None = None
+    codes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.meaning is not None and self.meaning not in MEANINGS:
+            raise ValueError(f"{self.name}: unknown meaning {self.meaning!r}")
         if not _FIELD_NAME.match(self.name) or self.name.startswith("__"):
             raise ValueError(f"field name {self.name!r}")
 

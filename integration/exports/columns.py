@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from integration.catalogue import RESOURCES, field_labels
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, Relation, Resource
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.mirror.records.dictionaries import Labels
@@ -22,7 +22,6 @@ DerivedKind = Literal["text", "local", "duration", "number"]
 
 MEDIA_COLLECTIONS = {"monitors": ("recording", "recordings"), "voicemessages": ("voicemail", "voicemail")}
 """Collections whose records have a file in the archive: its kind in `media`, its folder in our URLs."""
-_COST_FIELDS = ("charge", "rate")
 _TITLE_FIELDS = ("name", "title", "company", "description", "filename", "label", "e164")
 
 
@@ -61,7 +60,7 @@ def _derive_from_field(
     name, cell = resource_field.name, f'"{resource.table}"."{resource_field.name}"'
     if is_utc_time(resource, resource_field):
         yield DerivedColumn(f"{name.removesuffix('_at')}_local", "local", cell)
-    if name in field_labels.DURATION_FIELDS:
+    if resource_field.meaning == "duration":
         yield DerivedColumn(f"{name}_hms", "duration", cell)
     code_labels = {**field_labels.parse_codes(resource_field, name), **labels.get(name, {})}
     if code_labels:
@@ -114,7 +113,7 @@ def _derive_name(relation: Relation, target: Resource, cell: str) -> DerivedColu
 
 def _derive_from_record(resource: Resource) -> Iterator[DerivedColumn]:
     table = f'"{resource.table}"'
-    cost_columns = [f'{table}."{name}"' for name in _COST_FIELDS if resource.field(name)]
+    cost_columns = [f'{table}."{field.name}"' for field in resource.fields if field.meaning == "cost"]
     if cost_columns:
         has_cost = f"coalesce({', '.join([*cost_columns, 'NULL'])}) IS NOT NULL"
         yield DerivedColumn(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from weakref import WeakSet
 from zoneinfo import ZoneInfo
 
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import SwitchroomError

@@ -13,7 +13,7 @@ from werkzeug.datastructures import MultiDict
 from integration.access import user_scope
 from integration.access.authenticator import Caller
 from integration.catalogue import COLLECTIONS, get_resource
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Operation
 from integration.context import AppContext
 from integration.core.api_responses import ApiError

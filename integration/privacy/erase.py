@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from integration.access import audit
+from integration.catalogue.events import EVENT_FIELDS
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.commands import Arguments, Handler, Progress, Result
@@ -311,9 +312,8 @@ class _Erasure:
 
     def _strip_body(self, body: bytes) -> bytes:
         try:
-            return strip_record(
-                read_record(body.decode("utf-8-sig")), self._finder.contains_number
-            ).text.encode()
+            event = read_record(body.decode("utf-8-sig"))
+            return strip_record(event, EVENT_FIELDS, self._finder.contains_number).text.encode()
         except (UnicodeDecodeError, PlatformBroken):
             return remove_number_from_bytes(body, self._finder)
 

@@ -162,7 +162,9 @@ def test_only_what_comes_before_login_and_sign_ups_need_no_credentials():
 
 
 def test_secrets_in_bodies_are_marked():
-    secret = {field.name for row in catalogue.OPERATIONS for field in row.body or () if field.secret}
+    secret = {
+        field.name for row in catalogue.OPERATIONS for field in row.body or () if field.meaning == "secret"
+    }
     assert secret == {"password", "device_fingerprint", "code", "nonce", "token", "pin", "pin_pstn"}
 
 

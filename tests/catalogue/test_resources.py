@@ -136,7 +136,12 @@ def test_types_the_platform_departs_from_are_marked():
 
 
 def test_secrets_are_marked():
-    secret = {(row.name, field.name) for row in catalogue.RESOURCES for field in row.fields if field.secret}
+    secret = {
+        (row.name, field.name)
+        for row in catalogue.RESOURCES
+        for field in row.fields
+        if field.meaning == "secret"
+    }
     assert secret == {
         ("user", "vm_pin"),
         ("user", "legacy_api_key"),

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from integration.catalogue import OPERATIONS, RESOURCES, get_resource
-from integration.catalogue.secret_fields import NAMES, PREFIX, is_secret
+from integration.catalogue.field_meanings import SECRET_NAMES, SECRET_PREFIX, is_secret
 from integration.core.errors import QueryError
 from integration.core.json_records import JsonRecord
 from integration.mirror.query import text_search
@@ -19,7 +19,7 @@ from integration.mirror.records.upsert import remove_sip_credentials, upsert
 from integration.mirror.schema import open_mirror
 from integration.sync.writing import write_log
 
-SECRETS = sorted(NAMES | {PREFIX, f"{PREFIX}word", f"{PREFIX}phrase"})
+SECRETS = sorted(SECRET_NAMES | {SECRET_PREFIX, f"{SECRET_PREFIX}word", f"{SECRET_PREFIX}phrase"})
 CONTACTS = get_resource("contacts")
 IN_REQUESTS = {"code", "nonce", "device_fingerprint"}
 """Secrets of login requests. Records use such names for other things, such as the codes of a dictionary."""
@@ -46,11 +46,13 @@ def connection(tmp_path):
 
 def test_the_flag_of_a_field_and_its_name_agree():
     fields = [(row.name, field) for row in RESOURCES for field in row.fields]
-    assert [(name, field.name) for name, field in fields if field.secret != is_secret(field.name)] == []
+    assert [
+        (name, field.name) for name, field in fields if (field.meaning == "secret") != is_secret(field.name)
+    ] == []
 
 
 def test_a_secret_that_is_sent_has_a_secret_name():
-    secret = {field.name for field in sent_fields() if field.secret}
+    secret = {field.name for field in sent_fields() if field.meaning == "secret"}
     assert {name for name in secret if not is_secret(name)} == IN_REQUESTS
 
 
@@ -91,11 +93,13 @@ def test_the_write_log_redacts_it(name):
 
 
 def test_the_write_log_redacts_every_secret_that_an_operation_takes():
-    names = {field.name for field in sent_fields() if field.secret}
+    names = {field.name for field in sent_fields() if field.meaning == "secret"}
     assert "canary" not in str(write_log.redact_body(orjson.dumps(dict.fromkeys(names, "canary"))))
 
 
 def test_no_secret_of_the_own_user_is_stored():
     me = get_resource("me")
-    record = {field.name: "canary" for field in me.fields if field.secret} | {"sip_username": "canary"}
+    record = {field.name: "canary" for field in me.fields if field.meaning == "secret"} | {
+        "sip_username": "canary"
+    }
     assert remove_sip_credentials(me, JsonRecord(json.dumps(record), record)).values == {}

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
 from integration.catalogue import HISTORY, field_labels
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import get_meaning, is_secret
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.errors import QueryError
@@ -161,7 +161,7 @@ def _choose_columns(
 def _build_column(list_view: ListView, resource: Resource, name: str) -> Column:
     url, sort_order = list_view.sort_link(name)
     field = resource.field(name)
-    is_right_aligned = name in field_labels.DURATION_FIELDS or (
+    is_right_aligned = get_meaning(name, field) == "duration" or (
         field is not None and field.actual_type == "number"
     )
     return Column(name, field_labels.label_field(name), url, sort_order, is_right_aligned)

@@ -12,7 +12,8 @@ from werkzeug.wrappers import Response
 from integration.access.rights import Role, has
 from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
 from integration.catalogue import OPERATIONS, field_labels
-from integration.catalogue.shapes import Field
+from integration.catalogue.field_meanings import get_meaning
+from integration.catalogue.shapes import Field, Meaning
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 from integration.context import app_context
 from integration.core.errors import PlatformError
@@ -184,8 +185,9 @@ def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str
 
 def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -> list[FormField]:
     context, fields_by_name = app_context(), body_fields(section.collection)
+    resource = RESOURCES_BY_COLLECTION[section.collection]
     with context.mirror_db.read() as connection:
-        code_labels = dictionaries.load_labels(connection, RESOURCES_BY_COLLECTION[section.collection])
+        code_labels = dictionaries.load_labels(connection, resource)
         users_by_id = {str(row["id"]): row for row in history.list_users(connection)}
     form_fields = []
     for name in rule.fields:
@@ -204,23 +206,22 @@ def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -
             member_options = tuple((user, member_name or user) for user, member_name in options.items())
             form_fields.append(FormField(name, "People", kind, "", "", member_options, members))
             continue
-        choice_labels = code_labels.get(name) or field_labels.parse_codes(
-            RESOURCES_BY_COLLECTION[section.collection].field(name) or field, name
-        )
-        kind = _field_kind(name, field, bool(choice_labels))
+        record_field = resource.field(name)
+        choice_labels = code_labels.get(name) or field_labels.parse_codes(record_field or field, name)
+        kind = _field_kind(field, bool(choice_labels), get_meaning(name, record_field))
         text = "1" if value in (True, 1, "1", "true") and kind == "yes" else str(value or "")
         form_fields.append(FormField(name, label, kind, text, description, tuple(choice_labels.items())))
     return form_fields
 
 
-def _field_kind(name: str, field: Field, has_codes: bool) -> InputKind:
+def _field_kind(field: Field, has_codes: bool, meaning: Meaning | None) -> InputKind:
     if has_codes:
         return "choice"
     if field.actual_type == "boolean":
         return "yes"
     if field.actual_type in ("integer", "number"):
         return "number"
-    return "prose" if name in field_labels.PROSE_FIELDS else "text"
+    return "prose" if meaning == "text" else "text"
 
 
 def _parse_members(value: Any) -> dict[str, bool]:

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response
 
 from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
 from integration.catalogue import HISTORY, field_labels
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.ids import parse_id

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from integration.access.visibility import RESOURCES_BY_COLLECTION
 from integration.catalogue import field_labels
-from integration.catalogue.secret_fields import is_secret
-from integration.catalogue.shapes import Field, Resource
+from integration.catalogue.field_meanings import get_meaning, is_secret
+from integration.catalogue.shapes import Field, Meaning, Resource
 from integration.core import clock
 from integration.core.ids import parse_id
 from integration.core.json_records import RawJson
@@ -195,20 +195,21 @@ class ValueFormatter:
             and value in (0, 1, "0", "1", "true", "false")
         ):
             return _format_boolean(value in (1, "1", "true"))
-        if field_labels.is_time_field(self.resource, name) or name in field_labels.UNIX_TIME_FIELDS:
-            return _format_time(name, value)
+        meaning = get_meaning(name, field_spec)
+        if field_labels.is_time_field(self.resource, name) or meaning == "unix_time":
+            return _format_time(meaning, value)
         if isinstance(value, int | float):
-            return _format_number(name, value)
+            return _format_number(meaning, value)
         text = str(value)
-        if name in field_labels.SECONDS_FIELDS and text.isdecimal():
+        if meaning == "seconds" and text.isdecimal():
             return DisplayValue("number", f"{text} s", text)
-        if name in field_labels.PHONE_FIELDS:
+        if meaning in ("phone", "contact_phone"):
             return self._format_phone(text)
         if _COLOUR.fullmatch(text):
             return DisplayValue("colour", text)
         if _EMAIL.fullmatch(text):
             return DisplayValue("email", text)
-        return DisplayValue("prose" if name in field_labels.PROSE_FIELDS or "\n" in text else "text", text)
+        return DisplayValue("prose" if meaning == "text" or "\n" in text else "text", text)
 
     def _format_phone(self, text: str) -> DisplayValue:
         return DisplayValue("phone", formats.national(text), text, title=formats.international(text))
@@ -249,22 +250,22 @@ def _format_call(value: Any) -> DisplayValue:
     return DisplayValue("text", str(value)) if keys else EMPTY_VALUE
 
 
-def _format_time(name: str, value: Any) -> DisplayValue:
+def _format_time(meaning: Meaning | None, value: Any) -> DisplayValue:
     """In the display zone, as received (UTC) on hover; what is no time as it came."""
     timestamp = value if isinstance(value, str) else None
-    if isinstance(value, int | float) and name in field_labels.UNIX_TIME_FIELDS and 0 < value < 4e9:
+    if isinstance(value, int | float) and meaning == "unix_time" and 0 < value < 4e9:
         timestamp = clock.utc_text(float(value))
     if clock.parse_utc(timestamp) is None:
         return DisplayValue("number" if isinstance(value, int | float) else "text", str(value))
     return DisplayValue("time", formats.at_full(timestamp), str(timestamp), title=f"{timestamp} UTC")
 
 
-def _format_number(name: str, value: int | float) -> DisplayValue:
+def _format_number(meaning: Meaning | None, value: int | float) -> DisplayValue:
     raw_text = repr(value)
-    if name in field_labels.DURATION_FIELDS:
+    if meaning == "duration":
         return DisplayValue("duration", formats.duration(value), raw_text, title=f"{raw_text} s")
-    if name in field_labels.SECONDS_FIELDS:
+    if meaning == "seconds":
         return DisplayValue("number", f"{raw_text} s", raw_text)
-    if name in field_labels.BYTE_FIELDS:
+    if meaning == "bytes":
         return DisplayValue("number", formats.size(value), raw_text, title=f"{raw_text} bytes")
     return DisplayValue("number", raw_text)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from integration.core.ids import id_list
 from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.calls.reading import parse_text
+from integration.mirror.page_queries.contacts import NUMBER_FIELDS
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 1000
@@ -39,7 +40,7 @@ def _refresh_batch(tx: Transaction, ids: str, phone_numbers: PhoneNumbers) -> No
     }
     new_rows: set[tuple[str, int, str]] = set()
     for contact_id, first_name, last_name, company, *raw_numbers in tx.execute(
-        "SELECT id, first_name, last_name, company, tel, tel_1, tel_2, mobile, mobile_1, mobile_2"
+        f"SELECT id, first_name, last_name, company, {', '.join(NUMBER_FIELDS)}"
         " FROM contacts WHERE _missing_since IS NULL AND id IN (SELECT value FROM json_each(?))",
         (ids,),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from integration.catalogue import get_resource
 from integration.core import number_variants
 from integration.sqlite.listing import Listing, Page, escape_like
 
@@ -33,7 +34,13 @@ _NAME = (
     " nullif(company, ''), 'Contact ' || id)"
 )
 _BY_NAME = Listing("sorted", "id")
-NUMBER_FIELDS = ("tel", "tel_1", "tel_2", "mobile", "mobile_1", "mobile_2")
+NUMBER_FIELDS = tuple(
+    sorted(
+        (field.name for field in get_resource("contacts").fields if field.meaning == "contact_phone"),
+        key=lambda name: not name.startswith("tel"),
+    )
+)
+"""Fields of a contact with telephone numbers, landlines before mobiles."""
 _ALL_NUMBERS = " || ' ' || ".join(f"coalesce({name}, '')" for name in NUMBER_FIELDS)
 _IS_VISIBLE = (
     "(:only IS NULL OR user_id = :only OR \"global\" IN (1, '1', 'true')) AND _missing_since IS NULL"

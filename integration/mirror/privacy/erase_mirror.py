@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+from integration.catalogue import get_resource
+from integration.catalogue.events import EVENT_FIELDS
 from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, to_column_value
@@ -270,7 +272,7 @@ def _strip_records(
 
 def _strip_text(resource: Resource, text: str, finder: Finder[Any]) -> JsonRecord:
     if is_history(resource):
-        return strip_record(read_record(text), finder.contains_number)
+        return strip_record(read_record(text), resource.fields, finder.contains_number)
     return read_record(remove_number(text, finder))
 
 
@@ -280,7 +282,7 @@ def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None
         (id_list(legs),),
     ).fetchall()
     for event_id, body_hash, src, dst, doc in rows:
-        text = strip_record(read_record(doc), finder.contains_number).text
+        text = strip_record(read_record(doc), EVENT_FIELDS, finder.contains_number).text
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         tx.execute(
             # An event that was told twice, differing in what is gone, is told once.
@@ -296,9 +298,10 @@ def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None
                 body_hash,
             ),
         )
+    live_call_fields = get_resource("calls").fields
     for leg, doc in tx.execute(
         f"SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL AND leg_id {_IN_JSON_LIST}",
         (id_list(legs),),
     ).fetchall():
-        text = strip_record(read_record(doc), finder.contains_number).text
+        text = strip_record(read_record(doc), live_call_fields, finder.contains_number).text
         tx.execute("UPDATE _leg_live SET doc = ? WHERE leg_id = ?", (text, leg))

@@ -17,7 +17,9 @@ from functools import lru_cache
 from typing import Any
 
 from integration.catalogue import HISTORY, RESOURCES
-from integration.catalogue.shapes import Resource
+from integration.catalogue.events import EVENT_FIELDS
+from integration.catalogue.field_meanings import list_meanings
+from integration.catalogue.shapes import Field, Meaning, Resource
 from integration.core import clock, json_records
 from integration.core.errors import PlatformBroken
 from integration.core.ids import as_id
@@ -36,41 +38,8 @@ PERSON_TABLES = frozenset({"contacts"})
 OWN_NUMBER_TABLES = frozenset({"ddis", "users", "me"})
 """Tables whose numbers are ours."""
 
-_NUMBER_FIELDS = frozenset(
-    {
-        "src",
-        "dst",
-        "from",
-        "to",
-        "from_no",
-        "to_no",
-        "caller",
-        "called",
-        "callerid",
-        "dialled",
-        "number",
-        "e164",
-        "extension",
-        "ext",
-        "ddi",
-    }
-)
-_CODE_FIELDS = frozenset(
-    {
-        "type",
-        "disposition",
-        "destination",
-        "context",
-        "state",
-        "status",
-        "result",
-        "direction",
-        "event_name",
-        "nome_do_evento",
-        "t_cause",
-        "terminated_by",
-    }
-)
+_NUMBER_MEANINGS = ("phone", "extension")
+_KEPT_MEANINGS = (*_NUMBER_MEANINGS, "code", "open_code")
 _ID_FIELD = re.compile(r"(^|_)(id|ids|seq)$")
 
 NumberMatcher = Callable[[str], bool]
@@ -85,33 +54,31 @@ _EVENTS = HISTORY | {"calls"}
 """A live call names a caller as history does. It is not history: when it ends, its record is hidden."""
 
 
-def strip_record(record: JsonRecord, contains_number: NumberMatcher) -> JsonRecord:
-    """The record with what counts, and nothing of the person."""
-    values = {name: _strip_value(name, value, contains_number) for name, value in record.values.items()}
+def strip_record(record: JsonRecord, fields: Iterable[Field], contains_number: NumberMatcher) -> JsonRecord:
+    """The record with what counts, and nothing of the person. `fields` are its documented ones."""
+    meanings = list_meanings(fields)
+    values = {
+        name: _strip_value(name, meanings.get(name), value, contains_number)
+        for name, value in record.values.items()
+    }
     return JsonRecord(serialize_values(values), values)
 
 
-def _strip_value(name: str, value: Any, contains_number: NumberMatcher) -> Any:
+def _strip_value(name: str, meaning: Meaning | None, value: Any, contains_number: NumberMatcher) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return (
-            ERASED
-            if name in _NUMBER_FIELDS and contains_number(str(value))
-            else _strip_number(name, value, contains_number)
-        )
+    if isinstance(value, int | float):
+        if meaning in _NUMBER_MEANINGS and contains_number(str(value)):
+            return ERASED
+        return _strip_number(name, value, contains_number)
     if not isinstance(value, str) or isinstance(value, RawJson):
         return None
     if contains_number(value):
-        return ERASED if name in _NUMBER_FIELDS else None
-    if name == "clid":
+        return ERASED if meaning in _NUMBER_MEANINGS else None
+    if meaning == "caller_id":
         return value if parse_clid_number(value) and not re.search(r"[^\W\d_]", value) else None
-    is_plain = (
-        name in _CODE_FIELDS
-        or name in _NUMBER_FIELDS
-        or (_ID_FIELD.search(name) and "contact" not in value.casefold())
-    )
-    return value if is_plain or clock.parse_utc(value) is not None else None
+    is_id = _ID_FIELD.search(name) and "contact" not in value.casefold()
+    return value if meaning in _KEPT_MEANINGS or is_id or clock.parse_utc(value) is not None else None
 
 
 def _strip_number(name: str, value: float, contains_number: NumberMatcher) -> Any:
@@ -216,7 +183,7 @@ class ErasureGate:
         if resource.table in PERSON_TABLES:
             return None
         if is_history(resource):
-            return strip_record(record, self._contains_number)
+            return strip_record(record, resource.fields, self._contains_number)
         return read_record(remove_number(record.text, self._finder))
 
     def filter_webhook(self, body: bytes) -> bytes:
@@ -231,7 +198,7 @@ class ErasureGate:
         is_erased = self._is_erased_leg(event.values.get("call_id")) or self._contains_number_erased_after(
             event.text, event_time
         )
-        return strip_record(event, self._contains_number).text.encode() if is_erased else body
+        return strip_record(event, EVENT_FIELDS, self._contains_number).text.encode() if is_erased else body
 
     def is_file_erased(self, connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> bool:
         """Whether a file belongs to a record that was erased, or came stripped since."""

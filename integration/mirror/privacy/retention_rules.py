@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from integration.catalogue import RESOURCES
+from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
@@ -44,7 +44,11 @@ ROW_KINDS = {
 }
 """Table → the kinds that hold its rows; the longest decides."""
 
-TEXT_FIELDS = {"monitors": ("transcript", "summary", "transcript_speakers"), "voicemessages": ("transcript",)}
+TEXT_FIELDS = {
+    table: tuple(field.name for field in get_resource(table).fields if field.meaning == "text")
+    for table in ("monitors", "voicemessages")
+}
+"""Texts that `retention.transcripts_days` removes from records, by table."""
 
 FILE_KINDS: dict[MediaKind, str] = {
     "recording": "recordings",

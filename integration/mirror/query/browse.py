@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Relation, Resource
 from integration.core.ids import as_id, id_list
 from integration.core.json_records import read_record

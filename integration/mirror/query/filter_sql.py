@@ -15,7 +15,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, Resource
 from integration.core.errors import QueryError
 from integration.mirror.query.filters import AnyOf, Condition, quote_value

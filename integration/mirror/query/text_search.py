@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Collection
 
-from integration.catalogue.secret_fields import NAMES, PREFIX
+from integration.catalogue.field_meanings import SECRET_NAMES, SECRET_PREFIX
 from integration.core.number_variants import is_number
 from integration.mirror.page_queries.search_index import parse_search
 from integration.mirror.query.filter_sql import SqlBuilder
@@ -46,8 +46,8 @@ def build_search_condition(
 ) -> str:
     """SQL: the record's text has all `groups`. What stands under a hidden name is not looked at, nor may it
     be: a search would spell it out letter by letter."""
-    hidden_paths = [f".{name}." for name in sorted(NAMES | set(hidden_fields))]
-    excluded_paths = builder.bind(json.dumps([f".{PREFIX}", *hidden_paths]))
+    hidden_paths = [f".{name}." for name in sorted(SECRET_NAMES | set(hidden_fields))]
+    excluded_paths = builder.bind(json.dumps([f".{SECRET_PREFIX}", *hidden_paths]))
     return " AND ".join(
         "("
         + " OR ".join(

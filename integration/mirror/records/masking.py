@@ -7,21 +7,21 @@ from typing import Any
 
 import orjson
 
-from integration.catalogue.secret_fields import NAMES, PREFIX, is_secret
+from integration.catalogue.field_meanings import SECRET_NAMES, SECRET_PREFIX, is_secret
 from integration.catalogue.shapes import Resource
 
-_PATTERN = "|".join((f'{PREFIX}[^"]*', *sorted(NAMES)))
+_PATTERN = "|".join((f'{SECRET_PREFIX}[^"]*', *sorted(SECRET_NAMES)))
 _SECRET_KEY = re.compile(rf'"(?:{_PATTERN})"\s*:'.encode())
 
 
 def list_hidden_fields(resource: Resource) -> frozenset[str]:
     """Names that may not even be filtered or sorted by: a filter would spell the value out."""
-    return NAMES | {field.name for field in resource.fields if is_secret(field.name)}
+    return SECRET_NAMES | {field.name for field in resource.fields if is_secret(field.name)}
 
 
 def has_secrets(resource: Resource) -> bool:
     """Whether records of this kind are known to hold any."""
-    return any(field.secret or is_secret(field.name) for field in resource.fields)
+    return any(is_secret(field.name) for field in resource.fields)
 
 
 def mask_json(body: bytes) -> bytes:

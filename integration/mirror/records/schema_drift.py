@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.events import EVENTS, NAME_FIELDS
-from integration.catalogue.secret_fields import is_secret
+from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, FieldType, Resource
 from integration.core import clock
 from integration.core.json_records import JsonRecord, RawJson, read_record
@@ -40,48 +40,7 @@ CREATE TABLE IF NOT EXISTS _drift (
 DriftKind = Literal["field", "type", "code"]
 _Drift = tuple[str, DriftKind, str]
 
-CODED_FIELDS = frozenset(
-    {
-        "action",
-        "context",
-        "destination",
-        "direction",
-        "disposition",
-        "final_dst_type",
-        "flag",
-        "fm_cli",
-        "fm_final_dst_type",
-        "fm_strategy",
-        "folder",
-        "format",
-        "monitor",
-        "monitor_state",
-        "result",
-        "ring_strategy",
-        "sentiment",
-        "state",
-        "status",
-        "strategy",
-        "target_type",
-        "transfer_cli",
-        "two_factor_auth",
-        "type",
-    }
-)
-"""Fields whose values are codes, by name: the specification marks none, but tells of these that they are."""
-
-DOCUMENTED_CODES: Mapping[tuple[str, str], frozenset[str]] = {
-    ("cdrs", "type"): frozenset("OIM"),
-    ("cdrs", "disposition"): frozenset({"INITIAL", "RINGING", "CONNECTED", "ON_HOLD", "VM"}),
-    ("cdrs", "destination"): frozenset({"in", "out", "webcall", "callmeback"}),
-    ("users", "final_dst_type"): frozenset("UVRIQCH"),
-    ("users", "fm_final_dst_type"): frozenset("UVRIQCH"),
-    ("users", "two_factor_auth"): frozenset("DE"),
-    ("users", "fm_strategy"): frozenset("AHM"),
-    ("users", "monitor"): frozenset("NAIO"),
-}
-"""Codes that the specification lists. Of other fields those seen before the first walk was complete count as
-known."""
+_WATCHED_MEANINGS = ("code", "choice")
 
 _TYPES: Mapping[FieldType, tuple[type, ...]] = {
     "integer": (int,),
@@ -180,11 +139,11 @@ def register_hooks(mirror_db: Database, is_complete: IsComplete) -> None:
 
 
 class EventDriftDetector:
-    """What webhooks tell, looked at as records are; their codes are open sets from the start."""
+    """Finds drift in webhooks as in records. Their codes are open sets."""
 
     def __init__(self) -> None:
         self._detectors = {
-            event.name: _DriftDetector(f"{EVENT_PREFIX}{event.name}", event.fields, ()) for event in EVENTS
+            event.name: _DriftDetector(f"{EVENT_PREFIX}{event.name}", event.fields) for event in EVENTS
         }
 
     def check_events(self, tx: Transaction, bodies: Iterable[str]) -> None:
@@ -206,13 +165,12 @@ class _DriftDetector:
         self,
         name: str,
         fields: Sequence[Field],
-        coded_fields: Collection[str] = CODED_FIELDS,
         is_complete: IsComplete = lambda _tx, _collection: False,
     ) -> None:
         self._name = name
         self._is_complete = is_complete
         self._fields = {field.name: field for field in fields}
-        self._coded_fields = [name for name in self._fields if name in coded_fields]
+        self._coded_fields = [field.name for field in fields if field.meaning in _WATCHED_MEANINGS]
         self._drift_by_shape: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Drift]] = {}
         self._drift_by_code: dict[tuple[str, str | int], _Drift] = {}
         self._stored_at: dict[_Drift, float] = {}
@@ -301,8 +259,8 @@ class _DriftDetector:
     def _is_expected(self, name: str, kind: DriftKind, value: str, is_first_sync: bool) -> bool:
         if kind != "code":
             return False
-        documented_codes = DOCUMENTED_CODES.get((self._name, name))
-        return value in documented_codes if documented_codes is not None else is_first_sync
+        documented_codes = self._fields[name].codes
+        return value in documented_codes if documented_codes else is_first_sync
 
 
 def _get_json_type(value: object) -> type:

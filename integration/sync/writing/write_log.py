@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from integration.catalogue.field_meanings import SENT_SECRET_NAMES, is_secret
 from integration.core import clock, tokens
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -172,11 +173,14 @@ def redact_body(body: bytes | None) -> str | None:
     return text if len(text) <= MAX_BODY_LENGTH else text[:MAX_BODY_LENGTH] + "…"
 
 
+def _holds_secret(name: str) -> bool:
+    # Requests that nobody documented are logged too: the pattern covers more than the catalogue.
+    return is_secret(name) or name in SENT_SECRET_NAMES or _SECRET_PATTERN.search(name) is not None
+
+
 def _redact(value: Any) -> Any:
     if isinstance(value, dict):
-        return {
-            name: "***" if _SECRET_PATTERN.search(name) else _redact(inner) for name, inner in value.items()
-        }
+        return {name: "***" if _holds_secret(name) else _redact(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_redact(inner) for inner in value]
     if isinstance(value, str) and len(value) > 1000:

@@ -29,7 +29,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from integration.access import keys, passwords, people
 from integration.app_schema import open_app_db
-from integration.catalogue import RESOURCES, secret_fields
+from integration.catalogue import RESOURCES, field_meanings
 from tests.support.harness import Product, Simulator, wait_for
 from tests.trials.sync.platform import Report, friday_evening
 from tests.trials.tools.traffic import PLANTED
@@ -143,7 +143,7 @@ def _plant(simulator: Simulator) -> dict[str, str]:
     header, planted = {"X-Auth-Token": simulator.api_key}, {}
     odd = ("sip_password", "password", "token")
     for resource in RESOURCES:
-        known = [one.name for one in resource.fields if one.secret or secret_fields.is_secret(one.name)]
+        known = [one.name for one in resource.fields if field_meanings.is_secret(one.name)]
         wanted = known or (list(odd) if resource.collection in ("queues", "contacts", "cdrs") else [])
         if not wanted or not resource.is_listed:
             continue
@@ -247,7 +247,7 @@ def _facade(product: Product, places: Places, headers: Mapping[str, str], most: 
         for record in data[:2] if isinstance(data, list) else []:
             path = f"/{resource.collection}/{quote(str(record[resource.key]), safe='')}"
             places.look(f"facade: {path}", product.client.ask("GET", f"/v1.2{path}", headers=headers)[1])
-    for name in sorted(secret_fields.NAMES):
+    for name in sorted(field_meanings.SECRET_NAMES):
         where = quote(json.dumps([{"property": name, "operator": "like", "value": "canary"}]))
         status, answer, _ = product.client.ask("GET", f"/v1.2/users?filter={where}", headers=headers)
         places.look(f"facade: filter on {name}", answer)
