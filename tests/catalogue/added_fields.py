@@ -1,0 +1,109 @@
+"""Prints as JSON what the product does with the fields that a test added to the CDR."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+from flask import Flask
+
+from integration.catalogue import field_labels, get_resource
+from integration.context import EXTENSION, AppContext
+from integration.core.json_records import JsonRecord
+from integration.core.phone_numbers import PhoneNumbers
+from integration.dashboard.account.values import ReferenceNames, ValueFormatter
+from integration.exports.columns import derive_columns
+from integration.mirror.privacy.erasure_gate import ErasureGate
+from integration.mirror.records import masking, schema_drift
+from integration.mirror.records.upsert import upsert
+from integration.mirror.schema import open_mirror
+from integration.mirror.sync_state import collection_state
+from integration.sync.writing import write_log
+
+ERASED_NUMBER = "442079460001"
+VALUES = {
+    "second_number": "442079460002",
+    "private_number": "442079460002",
+    "desk": "101",
+    "displayed": '"Ann" <442079460002>',
+    "queue_time": 75,
+    "hold_limit": 30,
+    "capacity": 2_000_000,
+    "noticed": 1_790_000_000,
+    "surcharge": 0.5,
+    "mood": "BAD",
+    "reason": "busy",
+    "tone": "sharp",
+    "doorcode": "4711",
+    "remark": "called back",
+}
+CDRS = get_resource("cdrs")
+AT = "2026-11-02 09:15:00"
+
+
+def make_app():
+    parts = dict.fromkeys(part.name for part in dataclasses.fields(AppContext))
+    settings = SimpleNamespace(dashboard=SimpleNamespace(timezone="UTC"))
+    app = Flask(__name__)
+    app.extensions[EXTENSION] = AppContext(
+        **parts | {"settings": settings, "phone_numbers": PhoneNumbers("GB")}
+    )
+    return app
+
+
+def make_record(**values):
+    record = {"id": 1, "calldate": AT, "src": ERASED_NUMBER, **values}
+    return JsonRecord(json.dumps(record), record)
+
+
+def strip(**values):
+    gate = ErasureGate(b"key" * 11)
+    gate.add("2026-12-01 00:00:00", [gate.digest(ERASED_NUMBER)], [len(ERASED_NUMBER)], ())
+    stripped = gate.filter_record(CDRS, make_record(**values))
+    assert stripped is not None
+    assert stripped.values["src"] == "erased"
+    return stripped.values
+
+
+def list_changed(text):
+    values = json.loads(text)
+    return sorted(name for name in VALUES if values[name] != VALUES[name])
+
+
+def main():
+    mirror = open_mirror(Path(sys.argv[1]))
+    schema_drift.register_hooks(mirror, collection_state.is_complete)
+    mirror.write(lambda tx: upsert(tx, CDRS, [make_record(**VALUES)], source="sync", requested_at=AT))
+    with mirror.read() as connection, make_app().app_context():
+        drift = [[found.field, found.kind, found.value] for found in schema_drift.list_drift(connection)]
+        watched = [
+            list(row) for row in connection.execute("SELECT field, what, value FROM _drift ORDER BY field")
+        ]
+        formatter = ValueFormatter(CDRS, ReferenceNames(connection, lambda _collection: True))
+        shown = {name: formatter.format_value(name, VALUES) for name in VALUES}
+    mirror.close()
+    columns = derive_columns(CDRS, {})
+    stripped = strip(**VALUES)
+    matching = strip(**{name: ERASED_NUMBER for name, value in VALUES.items() if isinstance(value, str)})
+    body = json.dumps(VALUES).encode()
+    result = {
+        "labels": {name: field_labels.label_field(name) for name in VALUES},
+        "shown": {name: (value.kind, value.text) for name, value in shown.items()},
+        "masked": list_changed(masking.mask_json(body)),
+        "hidden": sorted(masking.list_hidden_fields(CDRS) & set(VALUES)),
+        "redacted": list_changed(write_log.redact_body(body)),
+        "stripped": {name: stripped[name] for name in VALUES},
+        "erased": sorted(name for name in VALUES if matching.get(name) == "erased"),
+        "drift": drift,
+        "watched": watched,
+        "columns": sorted(columns),
+        "currency": columns["currency"].sql,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
