@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Protocol, TypeAlias, get_args
 
-Role = Literal["viewer", "agent", "supervisor", "admin"]
+from integration.catalogue.shapes import Audience
+
+Role: TypeAlias = Audience
 ROLES: tuple[Role, ...] = get_args(Role)
 """From the least to the most."""
 

@@ -4,47 +4,39 @@ from __future__ import annotations
 
 import sqlite3
 
-from integration.catalogue import get_resource
+from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core.api_responses import ApiError
 from integration.mirror.query.filters import AnyOf, Condition
 from integration.mirror.records import single_record
 from integration.mirror.sync_state.collection_state import get_state
 
-_USER_ID_COLLECTIONS = frozenset({"cdrs", "monitors", "sms", "msdrs"})
+_MAILBOX_KEY = "extension_id"
+_USER_KEYS = {resource.collection: resource.user_key for resource in RESOURCES}
 
 
 def is_reachable(collection: str) -> bool:
     """Whether such a key sees anything of this collection (its path) at all."""
-    return collection in _USER_ID_COLLECTIONS | {"mediasessions", "voicemessages", "contacts", "users"}
+    return _USER_KEYS.get(collection) is not None
 
 
 def filter_for(connection: sqlite3.Connection, target: Resource, user_id: int) -> Condition | AnyOf:
     """True for the records of `target` that are the user's own. Raises ValueError for what is not
     reachable."""
-    if target.collection in _USER_ID_COLLECTIONS:
-        return Condition("user_id", "eq", user_id)
-    if target.collection == "mediasessions":
-        return Condition("user", "eq", user_id)
-    if target.collection == "users":
-        return Condition("id", "eq", user_id)
-    if target.collection == "contacts":
-        return AnyOf(
-            (
-                Condition("user_id", "eq", user_id),
-                Condition("user_id", "eq", None),
-                Condition("global", "eq", True),
-            )
-        )
-    if target.collection == "voicemessages":
-        return Condition("extension_id", "in", _list_mailbox_extensions(connection, user_id))
-    raise ValueError(target.collection)
+    if target.user_key is None:
+        raise ValueError(target.collection)
+    if target.user_key == _MAILBOX_KEY:
+        return Condition(_MAILBOX_KEY, "in", _list_mailbox_extensions(connection, user_id))
+    own_records = Condition(target.user_key, "eq", user_id)
+    if target.collection != "contacts":
+        return own_records
+    return AnyOf((own_records, Condition(target.user_key, "eq", None), Condition("global", "eq", True)))
 
 
 def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
     """Raises ApiError 503 while an empty answer would only mean that nothing was read yet: nobody else can be
     asked, since the platform would not narrow its answer."""
-    required_resources = [target, get_resource("users")] if target.collection == "voicemessages" else [target]
+    required_resources = [target, get_resource("users")] if target.user_key == _MAILBOX_KEY else [target]
     for required_resource in required_resources:
         is_complete = get_state(connection, required_resource.collection).is_complete
         if not is_complete and single_record.is_empty(connection, required_resource):

@@ -57,18 +57,15 @@ FULL_ACCESS_ROLE: Role = "supervisor"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One collection on the Account pages: its group, its plural title, and the lowest role that sees it.
-
-    `is_personal`: each record belongs to a user, so `agents_see: own` limits the list. `has_private_items`:
-    the fields that only a record's own path returns are for FULL_ACCESS_ROLE.
-    """
+    """One collection on the Account pages: its group and its plural title."""
 
     collection: str
     group: str
     title: str
-    min_role: Role = FULL_ACCESS_ROLE
-    is_personal: bool = False
-    has_private_items: bool = False
+
+    @property
+    def resource(self) -> Resource:
+        return RESOURCES_BY_COLLECTION[self.collection]
 
     @property
     def path(self) -> str:
@@ -76,50 +73,48 @@ class Section:
 
 
 _SECTIONS = (
-    Section("users", "People", "Users", "viewer", has_private_items=True),
-    Section("contacts", "People", "Contacts", "viewer", is_personal=True),
-    Section("usergroups", "People", "User groups", "viewer"),
-    Section("pickupgroups", "People", "Pickup groups", "viewer"),
+    Section("users", "People", "Users"),
+    Section("contacts", "People", "Contacts"),
+    Section("usergroups", "People", "User groups"),
+    Section("pickupgroups", "People", "Pickup groups"),
     Section("aclroles", "People", "ACL roles"),
     Section("usergrouppolicies", "People", "User group policies"),
-    Section("ddis", "Numbers", "Telephone numbers", "viewer"),
+    Section("ddis", "Numbers", "Telephone numbers"),
     Section("ddis/calltracking", "Numbers", "Numbers under call tracking"),
     Section("conferences", "Numbers", "Conferences"),
-    Section("queues", "Queues and groups", "Queues", "viewer"),
-    Section("ringgroups", "Queues and groups", "Ring groups", "viewer"),
-    Section("queuegroups", "Queues and groups", "Queue groups", "viewer"),
+    Section("queues", "Queues and groups", "Queues"),
+    Section("ringgroups", "Queues and groups", "Ring groups"),
+    Section("queuegroups", "Queues and groups", "Queue groups"),
     Section("routingrules", "Routing", "Routing rules"),
     Section("ivrs", "Routing", "IVRs"),
     Section("vmannouncements", "Routing", "Voicemail announcements"),
-    Section("cdrs", "History", "Call detail records", "viewer", is_personal=True),
-    Section("calls", "History", "Live calls", "viewer", is_personal=True),
-    Section("monitors", "History", "Recordings", "viewer", is_personal=True),
-    Section("voicemessages", "History", "Voice messages", "viewer", is_personal=True),
-    Section("sms", "History", "SMS", "viewer", is_personal=True),
-    Section("faxes", "History", "Faxes", "viewer", is_personal=True),
-    Section("chats", "History", "Chats", is_personal=True),
-    Section("webcalls", "History", "Webcalls", is_personal=True),
-    Section("mediasessions", "History", "Media sessions", is_personal=True),
-    Section("msdrs", "History", "Media session detail records", is_personal=True),
+    Section("cdrs", "History", "Call detail records"),
+    Section("calls", "History", "Live calls"),
+    Section("monitors", "History", "Recordings"),
+    Section("voicemessages", "History", "Voice messages"),
+    Section("sms", "History", "SMS"),
+    Section("faxes", "History", "Faxes"),
+    Section("chats", "History", "Chats"),
+    Section("webcalls", "History", "Webcalls"),
+    Section("mediasessions", "History", "Media sessions"),
+    Section("msdrs", "History", "Media session detail records"),
     Section("calltracking/campaigns", "Call tracking and widgets", "Campaigns"),
     Section("calltracking/ddis", "Call tracking and widgets", "Campaigns' numbers"),
-    Section("calltracking/cdrs", "Call tracking and widgets", "Campaigns' call records", is_personal=True),
-    Section(
-        "cdrs/calltracking", "Call tracking and widgets", "Call records under tracking", is_personal=True
-    ),
+    Section("calltracking/cdrs", "Call tracking and widgets", "Campaigns' call records"),
+    Section("cdrs/calltracking", "Call tracking and widgets", "Call records under tracking"),
     Section("callmeback/settings", "Call tracking and widgets", "Call-me-back widgets"),
     Section("callmeback/websites", "Call tracking and widgets", "Call-me-back websites"),
     Section("callmeback/visitors", "Call tracking and widgets", "Call-me-back visitors"),
-    Section("callmeback/cdrs", "Call tracking and widgets", "Call-me-back call records", is_personal=True),
+    Section("callmeback/cdrs", "Call tracking and widgets", "Call-me-back call records"),
     Section("me", "Settings", "The account's own user"),
-    Section("calllabels", "Settings", "Call labels", "viewer"),
-    Section("sms/cannedresponses", "Settings", "SMS canned responses", "viewer"),
+    Section("calllabels", "Settings", "Call labels"),
+    Section("sms/cannedresponses", "Settings", "SMS canned responses"),
     Section("reportschedules", "Settings", "Report schedules"),
 )
 
 
 def _build_sections() -> dict[str, Section]:
-    """Every collection that has a table; one that nobody placed yet stands under Settings, for FULL."""
+    """Every collection that has a table; without a section of its own it is under Settings."""
     sections = {section.collection: section for section in _SECTIONS}
     listed_resources = [resource for resource in RESOURCES if resource.is_listed]
     for resource in listed_resources:
@@ -127,7 +122,7 @@ def _build_sections() -> dict[str, Section]:
         group = "Dictionaries" if is_dictionary else "Settings"
         sections.setdefault(
             resource.collection,
-            Section(resource.collection, group, resource.title, is_personal=not is_dictionary),
+            Section(resource.collection, group, resource.title),
         )
     collections = {resource.collection for resource in listed_resources}
     return {name: section for name, section in sections.items() if name in collections}
@@ -146,10 +141,12 @@ class Visibility:
     user_scope: int | None
 
     def can_open(self, section: Section) -> bool:
-        if not has(self.person, section.min_role):
+        if not has(self.person, section.resource.audience):
             return False
         return (
-            self.user_scope is None or not section.is_personal or user_scope.is_reachable(section.collection)
+            self.user_scope is None
+            or section.resource.is_shared
+            or user_scope.is_reachable(section.collection)
         )
 
     def can_open_collection(self, collection: str) -> bool:
@@ -163,11 +160,11 @@ class Visibility:
 
     def can_see_item_fields(self, section: Section) -> bool:
         """Whether they are shown what a record's own path tells beyond the list."""
-        return not section.has_private_items or self.can_see_raw
+        return self.can_see_raw or not section.resource.has_item_only_fields
 
     def hidden_fields(self, section: Section) -> frozenset[str]:
         """Fields they may not learn, not even by searching, filtering or sorting."""
-        resource = RESOURCES_BY_COLLECTION[section.collection]
+        resource = section.resource
         hidden_fields = list_hidden_fields(resource)
         if not self.can_see_item_fields(section):
             hidden_fields |= {field.name for field in resource.fields if field.item_only}
@@ -175,7 +172,7 @@ class Visibility:
 
     def restrict_query(self, connection: sqlite3.Connection, section: Section, record_query: Query) -> Query:
         """To their own records, where `agents_see: own` asks for it."""
-        if self.user_scope is None or not section.is_personal:
+        if self.user_scope is None or section.resource.is_shared:
             return record_query
         return record_query.with_conditions(
             user_scope.filter_for(connection, record_query.resource, self.user_scope)
@@ -183,7 +180,7 @@ class Visibility:
 
     def collection_state(self, connection: sqlite3.Connection, section: Section) -> browse.CollectionState:
         """How a collection stands, counting what they may see of it."""
-        resource = RESOURCES_BY_COLLECTION[section.collection]
+        resource = section.resource
         return browse.get_collection_state(
             connection, resource, self.restrict_query(connection, section, Query(resource))
         )
@@ -211,12 +208,12 @@ def check_export_scope(
             raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
     scope = user_scope_of(person, agents_see)
     section = SECTIONS[required_collection(target)]
-    if not has(person, section.min_role):
+    if not has(person, section.resource.audience):
         raise NotAllowed(f"{section.title} are shown to supervisors and administrators.")
     if not Visibility(person, scope).can_open(section):
         raise NotAllowed("You see only your own calls, and this holds more.")
     # Numbers, queues and people's names are everybody's to see, but nobody's own.
-    return scope if section.is_personal else None
+    return None if section.resource.is_shared else scope
 
 
 def hidden_fields(person: Person | None, target: Resource) -> frozenset[str]:

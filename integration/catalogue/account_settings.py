@@ -47,6 +47,8 @@ RESOURCES = (
         ),
         date="created_at",
         relations=(Relation("user_id", "users"), Relation("rel_user_id", "users")),
+        audience="viewer",
+        user_key="user_id",
     ),
     Resource(
         name="conference",
@@ -77,6 +79,8 @@ RESOURCES = (
         date="created_at",
         item=False,
         about="One record is read by its number, /ddis/{e164}, not by its id.",
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="tracked_ddi",
@@ -133,6 +137,8 @@ RESOURCES = (
             Relation("ddis", "ddis", is_list=True, is_includable=True),
             Relation("post_call_ivr_id", "ivrs"),
         ),
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="ring_group",
@@ -159,12 +165,16 @@ RESOURCES = (
             Relation("users", "users", is_list=True, is_includable=True),
             Relation("ddis", "ddis", is_list=True, is_includable=True),
         ),
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="pickup_group",
         collection="pickupgroups",
         title="Pickup group",
         fields=(*make_fields("integer", "id users"), *make_fields("string", "name")),
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="routing_rule",

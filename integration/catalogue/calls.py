@@ -27,6 +27,7 @@ RESOURCES = (
         ),
         relations=(Relation("parent_id", "calls"),),
         about="One leg while it lives; afterwards only in CDRs and monitors, by live_id.",
+        audience="viewer",
     ),
     Resource(
         name="webcall",
@@ -56,6 +57,7 @@ RESOURCES = (
         date="created_at",
         history=True,
         relations=(Relation("user", "users"),),
+        user_key="user",
     ),
     Resource(
         name="call_label",
@@ -63,6 +65,8 @@ RESOURCES = (
         title="Call label",
         fields=make_fields("integer", "id"),
         about="Fields not shown; id is known from the record's path alone. Kept as received.",
+        audience="viewer",
+        is_shared=True,
     ),
     make_dictionary_resource("mediasessions", "media_session", "Codes of media sessions"),
 )

@@ -19,6 +19,8 @@ RESOURCES = (
         collection="queuegroups",
         title="Queue group",
         fields=(*make_fields("integer", "id"), *make_fields("string", "name")),
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="user",
@@ -141,6 +143,9 @@ RESOURCES = (
             Relation("pickup_group_id", "pickupgroups"),
             Relation("vm_announcement_id", "vmannouncements"),
         ),
+        audience="viewer",
+        user_key="id",
+        is_shared=True,
     ),
     Resource(
         name="me",
@@ -164,6 +169,8 @@ RESOURCES = (
         collection="usergroups",
         title="User group",
         fields=(*make_fields("integer", "id"), *make_fields("string", "color name")),
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="user_group_policy",

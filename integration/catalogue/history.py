@@ -87,12 +87,12 @@ RESOURCES = (
         history=True,
         relations=(
             Relation("user_id", "users"),
-            Relation("live_id", "calls"),
-            Relation("parent_live_id", "calls"),
-            Relation("root_live_id", "calls"),
+            *(Relation(name, "calls") for name in ("live_id", "parent_live_id", "root_live_id")),
         ),
         about="One leg, or a part of one: several may share a live_id. The specification's examples show "
         "type, disposition and destination as integers; the platform sends strings (observed.md §4).",
+        audience="viewer",
+        user_key="user_id",
     ),
     Resource(
         name="tracked_cdr",
@@ -133,6 +133,8 @@ RESOURCES = (
         date="timestamp",
         history=True,
         relations=(Relation("user_id", "users"), Relation("live_id", "calls")),
+        audience="viewer",
+        user_key="user_id",
     ),
     Resource(
         name="msdr",
@@ -149,6 +151,7 @@ RESOURCES = (
         date="created_at",
         history=True,
         relations=(Relation("user_id", "users"), Relation("media_session_id", "mediasessions")),
+        user_key="user_id",
     ),
     Resource(
         name="voicemessage",
@@ -163,6 +166,8 @@ RESOURCES = (
         date="origtime",
         history=True,
         relations=(Relation("live_id", "calls"), Relation("parent_live_id", "calls")),
+        audience="viewer",
+        user_key="extension_id",
     ),
     make_dictionary_resource("cdrs", "cdr", "Codes of CDRs"),
     make_dictionary_resource("msdrs", "msdr", "Codes of media session detail records"),

@@ -83,6 +83,9 @@ Meaning = Literal[
 | text | prose | with its lines | removed | |
 """
 
+Audience = Literal["viewer", "agent", "supervisor", "admin"]
+"""The lowest role of the dashboard that sees the records of a collection."""
+
 MEANINGS: frozenset[str] = frozenset(get_args(Meaning))
 
 _FIELD_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -141,7 +144,10 @@ class Resource:
     `collection` is its path without a leading slash (`sms/cannedresponses`), `key` the name of its
     identifier (None: it has none), `date` its date property (observed.md §3), `item` whether the record has
     its own GET path, `is_listed` whether a GET without parameters lists it. `history`: its records report
-    events, so that they stay visible here after the platform has deleted them.
+    events, so that they stay visible here after the platform has deleted them. `audience` sees them on the
+    Account pages and may export them. `user_key` is the field that names the platform user, or the user's
+    mailbox, that a record belongs to (None: unknown). `is_shared`: every role of the audience sees all
+    records, even where users are limited to their own (`dashboard.agents_see`).
     """
 
     name: str
@@ -155,12 +161,20 @@ class Resource:
     relations: tuple[Relation, ...] = ()
     about: str = ""
     history: bool = False
+    audience: Audience = "supervisor"
+    user_key: str | None = None
+    is_shared: bool = False
 
     def __post_init__(self) -> None:
         names = [field.name for field in self.fields]
         if len(names) != len(set(names)):
             raise ValueError(f"{self.name}: a field twice")
-        for field_name in (self.key, self.date, *(relation.name for relation in self.relations)):
+        for field_name in (
+            self.key,
+            self.date,
+            self.user_key,
+            *(relation.name for relation in self.relations),
+        ):
             if field_name is not None and field_name not in names:
                 raise ValueError(f"{self.name}: {field_name!r} is not one of its fields")
 
@@ -168,6 +182,11 @@ class Resource:
     def table(self) -> str:
         """Name of its table in mirror.db (interface.md §5)."""
         return self.collection.replace("/", "_")
+
+    @property
+    def has_item_only_fields(self) -> bool:
+        """Whether the record's own path returns more than the list."""
+        return any(field.item_only for field in self.fields)
 
     def field(self, name: str) -> Field | None:
         return next((field for field in self.fields if field.name == name), None)

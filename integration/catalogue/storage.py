@@ -22,6 +22,8 @@ RESOURCES = (
         history=True,
         relations=(Relation("user_id", "users"),),
         about="Inbound and outbound.",
+        audience="viewer",
+        user_key="user_id",
     ),
     Resource(
         name="sms_canned_response",
@@ -29,6 +31,8 @@ RESOURCES = (
         title="SMS canned response",
         fields=make_fields("integer", "id"),
         about="Its examples show another resource; id is known from the record's path. Kept as received.",
+        audience="viewer",
+        is_shared=True,
     ),
     Resource(
         name="fax",
@@ -45,6 +49,7 @@ RESOURCES = (
         date="created_at",
         history=True,
         item=False,
+        audience="viewer",
     ),
     Resource(
         name="vm_announcement",

@@ -86,7 +86,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         stored_record = single_record.find_record(connection, resource, key, key_field=key_field)
     has_include = any(relation.is_includable for relation in resource.relations) and "include" in request.args
     has_all_fields = stored_record is not None and (
-        stored_record.item is not None or not _has_item_only_fields(resource)
+        stored_record.item is not None or not resource.has_item_only_fields
     )
     if stored_record is not None and has_all_fields and not stored_record.is_missing and not has_include:
         return _build_record_response(request, resource, stored_record, state, key)
@@ -219,11 +219,6 @@ def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, 
     if value > MAX_ID:
         raise ApiError(404, f"There is no {resource.title} {value}.")
     return None, value
-
-
-def _has_item_only_fields(resource: Resource) -> bool:
-    """Whether the record's own path tells more than its collection does."""
-    return any(field.item_only for field in resource.fields)
 
 
 def build_mirror_headers(state: State) -> Mapping[str, str]:

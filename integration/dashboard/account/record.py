@@ -103,7 +103,7 @@ def _find_row(
         return browse.find_single_record(connection, resource)
     key = browse.parse_key(resource, key_text)
     row = browse.find_record(connection, resource, key) if key is not None else None
-    if row is None or visibility.user_scope is None or not section.is_personal:
+    if row is None or visibility.user_scope is None or resource.is_shared:
         return row
     own_query = Query(resource, (Condition(resource.key or "id", "eq", key),), include_missing=True)
     return (
