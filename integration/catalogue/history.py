@@ -159,6 +159,7 @@ RESOURCES = (
         title="Voice message",
         fields=(
             *make_fields("integer", "id duration:duration extension_id folder:choice live_id parent_live_id"),
+            # `callerid` is no caller_id: its number becomes `erased`, which marks the file as erased.
             *make_fields("string", "caller:phone callerid:extension dialled:phone transcript:text"),
             *make_fields("boolean", "is_new"),
             *make_fields("timestamp", "origtime"),
