@@ -23,6 +23,13 @@ drawer();
 act();
 bell();
 players(document);
-for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) here.scrollIntoView({ block: "nearest" });
+for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) {
+  // Not scrollIntoView: since Chromium 150 it also moves the start of the Tab order, past the skip link.
+  const list = here.closest(".threads, .rail");
+  const [inner, outer] = [here, list].map((element) => element.getBoundingClientRect());
+  const x = inner.left < outer.left || inner.right > outer.right ? inner.left - outer.left : 0;
+  const y = inner.top < outer.top || inner.bottom > outer.bottom ? inner.top - outer.top : 0;
+  list.scrollBy(x, y);
+}
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
 if (document.body.dataset.change) live();
