@@ -24,6 +24,14 @@ def delay(
     return max(gaps[min(attempt, len(gaps)) - 1] * random.uniform(*jitter), at_least)
 
 
+def doubling(first: float, longest: float) -> list[float]:
+    """Gaps that double from `first` seconds up to `longest`."""
+    gaps = [min(first, longest)]
+    while gaps[-1] < longest:
+        gaps.append(min(2 * gaps[-1], longest))
+    return gaps
+
+
 class Backoff:
     """The pause of one thing that can fail. Not thread-safe: the owner's lock guards it."""
 

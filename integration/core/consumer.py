@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from integration.core.backoff import Backoff, doubling
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
 
@@ -54,13 +55,13 @@ class Consumer:
         self._health.unwatch(self.name)
 
     def _run(self) -> None:
-        failures = 0
+        backoff = Backoff(doubling(RETRY_SECONDS, self._check_every))
         while not self._stop.is_set():
             pause = self._check_every
             try:
                 self._work()
                 self._health.ok(self.name)
-                failures = 0
+                backoff.succeeded()
             except Exception as error:
                 # The thread must outlive a mistake in one run; the health report shows it.
                 if isinstance(error, SwitchroomError):
@@ -68,8 +69,7 @@ class Consumer:
                 else:
                     log.exception("%s: a run failed", self.name)
                 self._health.fail(self.name, error)
-                pause = min(self._check_every, RETRY_SECONDS * 2.0 ** min(failures, 30))
-                failures += 1
+                pause = backoff.failed()
                 self._stop.wait(min(pause, RETRY_SECONDS))
                 pause -= RETRY_SECONDS
             if pause > 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from integration.core import clock
+from integration.core.backoff import Backoff, doubling
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
 
@@ -65,7 +65,7 @@ class Scheduler:
         self._health = health
         self._ignored_errors = ignored_errors
         self._nudged: set[str] = set()
-        self._retry_delays: dict[str, RetryDelay] = {}
+        self._backoffs: dict[str, Backoff] = {}
         self._logged_errors: dict[str, str] = {}
         self._apscheduler = _make_apscheduler()
         self._apscheduler.add_listener(self._on_job_end, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
@@ -114,7 +114,7 @@ class Scheduler:
         if is_watched:
             self._health.watch(name, seconds + STALLED_AFTER_SECONDS)
         if retries:
-            self._retry_delays[name] = RetryDelay(seconds)
+            self._backoffs[name] = Backoff(doubling(RETRY_SECONDS, seconds))
         self._apscheduler.add_job(
             self.run_job,
             Every(seconds),
@@ -160,14 +160,14 @@ class Scheduler:
         else:
             self._logged_errors.pop(name, None)
             self._health.ok(name)
-            if name in self._retry_delays:
-                self._retry_delays[name].failures = 0
+            if name in self._backoffs:
+                self._backoffs[name].succeeded()
             if next_at is not None:
                 self._reschedule(name, max(MIN_DELAY_SECONDS, next_at - clock.unix()))
 
     def _retry(self, name: str) -> None:
-        if name in self._retry_delays:
-            self._reschedule(name, self._retry_delays[name].next())
+        if name in self._backoffs:
+            self._reschedule(name, self._backoffs[name].failed())
 
     def _on_job_end(self, event: Any) -> None:
         """A job that was nudged while it ran could not start then; now it can."""
@@ -217,19 +217,6 @@ class Every(BaseTrigger):
             return now + self._interval
         missed = max(0, (now - previous_fire_time) // self._interval)
         return previous_fire_time + (missed + 1) * self._interval
-
-
-@dataclass(slots=True)
-class RetryDelay:
-    """Seconds between the failures of one job: doubled each time, at most `longest`."""
-
-    longest: float
-    failures: int = 0
-
-    def next(self) -> float:
-        delay = min(self.longest, RETRY_SECONDS * 2.0 ** min(self.failures, 30))
-        self.failures += 1
-        return delay
 
 
 def _make_apscheduler() -> Any:

@@ -51,3 +51,8 @@ def test_an_ended_pause_does_not_restart_the_count(now: list[float]) -> None:
     pauses.pause(0.0)
     assert pauses.seconds_left == 0.0
     assert pauses.failed() == 10.0
+
+
+def test_gaps_double_up_to_the_longest() -> None:
+    assert backoff.doubling(1, 5) == [1, 2, 4, 5]
+    assert backoff.doubling(1, 0.5) == [0.5]

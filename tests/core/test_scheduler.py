@@ -66,11 +66,6 @@ def test_a_failed_job_that_retries_does_not_wait_for_its_interval(running, healt
     wait_for(lambda: health.report()["checks"]["sums"]["state"] == "ok", "a good report")
 
 
-def test_the_delay_of_retries_doubles_up_to_the_interval():
-    delays = scheduler.RetryDelay(5)
-    assert [delays.next() for _ in range(5)] == [1, 2, 4, 5, 5]
-
-
 def test_a_failed_job_that_does_not_retry_waits_for_its_interval(running, health):
     runs = []
 
