@@ -1,4 +1,4 @@
-// Forms that do something stay on their page: what became of it is said in one line. Without scripts they work too.
+// Forms stay on their page and show their result in one line; they work without scripts, too.
 import { open, shown } from "./drawer.js";
 
 let timer;

@@ -24,12 +24,10 @@ act();
 bell();
 players(document);
 for (const here of document.querySelectorAll(":is(#threads, .rail) [aria-current]")) {
-  // Not scrollIntoView: since Chromium 150 it also moves the start of the Tab order, past the skip link.
-  const list = here.closest(".threads, .rail");
-  const [inner, outer] = [here, list].map((element) => element.getBoundingClientRect());
-  const x = inner.left < outer.left || inner.right > outer.right ? inner.left - outer.left : 0;
-  const y = inner.top < outer.top || inner.bottom > outer.bottom ? inner.top - outer.top : 0;
-  list.scrollBy(x, y);
+  // scrollIntoView would also move the start of the Tab order (Chromium 150).
+  const list = here.closest(".threads, .rail"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();
+  if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
+  if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
 if (document.body.dataset.change) live();

@@ -1,4 +1,4 @@
-// A row opens to the side, so that nobody loses their place. Without JavaScript it is a link to the call's page.
+// Opens a row at the side. Without JavaScript it is a link to the call's page.
 import { tick } from "./timers.js";
 
 const drawer = document.getElementById("drawer");
@@ -6,7 +6,7 @@ let current = null, came = null;
 
 export const shown = () => current;
 
-// What fresh content takes from whoever works by keyboard, to be given back: the focus, and the chosen row.
+// Focus and selected row, to be restored after fresh content.
 export function keep(region) {
   const at = region.contains(document.activeElement) && document.activeElement;
   const home = at && (at.closest("tr[id]") || region).id;
@@ -44,7 +44,7 @@ export function close() {
   (document.querySelector("tr[aria-selected] [data-open]") || came)?.focus({ preventScroll: true });
 }
 
-// What somebody is about to say or confirm is not taken from under their hands.
+// Does not replace what a user is typing or confirming.
 const busy = () => drawer.querySelector("details[open]") || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
 export const again = (id) => { if (current === String(id) && !busy()) open(id, true); };
 

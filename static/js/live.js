@@ -1,5 +1,5 @@
-// Rows as they change. One stream for all tabs of a browser: the tab that holds the lock reads it and tells the
-// others. Where streams fail (a proxy that buffers, too many open), the page asks again every few seconds.
+// One stream for all tabs of a browser: the tab that holds the lock reads it for the others. Where streams fail
+// (a proxy that buffers, too many open), the page polls.
 import { again, keep } from "./drawer.js";
 import { seen } from "./act.js";
 import { ring } from "./bell.js";
@@ -73,7 +73,7 @@ function tidy() {
   tick();
 }
 
-// The regions of this page, asked for again: what no single row tells (people, queues, figures, work list).
+// Refreshes the regions that no single row covers (people, queues, figures, work list).
 async function update(whole) {
   let answer, html;
   wide ||= whole;
@@ -111,7 +111,7 @@ async function update(whole) {
     if (other) badge.textContent = other.textContent;
   }
   if (wide) { last = fresh.body.dataset.change; document.title = fresh.title; wide = false; }
-  // Who reads the newest message goes on seeing it: above the form, not behind it.
+  // Keep the newest message in view, above the form.
   if (end) scrollTo(0, document.body.scrollHeight);
   tick();
   seen();
@@ -163,8 +163,8 @@ function poll(on) {
   if (!on) { clearInterval(polling); polling = null; lost(false); }
 }
 
-// Reads the stream as long as this tab lives. A stream that broke is opened again by us, not by EventSource: with
-// jitter, so that a restart is not greeted by all browsers at once, and from the last id any tab has seen.
+// Reads the stream while this tab lives. Reconnects with jitter, unlike EventSource, so that not all browsers
+// return at once after a restart, and from the last id that any tab has seen.
 function read() {
   reading = true;
   let failed = 0, heard = Date.now(), source;
@@ -188,7 +188,7 @@ function read() {
   };
   connect();
   addEventListener("pagehide", () => source.close());
-  // A connection that died in silence, as while the computer slept, tells nothing: whoever hears no beat asks again.
+  // A connection can die in silence (sleep): reconnect when no heartbeat comes.
   setInterval(() => { if (Date.now() - heard > SILENT) { heard = Date.now(); source.onerror(); } }, 5000);
 }
 
@@ -202,7 +202,7 @@ export function start() {
     else if (name === "at") { if (id !== last) refresh(true); }
     else take(name, data, id);
   };
-  // What the reader told after this page was made and before it listened is not heard again.
+  // Changes between the making of this page and this moment were not received.
   tell({ name: "hello" });
   // Locks exist only on HTTPS and localhost; elsewhere each tab reads for itself.
   if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));

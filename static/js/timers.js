@@ -1,4 +1,4 @@
-// One-second timers, counted from the server's clock: a wrong clock here must not make a call look longer.
+// One-second timers by the server's clock: a wrong local clock must not make a call look longer.
 let ahead = Date.now() - Number(document.body.dataset.now || Date.now());
 
 export const sync = (now) => { if (now) ahead = Date.now() - now; };

@@ -1,4 +1,4 @@
-// Asks for itself again every few seconds, for ever; says so while nobody answers.
+// Reloads itself every few seconds; says so while the server does not respond.
 import { lost, start, sync } from "./timers.js";
 
 async function again() {
