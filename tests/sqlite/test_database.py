@@ -6,7 +6,10 @@ import queue
 import shutil
 import sqlite3
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -31,8 +34,43 @@ def db(tmp_path):
     database.close()
 
 
+@pytest.fixture
+def statement_errors(monkeypatch) -> dict[str, Exception]:
+    """Errors by start of a statement: every connection raises them instead of executing it."""
+    errors: dict[str, Exception] = {}
+
+    class FailingConnection(sqlite3.Connection):
+        def execute(self, sql, *parameters):
+            for start, error in errors.items():
+                if sql.startswith(start):
+                    raise error
+            return super().execute(sql, *parameters)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FailingConnection))
+    return errors
+
+
 def add(text):
     return lambda tx: tx.execute("INSERT INTO notes VALUES (?)", (text,))
+
+
+@contextmanager
+def busy_writer(database: Database) -> Iterator[None]:
+    """Keep the writer in a group of its own: all jobs of the block share the next one."""
+    started, finish = threading.Event(), threading.Event()
+
+    def block(_: Transaction) -> None:
+        started.set()
+        finish.wait(30)
+
+    future = database.submit(block)
+    # Without this wait the writer may take its group later, with the first jobs of the block in it.
+    assert started.wait(30)
+    try:
+        yield
+    finally:
+        finish.set()
+    future.result(30)
 
 
 def notes(path):
@@ -46,11 +84,8 @@ def test_a_write_is_seen_by_other_connections_when_it_returns(db):
 
 
 def test_one_failing_job_takes_no_other_of_its_group_with_it(db):
-    hold = threading.Event()
-    first = db.submit(lambda tx: hold.wait(10))
-    good, bad, also_good = db.submit(add("a")), db.submit(add(None)), db.submit(add("b"))
-    hold.set()
-    first.result(30)
+    with busy_writer(db):
+        good, bad, also_good = db.submit(add("a")), db.submit(add(None)), db.submit(add("b"))
     good.result(30)
     also_good.result(30)
     with pytest.raises(sqlite3.IntegrityError):
@@ -66,12 +101,10 @@ def test_items_that_queue_up_side_by_side_are_done_together_and_one_at_fault_is_
         tx.executemany("INSERT INTO notes VALUES (?)", [(text,) for text in texts])
         return [f"kept {text}" for text in texts]
 
-    hold = threading.Event()
-    db.submit(lambda tx: hold.wait(10))
-    before = [db.submit_grouped(together, text) for text in ("a", "b")]
-    db.submit(add("between"))
-    after = [db.submit_grouped(together, text) for text in ("c", None, "d")]
-    hold.set()
+    with busy_writer(db):
+        before = [db.submit_grouped(together, text) for text in ("a", "b")]
+        db.submit(add("between"))
+        after = [db.submit_grouped(together, text) for text in ("c", None, "d")]
     assert [future.result(30) for future in before] == ["kept a", "kept b"]
     assert [after[0].result(30), after[2].result(30)] == ["kept c", "kept d"]
     with pytest.raises(sqlite3.IntegrityError):
@@ -81,20 +114,18 @@ def test_items_that_queue_up_side_by_side_are_done_together_and_one_at_fault_is_
 
 
 def test_many_writers_share_commits(db):
-    transactions = set()
+    transactions = []
 
     def job(tx: Transaction):
-        transactions.add(id(tx))
+        transactions.append(tx)
         tx.execute("INSERT INTO notes VALUES ('x')")
 
-    hold = threading.Event()
-    db.submit(lambda tx: hold.wait(10))
-    futures = [db.submit(job) for _ in range(60)]
-    hold.set()
+    with busy_writer(db):
+        futures = [db.submit(job) for _ in range(60)]
     for future in futures:
         future.result(30)
     assert len(notes(db.path)) == 60
-    assert len(transactions) <= 3
+    assert all(transaction is transactions[0] for transaction in transactions)
 
 
 def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
@@ -109,10 +140,8 @@ def test_changes_are_announced_after_commit_and_never_for_what_was_undone(db):
         tx.announce("call", 8)
         raise ValueError("no")
 
-    hold = threading.Event()
-    db.submit(lambda tx: hold.wait(10))
-    good, bad = db.submit(announce), db.submit(announce_and_fail)
-    hold.set()
+    with busy_writer(db):
+        good, bad = db.submit(announce), db.submit(announce_and_fail)
     assert good.result(30) == 1
     with pytest.raises(ValueError):
         bad.result(30)
@@ -198,24 +227,21 @@ def test_what_an_earlier_process_left_in_the_log_is_in_the_database_before_anyth
     ("code", "goes_on"), [(sqlite3.SQLITE_IOERR_FSYNC, False), (sqlite3.SQLITE_FULL, True)]
 )
 def test_a_disk_that_fails_beneath_a_checkpoint_ends_the_writer_and_a_full_one_does_not(
-    tmp_path, monkeypatch, code, goes_on
+    tmp_path, monkeypatch, statement_errors, code, goes_on
 ):
     monkeypatch.setattr(wal, "CHECKPOINT_COMMITS", 1)
     broken = queue.SimpleQueue()
     db = Database(tmp_path / "test.db", prepare=prepare, on_broken=broken.put)
     db.write(add("before"))
 
-    class Failing:
-        total_changes = 1_000_000
+    def fail_checkpoints(tx: Transaction) -> None:
+        error = sqlite3.OperationalError("the disk failed")
+        error.sqlite_errorcode = code
+        statement_errors["PRAGMA wal_checkpoint"] = error
+        tx.execute("INSERT INTO notes VALUES ('durable')")
 
-        def execute(self, sql):
-            error = sqlite3.OperationalError("the disk failed")
-            error.sqlite_errorcode = code
-            raise error
-
-    monkeypatch.setattr(db._wal, "_connection", Failing())
-    # Answered before the log is copied: it is durable.
-    db.write(add("answered"))
+    # The checkpoint comes after the commit, so the write succeeds.
+    db.write(fail_checkpoints)
     if goes_on:
         db.write(add("and on"))
         assert broken.empty()
@@ -243,26 +269,27 @@ def test_a_closed_database_says_so(tmp_path):
 
 
 def test_what_is_queued_while_the_database_closes_is_answered(tmp_path, monkeypatch):
+    class SlowQueue(queue.SimpleQueue):
+        """Starts the close between the check of the database and the entry of the job."""
+
+        def put(self, job):
+            if job is not None:
+                closer.start()
+                closer.join(0.1)
+            super().put(job)
+
+    monkeypatch.setattr(queue, "SimpleQueue", SlowQueue)
     closing = Database(tmp_path / "closing.db", prepare=prepare)
     closer = threading.Thread(target=closing.close)
-
-    job = database._Job
-
-    def slow(*values):
-        closer.start()
-        closer.join(0.1)
-        return job(*values)
-
-    monkeypatch.setattr(database, "_Job", slow)
     future = closing.submit(add("late"))
     closer.join(30)
     assert future.exception(30) is None
 
 
-def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, monkeypatch):
+def test_a_writer_that_fails_answers_all_who_wait_and_is_broken(tmp_path, statement_errors):
     heard = []
     failing = Database(tmp_path / "failing.db", prepare=prepare, on_broken=heard.append)
-    monkeypatch.setattr(failing, "_commit", lambda jobs: 1 / 0)
+    statement_errors["BEGIN"] = ZeroDivisionError("division by zero")
     for _ in range(2):
         with pytest.raises(StorageBroken, match="division"):
             failing.write(add("never"), timeout=5)
