@@ -34,6 +34,10 @@ NAME = "facade"
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE")
 PASS_THROUGH_METHODS = ("GET", "POST", "PATCH", "DELETE")
 """What the platform may know of a path that the specification doesn't list."""
+UNEXPECTED_ERROR_MESSAGE = (
+    "Switchroom failed on this request because of an internal error; the log of the server has the cause. "
+    "Retry a read in a few seconds. Before you retry a write, check whether it was carried out."
+)
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
 """Archived like recordings, though the specification lacks its path (observed.md §7)."""
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
@@ -101,7 +105,7 @@ class Facade:
         self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
-        """Every request: answered, or refused in the one shape of errors."""
+        """Respond to any request; every error has the JSON shape of `build_error_response`."""
         try:
             response = self._handle("/" + rest)
         except ApiError as api_error:
@@ -116,17 +120,14 @@ class Facade:
             response = to_gateway_error(error).to_response()
         except StorageError as error:
             response = build_error_response(503, str(error), headers={"Retry-After": "5"})
-        except sqlite3.OperationalError as error:
-            if str(error) != "interrupted":
-                log.exception("%s %s failed", request.method, request.path)
-                response = build_error_response(500, "Something went wrong here; the log says what.")
-            else:
+        except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
                 response = build_error_response(
                     400, "This query takes too long; filter on an indexed property."
                 )
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            response = build_error_response(500, "Something went wrong here; the log says what.")
+            else:
+                log.exception("%s %s failed", request.method, request.path)
+                response = build_error_response(500, UNEXPECTED_ERROR_MESSAGE)
         return self._add_cors_headers(response)
 
     def _handle(self, path: str) -> Response:

@@ -50,6 +50,21 @@ def test_an_unknown_record_of_a_complete_collection_is_404_even_when_the_platfor
     assert room.get("/cdrs/99999999999999999999").status_code == 404
 
 
+def test_an_internal_error_states_what_failed_and_what_to_do_and_no_detail(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.put("cdrs", CDR)
+    room.mirror_db.write(lambda tx: tx.execute("DROP TABLE _walks"))
+    answer = room.get("/cdrs")
+    assert answer.status_code == 500
+    assert answer.json["errors"] == []
+    assert answer.json["message"].startswith("Switchroom failed on this request")
+    assert "the log of the server has the cause" in answer.json["message"]
+    assert "Before you retry a write" in answer.json["message"]
+    assert "_walks" not in answer.json["message"]
+    assert "no such table: _walks" in caplog.text
+
+
 def test_a_collection_never_walked_is_read_through_and_kept(room: Room) -> None:
     room.server.routes[f"{room.base}/cdrs"] = says(sample("response-cdrs-list-200"))
     answer = room.get("/cdrs?limit=1")
