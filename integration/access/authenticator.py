@@ -18,6 +18,7 @@ from integration.access.credential_cache import CachedCredential
 from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
 from integration.access.tenant_check import TenantCheck
+from integration.access.timestamp_cache import TimestampCache
 from integration.core import clock, tokens
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
@@ -40,6 +41,7 @@ BACKOFF_SECONDS = 30.0
 USE_WRITE_SECONDS = 30.0
 """Between two notes on disk that a credential is in use."""
 MAX_CACHED_USES = 1000
+"""Credentials whose last use is cached; every login brings another token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,9 @@ class Authenticator:
         self._tenant_check = TenantCheck(settings, mirror, platform)
         self._lock = threading.Lock()
         self._checks_running: set[bytes] = set()
-        self._used_at: dict[bytes, float] = {}
-        self._identified_at: dict[bytes, float] = {}
+        self._use_interval_seconds = min(USE_WRITE_SECONDS, settings.facade.session_idle / 4)
+        self._used_at = TimestampCache(MAX_CACHED_USES, self._use_interval_seconds)
+        self._identified_at = TimestampCache(MAX_CACHED_USES, ADMIN_RECHECK_SECONDS)
         self._backoff_until = 0.0
 
     def identify(self, request: Request) -> Caller:
@@ -162,7 +165,7 @@ class Authenticator:
         facade = self._settings.facade
         now = clock.unix()
         digest = tokens.digest(presented.secret)
-        used_at = max(cached.used_at, self._used_at.get(digest, 0.0))
+        used_at = max(cached.used_at, self._used_at.get(digest))
         if cached.source == "login" and now - used_at > facade.session_idle:
             self.revoke(presented.secret)
             raise build_unauthorized_error("The token has expired.")
@@ -219,8 +222,7 @@ class Authenticator:
         )
 
     def _is_identity_stale(self, presented: PresentedCredentials) -> bool:
-        with self._lock:
-            identified_at = self._identified_at.get(tokens.digest(presented.secret), 0.0)
+        identified_at = self._identified_at.get(tokens.digest(presented.secret))
         return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
 
     def _request_status(self, path: str, presented: PresentedCredentials) -> int:
@@ -258,8 +260,7 @@ class Authenticator:
         user_id = me.get("id", presented.user if presented.user and "@" not in presented.user else None)
         email = me.get("email", presented.user)
         is_administrator = self._tenant_check.is_administrator(me)
-        with self._lock:
-            self._identified_at[tokens.digest(presented.secret)] = clock.unix()
+        self._identified_at.replace(tokens.digest(presented.secret), clock.unix())
         return credential_cache.store(
             self._app_db,
             presented.secret,
@@ -270,25 +271,11 @@ class Authenticator:
         )
 
     def _record_use(self, secret: str) -> None:
-        digest, now = tokens.digest(secret), clock.unix()
-        interval = min(USE_WRITE_SECONDS, self._settings.facade.session_idle / 4)
-        with self._lock:
-            written_at = self._used_at.get(digest, 0.0)
-            if len(self._used_at) >= MAX_CACHED_USES:
-                # What was idle for longer stands in its row, and every login brings another token.
-                self._used_at = {
-                    cached_digest: timestamp
-                    for cached_digest, timestamp in self._used_at.items()
-                    if now - timestamp < interval
-                }
-                self._identified_at = {
-                    cached_digest: timestamp
-                    for cached_digest, timestamp in self._identified_at.items()
-                    if now - timestamp < ADMIN_RECHECK_SECONDS
-                }
-            self._used_at[digest] = now
-        # The row may lag behind by `every`: a restart then ends an idle session that much early, at most.
-        if now - written_at >= interval:
+        now = clock.unix()
+        written_at = self._used_at.replace(tokens.digest(secret), now)
+        # The row may be older than the last use by the interval: after a restart an idle session ends that
+        # much earlier.
+        if now - written_at >= self._use_interval_seconds:
             credential_cache.record_use(self._app_db, secret)
 
 

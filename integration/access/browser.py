@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from flask import Request, Response, request
+from flask import Request, Response, current_app, request
 
 from integration.access import sessions
 from integration.settings.values import is_loopback
@@ -18,7 +17,8 @@ PEER_KEY = "switchroom.peer"
 """Key in the WSGI environment: the address the connection came from, whatever headers say."""
 FORWARDED_KEY = "switchroom.forwarded"
 """Key in the WSGI environment: whether the request has any forwarding header, believed or not."""
-_has_warned = threading.Event()
+_WARNED_EXTENSION = "switchroom.plain_http_warned"
+"""Key in the extensions of the application: present once a login over plain HTTP was logged."""
 
 
 def cookie_name(request: Request) -> str:
@@ -49,13 +49,9 @@ def _is_address_or_loopback(host: str) -> bool:
 
 
 def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:
-    """Give the browser its token; one that is logged in keeps it over its restart."""
-    if logged_in and not request.is_secure and not is_local_request(request) and not _has_warned.is_set():
-        _has_warned.set()
-        log.warning(
-            "a login over plain HTTP: password and session can be read on the way; "
-            "serve HTTPS (server.tls_cert), or name the HTTPS proxy in server.trusted_proxies"
-        )
+    """Set the cookie with the browser's token. A browser that is logged in keeps it over its restart."""
+    if logged_in and not request.is_secure and not is_local_request(request):
+        _warn_of_plain_http()
     response.set_cookie(
         cookie_name(request),
         token,
@@ -103,3 +99,13 @@ def _origin(url: str) -> str:
     host = f"[{url_parts.hostname}]" if ":" in url_parts.hostname else url_parts.hostname
     default_port = {"http": 80, "https": 443}.get(url_parts.scheme)
     return f"{url_parts.scheme}://{host}" + ("" if port in (None, default_port) else f":{port}")
+
+
+def _warn_of_plain_http() -> None:
+    """Log that a login was sent over plain HTTP, once per application."""
+    if _WARNED_EXTENSION not in current_app.extensions:
+        current_app.extensions[_WARNED_EXTENSION] = True
+        log.warning(
+            "a login over plain HTTP: password and session can be read on the way; "
+            "serve HTTPS (server.tls_cert), or name the HTTPS proxy in server.trusted_proxies"
+        )

@@ -24,8 +24,8 @@ from integration.sqlite.transaction import Transaction
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-# Real user ids have five to seven digits and begin low (observed.md §3): the upper end stays clear of them.
-_FIRST_USER_ID, _END_USER_ID = 9_000_000, 10_000_000
+USER_IDS = range(9_000_000, 10_000_000)
+"""User ids of local keys. Those of the platform have five to seven digits and begin low (observed.md §3)."""
 _COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
 _USED_AT_INTERVAL_SECONDS = 300.0
 
@@ -177,7 +177,7 @@ def _normalize_paths(collections: Sequence[str] | None) -> list[str] | None:
 
 def _choose_user_id(tx: Transaction, reserved_ids: Collection[int]) -> int:
     while True:
-        user_id = _FIRST_USER_ID + secrets.randbelow(_END_USER_ID - _FIRST_USER_ID)
+        user_id = secrets.choice(USER_IDS)
         existing = tx.execute("SELECT 1 FROM keys WHERE user_id = ?", (user_id,)).fetchone()
         if existing is None and user_id not in reserved_ids:
             return user_id

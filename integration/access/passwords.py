@@ -6,7 +6,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
@@ -15,11 +15,15 @@ from integration.core.errors import DomainError
 
 MIN_LENGTH, MAX_LENGTH = 10, 200
 
-# 64 MiB each: without a bound a flood of logins would take all memory and starve the receiver.
-_HASH_SLOTS = threading.BoundedSemaphore(2)
+MAX_PARALLEL_HASHES = 2
+"""Passwords hashed at a time. Each takes 64 MiB: without a limit a flood of logins takes all memory."""
 WAIT_SECONDS = 5.0
+"""Seconds that a login waits for its turn."""
 
-_hasher = PasswordHasher()
+HASHER = PasswordHasher()
+"""Hasher of all passwords. The hash of other costs is replaced at the next login."""
+
+_hash_slots = threading.BoundedSemaphore(MAX_PARALLEL_HASHES)
 
 
 class TooManyLogins(DomainError):
@@ -27,32 +31,33 @@ class TooManyLogins(DomainError):
 
 
 def hash_password(password: str) -> str:
-    """The argon2id hash to store. Raises DomainError for a password that is too short or too long."""
+    """Return the argon2id hash to store. Raises DomainError for a password that is too short or too long."""
     normalized = _normalize(password)
     if len(normalized) < MIN_LENGTH:
         raise DomainError(f"a password needs at least {MIN_LENGTH} characters; a few words make a good one")
     if len(normalized) > MAX_LENGTH:
         raise DomainError(f"a password may have at most {MAX_LENGTH} characters")
     with _hash_slot():
-        return _hasher.hash(normalized)
+        return HASHER.hash(normalized)
 
 
 def verify(stored_hash: str | None, password: str) -> bool:
-    """Whether `password` is the one `stored_hash` was made of. None (an unknown account, or one that has no
-    password yet) costs the same work and is False. Raises TooManyLogins."""
+    """Return whether `stored_hash` is a hash of `password`. Raises TooManyLogins.
+
+    None, for an unknown account or one without a password, takes as long and returns False.
+    """
     with _hash_slot():
+        compared_hash = stored_hash or _compute_dummy_hash(HASHER)
         try:
-            return (
-                _hasher.verify(stored_hash or _dummy_hash(), _normalize(password)[: MAX_LENGTH + 1])
-                and stored_hash is not None
-            )
+            is_match = HASHER.verify(compared_hash, _normalize(password)[: MAX_LENGTH + 1])
+            return is_match and stored_hash is not None
         except (VerificationError, InvalidHashError):
             return False
 
 
 def needs_rehash(stored_hash: str) -> bool:
-    """Whether `stored_hash` was made with other costs than today's."""
-    return _hasher.check_needs_rehash(stored_hash)
+    """Return whether `stored_hash` has other costs than HASHER."""
+    return HASHER.check_needs_rehash(stored_hash)
 
 
 def _normalize(password: str) -> str:
@@ -60,16 +65,16 @@ def _normalize(password: str) -> str:
     return unicodedata.normalize("NFKC", password).encode("utf-8", "replace").decode()
 
 
-@cache
-def _dummy_hash() -> str:
-    return _hasher.hash("no account has this password")
+@lru_cache(maxsize=1)
+def _compute_dummy_hash(hasher: PasswordHasher) -> str:
+    return hasher.hash("no account has this password")
 
 
 @contextmanager
 def _hash_slot() -> Iterator[None]:
-    if not _HASH_SLOTS.acquire(timeout=WAIT_SECONDS):
+    if not _hash_slots.acquire(timeout=WAIT_SECONDS):
         raise TooManyLogins("too many logins at once; try again in a moment")
     try:
         yield
     finally:
-        _HASH_SLOTS.release()
+        _hash_slots.release()

@@ -184,17 +184,6 @@ def test_guesses_are_counted_and_stopped(room: Room) -> None:
     assert int(stopped.headers["Retry-After"]) >= 1
 
 
-def test_what_is_remembered_of_uses_does_not_grow_for_ever(
-    room: Room, later: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(authenticator, "MAX_CACHED_USES", 3)
-    shared = room.context.authenticator
-    for number in range(9):
-        shared._record_use(f"{number:040x}")
-        later(authenticator.USE_WRITE_SECONDS)
-    assert len(shared._used_at) <= 3
-
-
 def test_secrets_are_stored_hashed(room: Room) -> None:
     room.get("/ping", {"X-Auth-Token": ADMIN})
     with room.app_db.read() as connection:

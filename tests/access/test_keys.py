@@ -59,9 +59,9 @@ def test_a_name_is_one_key(app_db: Database) -> None:
 
 
 def test_the_user_id_is_never_one_of_the_platforms(app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "_END_USER_ID", keys._FIRST_USER_ID + 3)
-    taken = {keys._FIRST_USER_ID, keys._FIRST_USER_ID + 2}
-    assert keys.add(app_db, "crm", "read", reserved_ids=taken)[0] == keys._FIRST_USER_ID + 1
+    few = keys.USER_IDS[:200]
+    monkeypatch.setattr(keys, "USER_IDS", few)
+    assert keys.add(app_db, "crm", "read", reserved_ids=set(few) - {few[7]})[0] == few[7]
 
 
 def test_the_platforms_user_ids_are_read_from_the_mirror(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ import logging
 
 import pytest
 
-from integration.access import audit, browser, passwords, people, sessions, setup_links
+from integration.access import audit, passwords, people, sessions, setup_links
 from tests.support.applications.app_database import Clock
 from tests.support.applications.login_site import GOOD, Browser, Fields, Site
+from tests.support.busy_hashing import busy_hashing
 
 
 def test_a_login_leads_to_the_page_that_was_asked_for(visitor: Browser) -> None:
@@ -55,7 +56,6 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(visitor: Browser)
 def test_a_login_over_plain_http_is_warned_of_once_unless_this_machine_asks_for_itself(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    browser._has_warned.clear()
     with caplog.at_level(logging.WARNING, "integration.access.browser"):
         site.browser().log_in()
         assert not caplog.records
@@ -160,7 +160,7 @@ def test_logging_in_again_and_again_is_no_guessing(site: Site, moving: Clock) ->
 def test_a_busy_moment_is_no_guess(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "WAIT_SECONDS", 0.001)
     browser = site.browser()
-    with passwords._hash_slot(), passwords._hash_slot():
+    with busy_hashing(monkeypatch):
         statuses = [browser.log_in().status_code for _ in range(12)]
     assert statuses == [503] * 12
     assert browser.log_in().status_code == 303

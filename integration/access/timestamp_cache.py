@@ -1,0 +1,36 @@
+"""Times of recent events by credential, for a bounded number of credentials."""
+
+from __future__ import annotations
+
+import threading
+
+
+class TimestampCache:
+    """Unix seconds by digest. Thread-safe.
+
+    Once `max_entries` are stored, a new one drops those that are older than `keep_seconds`.
+    """
+
+    def __init__(self, max_entries: int, keep_seconds: float) -> None:
+        self._max_entries = max_entries
+        self._keep_seconds = keep_seconds
+        self._times: dict[bytes, float] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def get(self, digest: bytes) -> float:
+        """Return the stored time, 0.0 if there is none."""
+        return self._times.get(digest, 0.0)
+
+    def replace(self, digest: bytes, now: float) -> float:
+        """Store `now` and return the time before it, 0.0 if there was none."""
+        with self._lock:
+            previous = self._times.get(digest, 0.0)
+            if len(self._times) >= self._max_entries:
+                self._times = {
+                    stored: time for stored, time in self._times.items() if now - time < self._keep_seconds
+                }
+            self._times[digest] = now
+        return previous

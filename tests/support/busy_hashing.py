@@ -1,0 +1,39 @@
+"""Logins that occupy the hashing of passwords."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from integration.access import passwords
+
+
+class HeldHasher:
+    """Keeps everyone who verifies a password until `release` is set."""
+
+    def __init__(self) -> None:
+        self.began, self.release = threading.Semaphore(0), threading.Event()
+
+    def verify(self, _stored_hash: str, _password: str) -> bool:
+        self.began.release()
+        return self.release.wait(30)
+
+
+@contextmanager
+def busy_hashing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let slow logins take every slot for hashing; they end with the block."""
+    held = HeldHasher()
+    with ThreadPoolExecutor(passwords.MAX_PARALLEL_HASHES) as logins:
+        with monkeypatch.context() as patch:
+            patch.setattr(passwords, "HASHER", held)
+            for _ in range(passwords.MAX_PARALLEL_HASHES):
+                logins.submit(passwords.verify, "a hash", "a password")
+                assert held.began.acquire(timeout=30)
+        try:
+            yield
+        finally:
+            held.release.set()
