@@ -144,7 +144,7 @@ class Product:
         self._schedule_runner = ScheduleRunner(self.context)
         self._export_jobs = ExportJobs(self.context)
         self._backup_rotation = BackupRotation(settings, self.health)
-        self._retention_job = RetentionJob(
+        self.retention_job = RetentionJob(
             settings, mirror_db, app_db, inbox, call_store, self.health, held_records
         )
         self._stop_lock = threading.Lock()
@@ -204,11 +204,11 @@ class Product:
                 executor="maintenance",
                 is_watched=True,
             )
-        if self._retention_job.is_needed:
+        if self.retention_job.is_needed:
             every(
                 retention.JOB_NAME,
                 retention.INTERVAL_SECONDS,
-                self._retention_job.run,
+                self.retention_job.run,
                 executor="maintenance",
             )
 
@@ -224,7 +224,7 @@ class Product:
             self.context.live_hub.close()
             self._applier.stop()
             self._backup_rotation.stop()
-            self._retention_job.stop()
+            self.retention_job.stop()
             self.scheduler.stopping.set()
             self.context.platform.close()
             self.scheduler.stop(JOB_STOP_SECONDS)

@@ -234,7 +234,7 @@ class _ProgressQuery(ExportQuery):
     on_progress: Callable[[int], object] = int
 
     def fetch_batches(
-        self, connection: Connection, batch_size: int = 2000
+        self, connection: Connection, batch_size: int | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
         count = 0
         for batch in ExportQuery.fetch_batches(self, connection, batch_size):

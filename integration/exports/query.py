@@ -33,6 +33,8 @@ ColumnKind = Literal[
 as it is and `local` is written with its zone's offset; `duration` is seconds, written as h:mm:ss; `json` is a
 list or an object, as JSON text. Any of them may hold text that drifted in."""
 
+BATCH_ROWS = 2000
+"""Rows read at a time, unless the format needs another number."""
 MASK = "***"
 _NUL = "\\u0000"
 """How a NUL stands in the JSON text of a record."""
@@ -77,9 +79,12 @@ class ExportQuery:
         return count, first_rowid
 
     def fetch_batches(
-        self, connection: sqlite3.Connection, batch_size: int = 2000
+        self, connection: sqlite3.Connection, batch_size: int | None = None
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """The values of all rows as stored, secrets masked, in batches."""
+        """Yield the values of all rows as stored, secrets masked, in batches.
+
+        A batch has BATCH_ROWS rows, or `batch_size`.
+        """
         cells = ", ".join(_mask_sql(column) for column in self.columns)
         cursor = connection.cursor()
         cursor.row_factory = None
@@ -87,7 +92,7 @@ class ExportQuery:
             f"SELECT {cells} FROM {self.table} WHERE {self.where} ORDER BY {self.order or 'rowid'}",
             self.values,
         )
-        while batch := cursor.fetchmany(batch_size):
+        while batch := cursor.fetchmany(batch_size or BATCH_ROWS):
             yield batch
 
 

@@ -78,7 +78,8 @@ class Subscription:
         self._is_lost = True
         self._pending.clear()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the stream of this subscriber: `take` raises HubClosed."""
         with self._condition:
             self._is_closed = True
             self._condition.notify()
@@ -118,7 +119,7 @@ class Hub:
         subscription = Subscription(self._max_pending)
         with self._lock:
             if self._closed:
-                subscription._close()
+                subscription.close()
             self._subscriptions.add(subscription)
         if last_event_id is not None:
             number = self._parse_event_id(last_event_id)
@@ -146,7 +147,7 @@ class Hub:
         with self._lock:
             self._closed = True
             for subscription in self._subscriptions:
-                subscription._close()
+                subscription.close()
 
     def _parse_event_id(self, event_id: str) -> int | None:
         epoch, _, number = event_id.rpartition("-")

@@ -138,6 +138,9 @@ class Exchange:
             raise _translate_error(cause, None) from cause
         with self._lock:
             self._open_responses.add(response)
+        if self._is_closed:
+            # `close` ran while the headers were being received and did not see this response.
+            _abort(response)
         try:
             yield ResponseBody(
                 response.status_code, response.headers, _parse_length(response.headers), response.raw
@@ -154,10 +157,7 @@ class Exchange:
         with self._lock:
             open_responses = list(self._open_responses)
         for response in open_responses:
-            try:
-                response.raw.shutdown()
-            except (OSError, ValueError, RuntimeError):
-                continue  # The response ended in the meantime.
+            _abort(response)
         self._session.close()
 
     def _build_request(
@@ -192,6 +192,14 @@ def _make_tls_context() -> ssl.SSLContext:
     if not context.cert_store_stats()["x509_ca"]:
         context.load_verify_locations(certifi.where())
     return context
+
+
+def _abort(response: requests.Response) -> None:
+    """End every read of this response, in whatever thread."""
+    try:
+        response.raw.shutdown()
+    except (OSError, ValueError, RuntimeError):
+        return  # The response ended in the meantime.
 
 
 def _parse_length(headers: Mapping[str, str]) -> int | None:

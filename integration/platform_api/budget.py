@@ -80,6 +80,11 @@ class Budget:
                 self._active -= 1
                 self._condition.notify_all()
 
+    @property
+    def active_requests(self) -> int:
+        """Number of requests that hold a slot now."""
+        return self._active
+
     def record_failure(self, retry_after: float | None = None) -> None:
         """The platform was in trouble: half the rate, nothing saved up, and the rest it asked for."""
         with self._condition:

@@ -40,8 +40,8 @@ YIELD_COMMAND = "yield"
 
 _TICK_SECONDS = 1.0
 _REQUEST_SECONDS = 10.0
-_ACCEPT_SECONDS = 10.0
-"""How long a process that listens may take to answer at all; one that is suspended never does."""
+ACCEPT_SECONDS = 10.0
+"""Seconds in which a process that listens must respond; one that is suspended never does."""
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
@@ -204,7 +204,7 @@ def send_command(
     if connection is None:
         return None
     is_accepted = False
-    connection.settimeout(_ACCEPT_SECONDS)
+    connection.settimeout(ACCEPT_SECONDS)
     with connection, connection.makefile("rb") as lines:
         try:
             _send_message(connection, {"command": command, "arguments": arguments, "finish": finish})

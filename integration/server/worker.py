@@ -132,7 +132,7 @@ class Worker:
 
     def finish(self) -> None:
         """The server has ended: stop the product and end the process with status 0."""
-        self._stop_product()
+        self.stop_product()
         self._exit(0)
 
     def _record_heartbeat(self) -> None:
@@ -165,7 +165,8 @@ class Worker:
         log.error("the product did not stop within %s s", STOP_SECONDS)
         self._exit(0)
 
-    def _stop_product(self) -> None:
+    def stop_product(self) -> None:
+        """Stop the channel, the product and the unfinished commands. Safe to call twice; any thread."""
         with self._finish_lock:
             if self.unfinished_commands is not None:
                 self.unfinished_commands.stopping.set()

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,8 @@ from integration.access import audit, commands, keys, people, setup_links
 from integration.app_schema import open_app_db
 from integration.cli import group
 from integration.core import process_lock
-from integration.core.commands import Handler
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.server import run_command as processes
 from integration.server.control_channel import ControlChannel
-from integration.settings.model import Settings
 
 Run = Callable[..., Result]
 
@@ -34,19 +30,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(config: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The command line. Working alone it opens house.db only: nothing else has a part in this."""
-
-    @contextmanager
-    def alone(settings: Settings) -> Iterator[Mapping[str, Handler]]:
-        app_db = open_app_db(settings.storage.data_dir / "house.db")
-        try:
-            yield commands.handlers(app_db, settings.storage.data_dir / "mirror.db")
-        finally:
-            app_db.close()
-
-    monkeypatch.setattr(processes, "_open_handlers", alone)
-
+def run(config: Path) -> Run:
     def run(*words: str, stdin: str | None = None) -> Result:
         return CliRunner().invoke(group, [*words, "--config", str(config)], input=stdin)
 

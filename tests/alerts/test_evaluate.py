@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_silent_webhooks_count_from_the_beginning_of_the_hours(site, watch):
     watch.run()
     assert now(site) == []
     begins = clock.now() - timedelta(minutes=20)
-    here = begins.astimezone(watch._zone)
+    here = begins.astimezone(ZoneInfo(site.parts.settings.dashboard.timezone))
     add(site, "silent_webhooks", 30, begins=f"{here:%H:%M}", ends=f"{here + timedelta(hours=2):%H:%M}")
     watch.run()
     assert now(site) == []

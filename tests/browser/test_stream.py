@@ -19,6 +19,24 @@ from tests.support.harness import Product, wait_for
 PASSWORD = "a long enough password"  # of an installation of minutes
 
 
+@pytest.fixture
+def cut_streams(site, monkeypatch):
+    """End the streams of all pages, as a network does that fails."""
+    subscribe, subscriptions = site.hub.subscribe, []
+
+    def recorded(last_event_id):
+        subscriptions.append(subscribe(last_event_id))
+        return subscriptions[-1]
+
+    monkeypatch.setattr(site.hub, "subscribe", recorded)
+
+    def cut() -> None:
+        for subscription in subscriptions:
+            subscription.close()
+
+    return cut
+
+
 def ring(site, leg: int) -> None:
     site.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 
@@ -61,7 +79,7 @@ def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, site, page, mo
     expect(age).to_contain_text(re.compile(r"data from \d+ s ago"))
 
 
-def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, page, problems):
+def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, page, problems, cut_streams):
     page.clock.install()
     ring(site, 41)
     browse("/")
@@ -69,8 +87,7 @@ def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, pa
     expect(page.locator("#lost")).to_be_hidden()
     page.route("**/live**", lambda route: route.abort())
     page.route(site.url + "/", lambda route: route.abort())
-    for subscription in list(site.hub._subscriptions):
-        subscription._close()
+    cut_streams()
 
     def told() -> bool:
         page.clock.run_for(3000)
@@ -102,14 +119,15 @@ def test_what_a_page_could_not_get_it_asks_for_again(browse, site, page, problem
 
 
 @pytest.mark.exhaustive
-def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(browse, site, page, problems):
+def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(
+    browse, site, page, problems, cut_streams
+):
     browse("/")
     ring(site, 41)
     expect(page.locator("#call-41")).to_be_visible()
     page.route("**/live/stream**", lambda route: route.abort())
     with page.expect_event("requestfailed"):
-        for subscription in list(site.hub._subscriptions):
-            subscription._close()
+        cut_streams()
     ring(site, 42)
     page.unroute("**/live/stream**")
     expect(page.locator("#call-42")).to_be_visible(timeout=30_000)

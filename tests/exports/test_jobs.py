@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from sqlite3 import Connection
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,10 +18,10 @@ import pytest
 from integration.access import audit, people, sessions
 from integration.core import clock, scheduler
 from integration.core.scheduler import Scheduler
-from integration.exports import export_request, jobs, prepared_exports
+from integration.exports import export_request, jobs, prepared_exports, query
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
-from integration.exports.query import build_export_query
+from integration.exports.query import ExportQuery
 from integration.exports.routes import make_blueprint
 from tests.support.applications.facade_app import Room, room, sample, settings
 from tests.support.harness import wait_for
@@ -182,7 +183,7 @@ def test_asking_twice_is_asking_once_and_five_are_enough(desk: Desk, monkeypatch
 
 def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, key = Gate(monkeypatch), desk.room.key("one")
-    monkeypatch.setattr(jobs._ProgressQuery.fetch_batches, "__defaults__", (5,))
+    monkeypatch.setattr(query, "BATCH_ROWS", 5)
     where = desk.ask(key)
     assert gate.reached.wait(30)
     told = desk.until("running", where, key)
@@ -200,7 +201,7 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, ann = Gate(monkeypatch), desk.person("ann")
-    monkeypatch.setattr(jobs._ProgressQuery.fetch_batches, "__defaults__", (5,))
+    monkeypatch.setattr(query, "BATCH_ROWS", 5)
     where = desk.ask(ann)
     assert gate.reached.wait(30)
     folder = desk.room.context.settings.storage.data_dir / "prepared"
@@ -226,19 +227,20 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
 def test_what_ends_the_work_shows_in_health_and_the_next_run_goes_on(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann, make_room, asked = desk.person("ann"), desk.preparer._remove_expired, iter(range(99))
+    ann, list_jobs, asked = desk.person("ann"), prepared_exports.list_in_states, iter(range(99))
 
-    def fails_once() -> None:
-        if next(asked) == 1:
+    def fails_once(connection: Connection, *states: Any) -> list[prepared_exports.ExportJob]:
+        """Fail in the search for expired files, after a file was written."""
+        if states == ("failed", "cancelled") and next(asked) == 1:
             raise PermissionError("the folder can't be read")
-        make_room()
+        return list_jobs(connection, *states)
 
     def check() -> dict[str, Any]:
         return cast(dict[str, Any], desk.room.context.health.report()["checks"][jobs.JOB_NAME])
 
     wait_for(lambda: check()["state"] == "ok", "the first run")
     monkeypatch.setattr(scheduler, "RETRY_SECONDS", 60)
-    monkeypatch.setattr(desk.preparer, "_remove_expired", fails_once)
+    monkeypatch.setattr(prepared_exports, "list_in_states", fails_once)
     desk.until("done", desk.ask(ann), ann)
     assert "can't be read" in wait_for(lambda: check()["error"], "the failure")
     desk.until("done", desk.ask(ann, f"{URL},dst"), ann)
@@ -277,14 +279,17 @@ def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(
     assert not os.listdir(Path(desk.room.context.settings.storage.data_dir) / "prepared")
 
 
-def test_memory_does_not_grow_with_the_rows(desk: Desk) -> None:
+def test_memory_does_not_grow_with_the_rows(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The writer gives each batch away before it takes the next: no more than one is alive."""
-    seen: list[int] = []
-    with desk.room.mirror_db.read() as connection:
-        found = export_request.build_selection(desk.room.context, "cdrs", {"columns": "id"})
-        watched = jobs._with_progress(build_export_query(connection, found), seen.append)
-        batches = watched.fetch_batches(connection, batch_size=5)
-        assert len(next(batches)) == 5
-        assert seen == []
-        assert [len(batch) for batch in batches] == [5, 2]
-    assert seen == [5, 10, 12]
+    steps: list[str] = []
+
+    def write(connection: Connection, found: ExportQuery, *_: object) -> None:
+        for batch in found.fetch_batches(connection, batch_size=5):
+            steps.append(f"{len(batch)} read")
+
+    monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], write=write))
+    selection = export_request.build_selection(desk.room.context, "cdrs", {"columns": "id"})
+    jobs.write_export(
+        desk.room.context, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
+    )
+    assert steps == ["5 read", "5 reported", "5 read", "10 reported", "2 read", "12 reported"]

@@ -51,9 +51,13 @@ class Drip:
         return data_dir / media_files.relative_path("recording", NUMBER, RECORD["timestamp"])
 
     def state(self) -> str | None:
-        with self.room.mirror_db.read() as connection:
-            row = media_files.state(connection, "recording", NUMBER)
-        return None if row is None else str(row["state"])
+        return get_state(self.room)
+
+
+def get_state(room: Room) -> str | None:
+    with room.mirror_db.read() as connection:
+        row = media_files.state(connection, "recording", NUMBER)
+    return None if row is None else str(row["state"])
 
 
 @pytest.fixture
@@ -197,7 +201,7 @@ def test_a_file_shorter_than_any_head_is_sent(room: Room) -> None:
     room.put("monitors", {**RECORD, "size": None})
     room.server.routes[room.base + URL] = lambda asked, reply: reply.content(SOUND[:4], "audio/mpeg3")
     assert room.get(URL).data == SOUND[:4]
-    wait_for(lambda: download._active_downloads == {}, "the end of the download")
+    wait_for(lambda: get_state(room) == "have", "the file in the table")
 
 
 def test_who_reads_faster_than_the_file_comes_waits_and_who_comes_late_gets_all(room: Room) -> None:
@@ -211,4 +215,4 @@ def test_who_reads_faster_than_the_file_comes_waits_and_who_comes_late_gets_all(
     assert got + b"".join(early) == SOUND
     assert late.data == SOUND
     assert room.asked(URL) == 1
-    wait_for(lambda: download._active_downloads == {}, "the end of the download")
+    wait_for(lambda: drip.state() == "have", "the file in the table")

@@ -59,7 +59,7 @@ def test_the_first_bytes_leave_before_the_last_have_come(
 def test_a_slow_reader_holds_no_request_to_the_platform(room: Room) -> None:
     room.server.routes[room.base + URL] = lambda asked, reply: reply.content(SOUND, "audio/mpeg")
     answer = room.get(URL, MINE)
-    wait_for(lambda: room.platform.budget._active == 0, "the end of the platform's part")
+    wait_for(lambda: room.platform.budget.active_requests == 0, "the end of the platform's part")
     assert answer.data == SOUND
 
 
@@ -93,7 +93,7 @@ def test_who_goes_away_ends_it(room: Room, drip: Callable[..., None], rest: thre
     next(iter(answer.response))
     answer.close()
     rest.set()
-    wait_for(lambda: room.platform.budget._active == 0, "the end of the request")
+    wait_for(lambda: room.platform.budget.active_requests == 0, "the end of the request")
 
 
 def test_a_disk_that_is_full_costs_no_request(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_a_disk_that_is_full_costs_no_request(room: Room, monkeypatch: pytest.Mo
     monkeypatch.setattr(pass_through_download.tempfile, "TemporaryFile", full)
     room.server.routes[room.base + URL] = lambda asked, reply: reply.content(b"sound", "audio/mpeg")
     assert room.get(URL, MINE).data == b"sound"
-    assert room.platform.budget._active == 0
+    assert room.platform.budget.active_requests == 0
 
 
 def test_a_local_key_gets_files_and_the_platforms_refusals(room: Room) -> None:

@@ -2,11 +2,20 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from integration.live.hub import Hub, HubClosed, SubscriptionLost
 from integration.sqlite.transaction import Change
+
+
+class Data(dict[str, Any]):
+    """Data of a change, with an identity, so that a WeakSet can count those that are still held."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
 
 def changes(*numbers: int) -> list[Change]:
@@ -59,10 +68,13 @@ def test_an_id_it_does_not_know_means_loading_again(after: str) -> None:
 def test_one_that_falls_behind_is_told_to_load_again_and_costs_no_more_memory() -> None:
     hub = Hub(nothing_missed, "e", max_pending=10)
     slow, quick = hub.subscribe(None), hub.subscribe(None)
+    held: WeakSet[Data] = WeakSet()
     for number in range(1, 100):
-        hub.publish(changes(number))
+        data = Data()
+        held.add(data)
+        hub.publish([Change(number, "call", str(number), data)])
         assert numbers(quick.take(0)) == [number]
-    assert len(slow._pending) <= 10
+        assert len(held) <= 11, "the limit, and the change of this pass"
     with pytest.raises(SubscriptionLost):
         slow.take(0)
 

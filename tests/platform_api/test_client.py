@@ -21,7 +21,6 @@ from integration.outbound import exchange
 from integration.platform_api import client
 from integration.platform_api.budget import INTERACTIVE
 from integration.simulator import embed
-from tests.support.harness import wait_for
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -322,7 +321,6 @@ def test_closing_cuts_what_is_under_way(server, make):
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(platform.get, "/cdrs")
         assert begun.wait(30)
-        wait_for(lambda: platform._exchange._open_responses, "the open connection")
         platform.close()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
             asked.result(30)

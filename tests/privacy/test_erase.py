@@ -112,7 +112,11 @@ def test_nothing_comes_back(erased: Place) -> None:
         with erased.product() as product:
             erased.sync(product)
             erased.receive(product)
-            product._update_callbacks()
+            callbacks.update_from_mirror(
+                product.context.app_db,
+                product.context.mirror_db,
+                product.context.settings.calls.callback_seconds,
+            )
             notes = f'[{{"text":"Ann Example, {THEIRS}"}}]'
             for key in (1, 3):
                 product.context.mirror_db.write(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 
 from integration.access import audit
+from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.factory import Product
+from integration.mirror.sync_state import collection_state
 from integration.privacy import erasures, holds
 from integration.privacy.retention import RetentionJob
+from integration.sqlite.transaction import Transaction
 from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
+from integration.sync.reading.page_store import Tally
 from tests.support.applications.dashboard_site import running
 from tests.support.applications.filled_data_dir import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
 
@@ -41,7 +45,7 @@ def retained(place: Place) -> dict[str, list[int]]:
 
 
 def keeper_of(product: Product) -> RetentionJob:
-    return product._retention_job
+    return product.retention_job
 
 
 def test_without_a_hold_all_of_it_goes(place: Place) -> None:
@@ -79,15 +83,24 @@ def test_a_call_is_spared_alone(place: Place) -> None:
 
 def test_what_is_held_plays_and_outlives_its_deletion_on_the_platform(place: Place) -> None:
     place.hold(f"+{THEIRS}", "--reason", "claim 17")
-    with place.product(**SHORT) as product:
+    with place.product(**SHORT, sync__on_platform_delete="delete") as product:
         assert download.fetch(product.context, "recording", 11).name == "11.mp3"
         with pytest.raises(PlatformRefused, match="older than retention"):
             download.fetch(product.context, "recording", 13)
-        product.context.mirror_db.write(
-            lambda tx: deletions._delete_rows(product.context, tx, PLAN["sms"], [41, 42])
-        )
+        finish_empty_full_sync(product, "sms")
         with product.context.mirror_db.read() as connection:
             assert [row[0] for row in connection.execute("SELECT id FROM sms")] == [41]
+
+
+def finish_empty_full_sync(product: Product, collection: str) -> None:
+    """End a full sync that found no record; a user accepts the deletions."""
+
+    def finish(tx: Transaction) -> None:
+        collection_state.finish_full_sync(tx, collection, 0, 0, started_at=clock.utc_text(clock.unix() + 1))
+        collection_state.accept_deletions(tx, collection)
+
+    product.context.mirror_db.write(finish)
+    deletions.confirm_missing(product.context, PLAN[collection], Tally())
 
 
 @pytest.mark.parametrize("what", [f"+{THEIRS}", str(LEG)])

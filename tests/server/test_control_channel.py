@@ -14,13 +14,12 @@ from typing import Any, cast
 
 import pytest
 
-from integration.core import process_lock
 from integration.core.commands import SOCKET_FILE, Progress, Unfinished
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.server import control_channel as channel_module
-from integration.server import run_command, unfinished_commands
+from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
 from integration.server.run_command import run_command_with
 from integration.server.unfinished_commands import UnfinishedCommands
@@ -61,7 +60,7 @@ def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_pa
 def test_a_process_that_is_suspended_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_module, "_ACCEPT_SECONDS", 0.05)
+    monkeypatch.setattr(channel_module, "ACCEPT_SECONDS", 0.05)
     with socket.socket(socket.AF_UNIX) as suspended:
         suspended.bind(str(tmp_path / SOCKET_FILE))
         suspended.listen()
@@ -226,14 +225,15 @@ def test_a_serve_finishes_what_a_command_left_that_was_killed_on_its_way_to_it(
         if facts == {"done": 2}:
             send_command(tmp_path, YIELD_COMMAND, {})
 
-    with pytest.raises(Unfinished):
-        run_command._run_alone(
-            tmp_path,
-            process_lock.acquire(tmp_path, "count"),
-            "count",
-            {"to": 5},
-            lambda: nullcontext(product.commands),
-            asked_to_yield,
+    class Killed(BaseException):
+        pass
+
+    def die(_notice: str) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        run_command_with(
+            tmp_path, "count", {"to": 5}, lambda: nullcontext(product.commands), asked_to_yield, die
         )
     serve = UnfinishedCommands(tmp_path, product.commands, health)
     serve.finish_due()
@@ -288,7 +288,7 @@ def test_work_left_that_hangs_is_cut_by_the_products_end(
     scheduler.every("unfinished", 5, worker.unfinished_commands.finish_due, executor="maintenance")
     scheduler.start()
     assert begun.wait(60)
-    worker._stop_product()
+    worker.stop_product()
     assert json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())["arguments"] == {
         "from": 7
     }

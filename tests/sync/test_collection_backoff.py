@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.sync import collection_backoff
+from integration.sync.backoff_runner import BackoffRunner
 from integration.sync.collection_backoff import CollectionBackoff
+from integration.sync.collection_jobs import CollectionJobs
 from integration.sync.plan import PLAN
-from tests.support.applications.scheduled_jobs import make_jobs
 
 
 class TestBackoff:
@@ -59,16 +62,20 @@ class TestRunsWithoutRequests:
     """Before the initial sync is complete, a run of day counts sends no request."""
 
     @pytest.fixture
-    def sync_jobs(self, rig):
-        return make_jobs(rig).sync_jobs
+    def runner(self, rig):
+        return BackoffRunner(rig.parts, threading.Event(), lambda: None)
 
     @pytest.fixture
-    def fail(self, rig, sync_jobs):
+    def sync_jobs(self, rig, runner):
+        return CollectionJobs(rig.parts, runner, threading.Event(), lambda: None)
+
+    @pytest.fixture
+    def fail(self, rig, runner, sync_jobs):
         def fail():
             rig.faults("status=503")
             with pytest.raises(PlatformError):
-                sync_jobs._collection_jobs.poll()
-            assert sync_jobs._runner.backoff.is_paused("calls")
+                sync_jobs.poll()
+            assert runner.backoff.is_paused("calls")
 
         return fail
 
@@ -76,20 +83,20 @@ class TestRunsWithoutRequests:
     def count_days(self, rig, sync_jobs):
         def count_days():
             rig.forget_asked()
-            sync_jobs._collection_jobs.verify_completeness()
+            sync_jobs.verify_completeness()
             assert not rig.simulator.context.request_log
 
         return count_days
 
-    def test_a_run_without_requests_is_no_recovery(self, sync_jobs, fail, count_days, later):
+    def test_a_run_without_requests_is_no_recovery(self, runner, fail, count_days, later):
         fail()
         later(100)
         fail()
         count_days()
-        assert sync_jobs._runner.backoff.is_paused("calls")
+        assert runner.backoff.is_paused("calls")
 
     def test_a_run_without_requests_does_not_hide_the_recovery_after_it(
-        self, rig, sync_jobs, fail, count_days, later
+        self, rig, runner, sync_jobs, fail, count_days, later
     ):
         fail()
         later(80)
@@ -97,13 +104,11 @@ class TestRunsWithoutRequests:
         fail()
         later(40)
         rig.simulator.context.faults.clear()
-        sync_jobs._collection_jobs.run_incremental_sync(PLAN["sms"])
-        assert not sync_jobs._runner.backoff.is_paused("calls")
+        sync_jobs.run_incremental_sync(PLAN["sms"])
+        assert not runner.backoff.is_paused("calls")
 
-    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(
-        self, sync_jobs, count_days, later
-    ):
-        backoff = sync_jobs._runner.backoff
+    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(self, runner, count_days, later):
+        backoff = runner.backoff
         backoff.mark_unavailable("sms")
         later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
         count_days()

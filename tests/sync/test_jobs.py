@@ -108,7 +108,7 @@ def test_calls_messages_and_recordings_that_no_webhook_told_are_found_once(run):
 def test_a_nudge_looks_up_without_waiting_for_the_look_back(run):
     rig, scheduled = run(sync__recent_interval="3600")
     until(lambda: complete(rig))
-    until(lambda: not rig.platform._exchange._open_responses)
+    until(lambda: rig.platform.budget.active_requests == 0)
     made = rig.play("plain_answered")
     at = clock.utc_text()
     rig.mirror_db.write(lambda tx: [lookup_queue.enqueue_leg(tx, leg, at) for leg in made["leg_ids"]])
@@ -169,7 +169,7 @@ def test_a_stop_does_not_wait_for_a_request_that_hangs(run):
     until(lambda: complete(rig))
     rig.faults("hang=30@/cdrs")
     rig.forget_asked()
-    until(lambda: rig.platform.budget._active > 0)
+    until(lambda: rig.platform.budget.active_requests > 0)
     begin = time.monotonic()
     scheduled.stop(3)
     assert time.monotonic() - begin < 20
@@ -274,15 +274,19 @@ def test_the_watch_is_told_that_the_scheduled_lives(run):
 
 
 def test_a_platform_that_does_not_answer_shows_in_the_health_report(rig, later):
-    scheduled = make_jobs(rig)
-    assert scheduled.sync_jobs._describe_outage() is None
+    make_jobs(rig).sync_jobs.schedule()
+
+    def check():
+        return rig.health.report()["checks"].get("platform", {}).get("error")
+
+    assert check() is None
     rig.platform.budget.record_failure()
     later(MIN_FAILING_SECONDS + 1)
     for _ in range(MIN_FAILURES):
         rig.platform.budget.record_failure()
-    assert "nothing has worked since" in scheduled.sync_jobs._describe_outage()
+    assert "nothing has worked since" in check()
     rig.platform.get("/ping", priority="people")
-    assert scheduled.sync_jobs._describe_outage() is None
+    assert check() is None
 
 
 def test_what_was_damaged_on_our_disk_is_fetched_at_once(rig, monkeypatch):
@@ -290,13 +294,19 @@ def test_what_was_damaged_on_our_disk_is_fetched_at_once(rig, monkeypatch):
     run_full_sync(rig.parts, PLAN["voicemessages"])
     download.download_due_files(rig.parts)
     scheduled = make_jobs(rig)
-    nudged = []
+    nudged, scheduled_jobs = [], {}
+
+    def every(name, _seconds, job, *_, **__):
+        scheduled_jobs[name] = job
+
     monkeypatch.setattr(scheduled.scheduler, "nudge", nudged.append)
-    scheduled.sync_jobs._scrub_archive()
+    monkeypatch.setattr(scheduled.scheduler, "every", every)
+    scheduled.sync_jobs.schedule()
+    scheduled_jobs["archive checks"]()
     assert nudged == []
     path = rig.rows("SELECT path FROM media LIMIT 1")[0][0]
     (rig.folder / path).unlink()
-    scheduled.sync_jobs._scrub_archive()
+    scheduled_jobs["archive checks"]()
     assert nudged == [jobs.DOWNLOADS_JOB]
     assert download.download_due_files(rig.parts) == 1
     assert (rig.folder / path).is_file()

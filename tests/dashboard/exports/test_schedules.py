@@ -204,13 +204,15 @@ def prepared(site: Site, person: people.Person, **more: Any) -> prepared_exports
     )  # fmt: skip
 
 
-def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(site: Site, preparer: ExportJobs) -> None:
+def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(
+    site: Site, preparer: ExportJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ann = people.create(site.app_db, "ann@example.com", "supervisor", password_hash="x")
     client = Client(site.url, sessions.create(site.app_db, ann.id))
     other = site.client("admin")
     one = prepared(site, ann)
     prepared_exports.mark_running(site.app_db, one.id)
-    preparer._rows_written[one.id] = 21000
+    monkeypatch.setattr(preparer, "rows_written", lambda job: {one.id: 21000}[job.id])
     page = client.get("/exports")
     assert page.headers["Refresh"] == "2"
     assert "being prepared: 21 000 of 60 000" in text(page.text)

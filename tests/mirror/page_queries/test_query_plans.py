@@ -7,6 +7,7 @@ import pytest
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.mirror.page_queries import media_lists, search_index
 from integration.mirror.schema import open_mirror
+from integration.sqlite.transaction import Transaction
 
 
 @pytest.fixture
@@ -21,8 +22,29 @@ def plan(tmp_path):
     mirror.close()
 
 
-def test_what_was_said_in_a_call_is_found_by_its_legs(plan):
-    steps = plan(f"SELECT {search_index._TRANSCRIPTS} FROM _calls AS c")
+@pytest.fixture
+def traced(tmp_path):
+    """Statements of a write job on an empty mirror."""
+
+    def trace(work) -> list[str]:
+        statements: list[str] = []
+
+        def job(tx: Transaction) -> None:
+            tx.connection.set_trace_callback(statements.append)
+            work(tx)
+            tx.connection.set_trace_callback(None)
+
+        mirror = open_mirror(tmp_path / "traced.db")
+        mirror.write(job)
+        mirror.close()
+        return statements
+
+    return trace
+
+
+def test_what_was_said_in_a_call_is_found_by_its_legs(plan, traced):
+    (sql,) = [sql for sql in traced(search_index.index_changed_calls) if "transcript" in sql]
+    steps = plan(sql)
     assert [step for step in steps if step in ("SCAN m", "SCAN v", "SCAN l")] == []
     assert any("monitors_live_id" in step for step in steps)
 

@@ -70,8 +70,8 @@ def test_the_file_left_longest_is_found_whatever_was_read_and_fetched_again(mirr
         mirror.write(lambda tx, sql=sql, at=at, number=number: tx.execute(sql, (at, number)))
         with mirror.read() as connection:
             found = connection.execute(
-                f"SELECT count(*), min({scrub_log._LAST_READ_AT}) FROM media {scrub_log._JOIN_CHECKS}"
-                " WHERE media.state = 'have'"
+                "SELECT count(*), min(max(media.updated_at, coalesce(_checks.checked_at, '')))"
+                " FROM media LEFT JOIN _checks USING (kind, record_id) WHERE media.state = 'have'"
             ).fetchone()
             archive = scrub_log.get_archive_state(connection)
         assert (archive.file_count, archive.oldest_read_at) == tuple(found)

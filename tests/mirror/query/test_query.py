@@ -293,8 +293,11 @@ def explain_page(folder: Path, args: dict[str, str]) -> str:
     mirror = open_mirror(folder / "mirror.db")
     try:
         with mirror.read() as connection:
-            sql, values = query.parse(get_resource("cdrs"), args)._build_page_sql(connection, "t._doc")
-            rows = connection.execute("EXPLAIN QUERY PLAN " + sql, values)
+            statements: list[str] = []
+            connection.set_trace_callback(statements.append)
+            query.parse(get_resource("cdrs"), args).fetch_texts(connection)
+            connection.set_trace_callback(None)
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")
             return "\n".join(row["detail"] for row in rows)
     finally:
         mirror.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,13 +97,23 @@ def test_where_a_code_is_documented_as_a_number_and_observed_as_text_neither_dep
     assert ("ring_strategy", "type", "integer") not in departures(mirror)
 
 
-def test_looking_costs_little(mirror):
+def test_looking_costs_little():
     """Records of one shape are looked at as one."""
-    watch = schema_drift._DriftDetector("cdrs", CDRS.fields)
-    record = {field.name: 1 if field.actual_type == "integer" else None for field in CDRS.fields}
-    documents = [JsonRecord("{}", {**record, "id": number}) for number in range(1000)]
-    assert list(watch._find_drift(documents)) == []
-    assert len(watch._drift_by_shape) == 1
+    compared = []
+
+    class Values(dict):
+        def items(self):
+            compared.append(self)
+            return super().items()
+
+    database = SimpleNamespace(hooks={})
+    schema_drift.register_hooks(database, collection_state.is_complete)
+    (hook,) = database.hooks[CDRS.table]
+    values = {field.name: 1 if field.actual_type == "integer" else None for field in CDRS.fields}
+    for _ in range(2):
+        records = [JsonRecord("{}", Values(values, id=number)) for number in range(1000)]
+        hook(None, SimpleNamespace(changed=records))
+    assert len(compared) == 1
 
 
 def test_what_was_kept_unparsed_departs_as_what_it_is(mirror):

@@ -152,7 +152,10 @@ def test_many_who_ask_for_the_same_file_cause_one_download(rig, one):
         paths = set(pool.map(ask, range(8)))
     assert len(paths) == 1
     assert rig.asked(f"/monitors/{one}.mp3") == 1
-    assert download._active_downloads == {}
+    (path,) = paths
+    path.unlink()
+    assert download.fetch(rig.parts, "recording", one).exists()
+    assert rig.asked(f"/monitors/{one}.mp3") == 2, "no download is left that a later request would share"
 
 
 def test_a_file_that_somebody_removed_or_cut_is_fetched_again(rig, one):

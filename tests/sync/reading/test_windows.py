@@ -112,7 +112,7 @@ def test_records_that_come_and_go_meanwhile_lose_nothing(unsorted, seed):
 def test_more_in_one_second_than_a_page_holds_is_read_by_page_numbers(rig, monkeypatch):
     rig.add_cdrs(40, calldate="2026-10-01 10:00:00")
     monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
-    monkeypatch.setattr(full_sync, "_read_by_key", refuse)
+    monkeypatch.setattr(full_sync, "read_by_key", refuse)
     run_full_sync(rig.parts, CDRS)
     assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
 
@@ -154,11 +154,17 @@ def test_where_time_cannot_be_filtered_the_order_tells_what_is_new(undated, monk
 def test_a_big_collection_that_can_neither_be_filtered_nor_sorted_says_so(rig, monkeypatch):
     run_full_sync(rig.parts, CDRS)
     monkeypatch.setattr(incremental_sync, "MAX_UNFILTERED_RECORDS", 3)
-    for way in ("_read_by_key", "_read_by_time", "_read_newest"):
-        monkeypatch.setattr(incremental_sync, way, refuse)
+    real = rig.platform.page
+
+    def page(*args, **options):
+        if options.keys() & {"filter", "sort"}:
+            raise PlatformRefused("Filtration error", status=400)
+        return real(*args, **options)
+
+    monkeypatch.setattr(rig.platform, "page", page)
     with pytest.raises(PlatformBroken, match="neither filtered nor sorted"):
         run_incremental_sync(rig.parts, CDRS)
 
 
-def refuse(*_args):
+def refuse(*_args, **_options):
     raise pages.KeyOrderUnsupported("not so")
