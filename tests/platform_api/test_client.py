@@ -308,10 +308,14 @@ def test_it_pings_only_after_five_minutes_of_silence(server, make, monkeypatch):
     assert [asked.path for asked in server.asked] == ["/v1.2/ping"]
 
 
-def test_closing_cuts_what_is_under_way(server, make):
-    begun = threading.Event()
+@pytest.mark.parametrize("headers_come", ["before", "after"])
+def test_closing_cuts_what_is_under_way(server, make, headers_come):
+    begun, closed = threading.Event(), threading.Event()
 
     def hang(asked, reply):
+        if headers_come == "after":
+            begun.set()
+            closed.wait(30)
         reply.raw(OK + b"Content-Length: 10\r\n\r\n")
         begun.set()
         server.stopping.wait(30)
@@ -322,6 +326,7 @@ def test_closing_cuts_what_is_under_way(server, make):
         asked = pool.submit(platform.get, "/cdrs")
         assert begun.wait(30)
         platform.close()
+        closed.set()
         with pytest.raises((PlatformUnreachable, PlatformBroken)):
             asked.result(30)
     with pytest.raises(PlatformUnreachable, match="stopping"):
