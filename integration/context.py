@@ -1,4 +1,4 @@
-"""What routes, jobs and commands work with: the parts of one running product, made by `factory.py`."""
+"""Application context: services shared by routes, jobs and commands. `factory.py` builds it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from integration.core.health import Health
     from integration.core.phone_numbers import PhoneNumbers
     from integration.core.scheduler import Scheduler
+    from integration.inbox.apply import Applier
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
     from integration.mirror.calls.store import CallStore
+    from integration.mirror.privacy.erasure_gate import ErasureGate
+    from integration.mirror.privacy.held_records import HeldRecords
     from integration.mirror.sync_state.media_files import MediaKind
     from integration.platform_api.client import Platform
     from integration.sync.jobs import SyncJobs
@@ -29,7 +32,7 @@ EXTENSION = "switchroom"
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The parts by name. `mirror_db`, `app_db` are databases; `inbox` wraps the third."""
+    """The services by name. `mirror_db` and `app_db` are databases; `inbox` wraps the third."""
 
     settings: Settings
     health: Health
@@ -43,12 +46,17 @@ class AppContext:
     phone_numbers: PhoneNumbers
     live_hub: Hub
     authenticator: Authenticator
+    applier: Applier
+    held_records: HeldRecords
+    erasure_gate: ErasureGate
     fetch_file: Callable[[MediaKind, int], Path]
-    """Path of a recording's or voicemail's file, fetched first where it is missing; raises PlatformError."""
+    """Returns the path of a recording, voicemail or fax, downloaded if missing; raises PlatformError."""
+    remove_prepared_exports: Callable[[], int]
+    """Cancels the running export jobs and removes all prepared files; returns the number of both."""
 
 
 def app_context() -> AppContext:
-    """The parts behind the application that serves the present request."""
+    """Return the services of the application that serves the current request."""
     context = current_app.extensions[EXTENSION]
     assert isinstance(context, AppContext)
     return context

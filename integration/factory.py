@@ -1,11 +1,11 @@
-"""Puts the product together. The only file that knows every part."""
+"""Composition root: builds the application from its services."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from integration.alerts import evaluate as alert_evaluation
 from integration.app_schema import open_app_db
 from integration.context import EXTENSION, AppContext
 from integration.core import clock
-from integration.core.commands import Handler
 from integration.core.consumer import Consumer
 from integration.core.health import Health
 from integration.core.phone_numbers import PhoneNumbers
@@ -65,10 +64,11 @@ from integration.settings.data_dir_secrets import WebhookSecrets, load_erasure_k
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change
+from integration.sync import commands as sync_commands
 from integration.sync import jobs
-from integration.sync.commands import make_handlers as sync_commands
-from integration.sync.files import download
+from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
+from integration.sync.reading import verify
 from integration.sync.writing import deletion_poller
 from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
 from integration.web.request_limits import RequestLimits
@@ -82,6 +82,17 @@ log = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[1]
 JOB_STOP_SECONDS = 2.5
 """Seconds that jobs have to end when the product stops; less than `server.worker.STOP_SECONDS`."""
+COMMAND_MODULES = (
+    access_commands,
+    erase,
+    hold_commands,
+    promoted_fields,
+    replay,
+    scrub,
+    sync_commands,
+    verify,
+)
+"""The modules whose handlers are in the registry of `core/commands.py` once this module is imported."""
 UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
 """Endpoints and blueprints that check their callers themselves, or need no check (promise S4)."""
 
@@ -106,6 +117,8 @@ class Product:
         platform = Platform(settings.platform, requests_per_minute=settings.sync.max_requests_per_minute)
         self.scheduler = Scheduler(self.health, ignored_errors=jobs.IGNORED_ERRORS)
         sync_jobs = SyncJobs(settings, mirror_db, platform, call_store, self.health, self.scheduler)
+        applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
+        held_records, erasure_gate = HeldRecords(), ErasureGate(load_erasure_key(data_dir, create=False))
         self.context = AppContext(
             settings,
             self.health,
@@ -119,10 +132,13 @@ class Product:
             phone_numbers,
             live_hub,
             Authenticator(settings, mirror_db, app_db, platform),
+            applier,
+            held_records,
+            erasure_gate,
             self._fetch_file,
+            self._remove_prepared_exports,
         )
         hooks.register_hooks(mirror_db, call_store)
-        held_records, erasure_gate = HeldRecords(), ErasureGate(load_erasure_key(data_dir, create=False))
         with app_db.read() as app_connection, mirror_db.read() as mirror_connection:
             refresh_held(app_connection, mirror_connection, held_records)
             erasures.load_gate(app_connection, erasure_gate)
@@ -133,8 +149,7 @@ class Product:
             erasure_gate.install(mirror_db)
             inbox.redact = erasure_gate.filter_webhook
         self.health.probe("erasures", partial(_find_erasure_problem, app_db, erasure_gate))
-        self._applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
-        self._webhook_consumer = Consumer("webhooks applied", self._applier.run, self.health)
+        self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
         self._search_consumer = Consumer(
             "search index", lambda: search_index.index_all_due(mirror_db), self.health, check_every=60
@@ -151,15 +166,7 @@ class Product:
         self._stopped = False
         self.site = make_site(self.context)
         self.application: WSGIApplication = make_dispatcher(self.context, self.site)
-        self.commands: Mapping[str, Handler] = {
-            **access_commands.handlers(app_db, mirror_db.path),
-            **promoted_fields.handlers(app_db, mirror_db),
-            **sync_commands(self.context),
-            **replay.make_handlers(inbox, self._applier),
-            **hold_commands.make_handlers(app_db, mirror_db, held_records),
-            **erase.make_handlers(self.context, erasure_gate, held_records, self._export_jobs.remove_all),
-        }
-        self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs(commands=self.commands)
+        self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
         self.site.extensions[EXPORT_JOBS] = self._export_jobs
         _register_database_probes(self.context)
         self.health.probe("schedules of exports", self._schedule_runner.describe_failures)
@@ -222,7 +229,7 @@ class Product:
                 return
             self._stopped = True
             self.context.live_hub.close()
-            self._applier.stop()
+            self.context.applier.stop()
             self._backup_rotation.stop()
             self.retention_job.stop()
             self.scheduler.stopping.set()
@@ -246,6 +253,9 @@ class Product:
 
     def _fetch_file(self, kind: MediaKind, record_id: int) -> Path:
         return download.fetch(self.context, kind, record_id)
+
+    def _remove_prepared_exports(self) -> int:
+        return self._export_jobs.remove_all()
 
     def _update_callbacks(self) -> None:
         app_db, mirror_db = self.context.app_db, self.context.mirror_db

@@ -33,7 +33,7 @@ def command(number: str, yes: bool, config: Path | None) -> None:
         return
     result = run_command(
         settings,
-        erase.ERASE,
+        "number.erase",
         {"number": e164},
         lambda state: click.echo(state.get("doing", ""), err=True),
         lambda notice: click.echo(notice, err=True),

@@ -6,7 +6,7 @@ import os
 import pwd
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,6 @@ from integration.access import commands as access_commands
 from integration.app_schema import open_app_db
 from integration.cli import config_option, exit_on_error
 from integration.core import atomic_files
-from integration.core.commands import Handler
 from integration.core.errors import QueryError, StorageError
 from integration.exports import export_request
 from integration.exports.formats import FORMATS
@@ -29,6 +28,7 @@ from integration.mirror.query import query
 from integration.server.run_command import run_command_with
 from integration.settings import model as settings_module
 from integration.settings.model import Settings
+from integration.sqlite.database import Database
 from integration.sqlite.readers import ReadOnlyDatabase
 
 
@@ -155,27 +155,33 @@ class _ReadOnlyContext:
 
 
 def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
-    """In the audit, by the process that writes; before the first byte, so that nothing leaves unseen."""
-    data_dir = settings.storage.data_dir
+    """Record the export in the audit log through the process that writes, before the first byte."""
     entry = {
         "who": f"{access_commands.ACTOR} ({_operating_system_user()})",
         "about": export_name,
         "result": f"{rows} rows",
     }
     run_command_with(
-        data_dir, access_commands.RECORD_EXPORT, entry, lambda: _open_handlers(data_dir), _ignore, _ignore
+        settings.storage.data_dir, "export.record", entry, lambda: _open_audit(settings), _ignore, _ignore
     )
 
 
 def _ignore(_: object) -> None:
-    """There is no progress, and a change of writers concerns nobody."""
+    """Discard progress and notices: recording takes milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AuditContext:
+    settings: Settings
+    app_db: Database
 
 
 @contextmanager
-def _open_handlers(data_dir: Path) -> Iterator[Mapping[str, Handler]]:
-    app_db = open_app_db(data_dir / "house.db")
+def _open_audit(settings: Settings) -> Iterator[access_commands.AccessContext]:
+    """Open house.db alone: an export needs no other part of the product in order to write."""
+    app_db = open_app_db(settings.storage.data_dir / "house.db")
     try:
-        yield access_commands.handlers(app_db, data_dir / "mirror.db")
+        yield _AuditContext(settings, app_db)
     finally:
         app_db.close()
 

@@ -9,7 +9,7 @@ import click
 
 from integration.cli import config_option, exit_on_error, print_table
 from integration.cli.erase import parse_number
-from integration.privacy import hold_commands, holds
+from integration.privacy import holds
 from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
 from integration.sqlite.readers import ReadOnlyDatabase
@@ -36,7 +36,7 @@ def command(what: str | None, reason: str | None, release: bool, listed: bool, c
     kind, subject = _parse_subject(settings, what)
     run_command(
         settings,
-        hold_commands.RELEASE_COMMAND if release else hold_commands.SET_COMMAND,
+        "hold.release" if release else "hold.set",
         {"kind": kind, "what": subject, "reason": reason},
         on_notice=lambda notice: click.echo(notice, err=True),
     )

@@ -36,14 +36,13 @@ def _parse_time(_context: click.Context, _option: click.Parameter, value: str | 
 @click.option("--since", callback=_parse_time, metavar="TIME", help="Only those received since then (UTC).")
 @config_option
 def command(failed: bool, since: str | None, config: Path | None) -> None:
-    from integration.inbox.replay import REPLAY
     from integration.server.run_command import run_command
 
     settings = load(config, os.environ)
     with _progress.show_progress() as report_progress:
         result = run_command(
             settings,
-            REPLAY,
+            "webhooks.replay",
             {"failed": failed, "since": since},
             on_progress=lambda state: report_progress("webhooks", int(state["done"]), int(state["total"])),
             on_notice=_progress.print_message,

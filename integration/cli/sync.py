@@ -57,20 +57,20 @@ def command(
         "files": not (no_files or accept_deletions),
         "accept": accept_deletions,
     }
-    result = _run_with_progress(settings, "sync", arguments)
+    result = _run_with_progress(settings, "collections.sync", arguments)
     _print_summary(result)
     sys.exit(0 if result["complete"] else 1)
 
 
 def _undo_deletions(settings: Settings, collections: list[str]) -> None:
-    result = _run_with_progress(settings, UNDO_DELETIONS, {"resources": collections})
+    result = _run_with_progress(settings, "deletions.undo", {"resources": collections})
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records are shown again")
 
 
 def _change_column(settings: Settings, action: str, collection: str, field: str) -> None:
     (collection,) = resolve_collections([collection])
-    result = _run_with_progress(settings, action, {"collection": collection, "field": field})
+    result = _run_with_progress(settings, f"fields.{action}", {"collection": collection, "field": field})
     click.echo(f"{field} {COLUMN_MESSAGES[action]} {result['table']}")
 
 

@@ -69,10 +69,9 @@ def verify_local(settings: Settings, quick: bool) -> bool:
 def verify_completeness(settings: Settings, resources: tuple[str, ...], every_day: bool) -> bool:
     """The ledger: a line for each collection, and for each day that differs."""
     from integration.sync.commands import resolve_collections
-    from integration.sync.reading.verify import VERIFY_COMPLETENESS
 
     result = _run_command(
-        settings, VERIFY_COMPLETENESS, {"resources": resolve_collections(resources), "every_day": every_day}
+        settings, "completeness.verify", {"resources": resolve_collections(resources), "every_day": every_day}
     )
     collection_results = result["proofs"]
     rows = [(*_format_cells(each), _format_verdict(each)) for each in collection_results]
@@ -103,9 +102,7 @@ COMPLETENESS_COLUMNS = ("collection", "platform", "here", "days", "agree", "came
 
 def scrub_archive(settings: Settings) -> bool:
     """Every file of the archive; a line for each that was damaged."""
-    from integration.sync.files.scrub import VERIFY_MEDIA
-
-    result = _run_command(settings, VERIFY_MEDIA, {})
+    result = _run_command(settings, "archive.verify", {})
     for damaged_file in result["damaged"]:
         repair = "fetched again" if damaged_file["healed"] else f"not fetched again: {damaged_file['error']}"
         click.echo(f"{damaged_file['path']}: {damaged_file['finding']}; {repair}")

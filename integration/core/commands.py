@@ -1,13 +1,15 @@
-"""Commands of the running process: their handlers, progress and results.
+"""Commands of the running process: their registry, progress and results.
 
 A handler does one command of the command line or of a page. `server/control_channel.py` calls it for another
-process, `dashboard/site/background_jobs.py` for a button.
+process; a page calls the same function.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from integration.core.errors import SwitchroomError
 
@@ -16,6 +18,19 @@ SOCKET_FILE = "control.sock"
 
 Result = dict[str, Any]
 Arguments = dict[str, Any]
+
+FORMER_NAMES = {
+    "archive.verify": "verify-media",
+    "collections.sync": "sync",
+    "completeness.verify": "prove",
+    "deletions.undo": "undo-deletions",
+    "export.record": "export.written-down",
+    "fields.demote": "demote",
+    "fields.promote": "promote",
+    "number.erase": "erase",
+    "webhooks.replay": "replay",
+}
+"""Name of a command → its name in earlier versions. See `exchanged_name`."""
 
 
 class Progress:
@@ -45,14 +60,53 @@ class Unfinished(Exception):
         self.arguments = arguments
 
 
-Handler = Callable[[Arguments, Progress], Result]
+Handler = Callable[[Any, Arguments, Progress], Result]
+"""`(context, arguments, progress) -> result`. The context is an `AppContext`, or has the part of it that the
+handler declares. Arguments and results are JSON."""
+
+H = TypeVar("H", bound=Handler)
+
+_NAME = re.compile(r"[a-z]+\.[a-z]+")
+_current_names = {former: name for name, former in FORMER_NAMES.items()}
+_handlers: dict[str, Handler] = {}
 
 
-def find_handler(handlers: Mapping[str, Handler], command: str) -> Handler:
-    """Return the handler of `command`. Raises SwitchroomError if this process has none."""
+def command(name: str) -> Callable[[H], H]:
+    """Register the decorated function as the handler of the command `name`, which is `noun.verb`.
+
+    The module has to be imported by `factory.py`, which lists the modules of commands.
+    """
+
+    def register(handler: H) -> H:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a command; write noun.verb")
+        if name in _handlers:
+            raise ValueError(f"the command {name!r} has a handler: {_handlers[name].__module__}")
+        _handlers[name] = handler
+        return handler
+
+    return register
+
+
+def registry() -> Mapping[str, Handler]:
+    """Return the handlers of all imported modules, by the name of their command."""
+    return MappingProxyType(_handlers)
+
+
+def exchanged_name(name: str) -> str:
+    """Return the name of a command that processes send each other and store on disk.
+
+    It is the name of earlier versions, so that a command reaches a process of another version, and a process
+    of another version resumes an unfinished command.
+    """
+    return FORMER_NAMES.get(name, name)
+
+
+def find_handler(name: str) -> Handler:
+    """Return the handler of a command by its current or former name. Raises SwitchroomError."""
     try:
-        return handlers[command]
+        return _handlers[_current_names.get(name, name)]
     except KeyError:
         raise SwitchroomError(
-            f"the process that writes does not know {command!r}; restart it if it is of another version"
+            f"The running process has no command {name!r}. If its version differs, restart it."
         ) from None

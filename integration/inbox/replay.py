@@ -1,84 +1,38 @@
-"""`replay`: apply stored webhooks again. Applying is idempotent, so that this may be done at any time."""
+"""`replay`: apply stored webhooks again. Applying is idempotent, so a replay is safe at any time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
-from integration.inbox.store import Inbox
+from integration.core.commands import Arguments, Progress, Result, Unfinished, command
+
+if TYPE_CHECKING:
+    from integration.context import AppContext
 
 BATCH_SIZE = 500
 """Webhooks between two reports of progress, and between two chances to end early."""
 
 
-class Reapplier(Protocol):
-    """What is needed of `apply.Applier`."""
+@command("webhooks.replay")
+def replay(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
+    """Apply stored webhooks again, in the order of their storage. Raises StorageError.
 
-    def reapply(self, seqs: Sequence[int]) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """`applied` webhooks went through, `failed` did not. `resume_after` continues after this seq when it
-    ended early, None when all is done."""
-
-    applied: int
-    failed: int
-    resume_after: int | None = None
-
-
-def replay(
-    inbox: Inbox,
-    applier: Reapplier,
-    *,
-    failed: bool = False,
-    since: str | None = None,
-    after: int = 0,
-    on_progress: Callable[[int, int], None] = lambda _done, _total: None,
-    should_continue: Callable[[], bool] = lambda: True,
-) -> ReplayResult:
-    """Apply again what inbox.db holds, in the order it was stored.
-
-    `failed`: only what could not be applied; `since`: only what was received at or
-    after this UTC text; `after`: only seqs above. `on_progress` is called with done and total. Once
-    `should_continue` says no, it ends after the batch at hand. Raises StorageError.
+    `failed` selects those that could not be applied, `since` those received at or after this UTC text. The
+    result has `applied` and `failed`, numbers of webhooks. `after`, `applied` and `refused` continue an
+    interrupted replay: its last seq and its numbers.
     """
-    seqs = inbox.list_seqs(failed=failed, since=since or "", after=after)
-    applied = 0
+    seqs = context.inbox.list_seqs(
+        failed=bool(arguments.get("failed")),
+        since=arguments.get("since") or "",
+        after=int(arguments.get("after", 0)),
+    )
+    applied, failed = int(arguments.get("applied", 0)), int(arguments.get("refused", 0))
     for start in range(0, len(seqs), BATCH_SIZE):
-        on_progress(start, len(seqs))
-        if not should_continue():
-            return ReplayResult(applied, start - applied, seqs[start] - 1)
-        applied += applier.reapply(seqs[start : start + BATCH_SIZE])
-    on_progress(len(seqs), len(seqs))
-    return ReplayResult(applied, len(seqs) - applied)
-
-
-REPLAY = "replay"
-
-
-def make_handlers(inbox: Inbox, applier: Reapplier) -> Mapping[str, Handler]:
-    """`replay`, with arguments `failed`, `since`, and what an earlier process left: `after`, `applied`,
-    `refused`. Its result: `applied` and `failed`, numbers of webhooks."""
-
-    def handle_replay(arguments: Arguments, progress: Progress) -> Result:
-        outcome = replay(
-            inbox,
-            applier,
-            failed=bool(arguments.get("failed")),
-            since=arguments.get("since"),
-            after=int(arguments.get("after", 0)),
-            on_progress=lambda done, total: progress(done=done, total=total),
-            should_continue=lambda: progress.can_continue,
-        )
-        applied = int(arguments.get("applied", 0)) + outcome.applied
-        failed = int(arguments.get("refused", 0)) + outcome.failed
-        if outcome.resume_after is not None:
-            raise Unfinished(
-                {**arguments, "after": outcome.resume_after, "applied": applied, "refused": failed}
-            )
-        return {"applied": applied, "failed": failed}
-
-    return {REPLAY: handle_replay}
+        progress(done=start, total=len(seqs))
+        if not progress.can_continue:
+            raise Unfinished({**arguments, "after": seqs[start] - 1, "applied": applied, "refused": failed})
+        batch = seqs[start : start + BATCH_SIZE]
+        applied_count = context.applier.reapply(batch)
+        applied, failed = applied + applied_count, failed + len(batch) - applied_count
+    progress(done=len(seqs), total=len(seqs))
+    return {"applied": applied, "failed": failed}

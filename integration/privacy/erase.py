@@ -12,7 +12,6 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ from integration.access import audit
 from integration.catalogue.events import EVENT_FIELDS
 from integration.context import AppContext
 from integration.core import clock
-from integration.core.commands import Arguments, Handler, Progress, Result
+from integration.core.commands import Arguments, Progress, Result, command
 from integration.core.errors import PlatformBroken, StorageFull, SwitchroomError
 from integration.core.json_records import read_record
 from integration.core.number_variants import Finder, compile_pattern, make_finder, variants
@@ -33,7 +32,6 @@ from integration.mirror.page_queries import search_index
 from integration.mirror.privacy import erase_mirror
 from integration.mirror.privacy.erasure_gate import (
     LEGS_KEY,
-    ErasureGate,
     remove_number_from_bytes,
     strip_record,
 )
@@ -44,7 +42,6 @@ from integration.sqlite import database_files
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly
 
-ERASE = "erase"
 ACTOR = "command line"
 
 MAX_PASSES = 3
@@ -163,45 +160,28 @@ def refresh_held(
     return held_records
 
 
-def make_handlers(
-    context: AppContext, erasure_gate: ErasureGate, held_records: HeldRecords, drop_exports: Callable[[], int]
-) -> Mapping[str, Handler]:
-    """`erase` {number: E.164}. Its result: `removed` counts by kind, `left` places by database file that
-    still have its digits, `backups` names that hold it still."""
+_erasure_lock = threading.Lock()
 
-    erasure_lock = threading.Lock()
 
-    def handle_erase(arguments: Arguments, progress: Progress) -> Result:
-        if not erasure_lock.acquire(blocking=False):
-            raise SwitchroomError("another number is being erased; try again when that is done")
-        try:
-            return _Erasure(
-                context, erasure_gate, held_records, drop_exports, arguments["number"], progress
-            ).run()
-        finally:
-            erasure_lock.release()
+@command("number.erase")
+def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
+    """Erase {number}, which is in E.164 form. One erasure runs at a time.
 
-    return {ERASE: handle_erase}
+    The result has `removed` (numbers by kind), `left` (places that still contain the digits, by database
+    file) and `backups` (names of those that still contain the number).
+    """
+    if not _erasure_lock.acquire(blocking=False):
+        raise SwitchroomError("another number is being erased; try again when that is done")
+    try:
+        return _Erasure(context, arguments["number"], progress).run()
+    finally:
+        _erasure_lock.release()
 
 
 class _Erasure:
-    def __init__(
-        self,
-        context: AppContext,
-        erasure_gate: ErasureGate,
-        held_records: HeldRecords,
-        drop_exports: Callable[[], int],
-        e164: str,
-        progress: Progress,
-    ) -> None:
-        self._context, self._erasure_gate, self._held_records, self._e164 = (
-            context,
-            erasure_gate,
-            held_records,
-            e164,
-        )
-        self._drop_exports = drop_exports
-        self._progress = progress
+    def __init__(self, context: AppContext, e164: str, progress: Progress) -> None:
+        self._context, self._e164, self._progress = context, e164, progress
+        self._erasure_gate, self._held_records = context.erasure_gate, context.held_records
         self._finder: Finder[Any] = make_finder([e164])
         self._databases: tuple[Database, ...] = (context.app_db, context.mirror_db, context.inbox.database)
 
@@ -226,9 +206,8 @@ class _Erasure:
             if traces.mirror_traces.is_empty and not traces.webhook_seqs and not traces.app_counts:
                 break
             self._store_record_ids(traces)
-        removed |= (
-            {"prepared exports (removed)": dropped_count} if (dropped_count := self._drop_exports()) else {}
-        )
+        if removed_count := self._context.remove_prepared_exports():
+            removed["prepared exports (removed)"] = removed_count
         self._vacuum_databases()
         remaining = self._count_remaining()
         self._context.app_db.write(

@@ -1,9 +1,9 @@
-"""The private channel by which commands hand their work to the process that writes.
+"""Control channel: sends commands to the process that writes.
 
-A Unix socket `data_dir/control.sock`, for its owner only. Lines of JSON: the client sends
-`{"command": …, "arguments": {…}, "finish": …}`; the answers are `{"taken": true}` (until then nothing was
-done), any number of `{"progress": {…}}`, and one of `{"result": {…}}`, `{"error": [line, …], "exit": 1|2}`
-or `{"moved": {arguments}}`, which means: this process is about to end, ask its successor for what is left.
+A Unix socket `data_dir/control.sock`, for its owner only. Messages are lines of JSON. The client sends
+`{"command": …, "arguments": {…}, "finish": …}`. The server responds with `{"taken": true}` before it begins,
+any number of `{"progress": {…}}`, and one of `{"result": {…}}`, `{"error": [line, …], "exit": 1|2}` or
+`{"moved": {arguments}}`. The last one means: this process is ending; send `arguments` to its successor.
 """
 
 from __future__ import annotations
@@ -21,32 +21,24 @@ from pathlib import Path
 from typing import Any
 
 from integration.core import clock
-from integration.core.commands import (
-    SOCKET_FILE,
-    Arguments,
-    Handler,
-    Progress,
-    Result,
-    Unfinished,
-    find_handler,
-)
+from integration.core.commands import SOCKET_FILE, Arguments, Progress, Result, Unfinished, find_handler
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 
 log = logging.getLogger(__name__)
 
 YIELD_COMMAND = "yield"
-"""The command by which a starting `serve` asks a command that works alone to end at its next commit."""
+"""Sent by a starting `serve`: a command that works alone has to end at its next commit."""
 
 _TICK_SECONDS = 1.0
 _REQUEST_SECONDS = 10.0
 ACCEPT_SECONDS = 10.0
-"""Seconds in which a process that listens must respond; one that is suspended never does."""
+"""Seconds for the first response. A suspended process accepts the connection and never responds."""
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
 class CommandMoved(Exception):
-    """Raised to a client: the process that worked for it is ending; ask its successor with `arguments`."""
+    """Raised to a client: the process is ending; send `arguments` to its successor."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__("moved to another process")
@@ -54,22 +46,23 @@ class CommandMoved(Exception):
 
 
 class ControlChannel:
-    """The server's side. Opened only by the holder of the lock, so a socket found in its place is stale.
+    """Server of the channel. Opened only by the holder of the lock, so an existing socket is stale.
 
-    `can_yield` is set in a command that works alone: such a process ends when a starting `serve` asks.
-    `finish_command` does what is asked for with that mark, to the end (`unfinished_commands.py`).
+    `context` is passed to the handlers. `can_yield` is set in a command that works alone, which ends when a
+    starting `serve` requests it. `finish_command` runs commands that were sent with `finish`
+    (`unfinished_commands.py`).
     """
 
     def __init__(
         self,
         data_dir: Path,
-        handlers: Mapping[str, Handler],
+        context: Any,
         *,
         health: Health | None = None,
         can_yield: bool = False,
         finish_command: Callable[[str, Arguments, Progress], Result] | None = None,
     ) -> None:
-        self._handlers = dict(handlers)
+        self._context = context
         self._health = health
         self._can_yield = can_yield
         self._finish_command = finish_command
@@ -91,7 +84,7 @@ class ControlChannel:
         self._thread.start()
 
     def close(self, seconds: float) -> None:
-        """Take no more commands, tell those at work that they are no longer wanted, wait for them."""
+        """Accept no more commands, cancel the running ones and wait up to `seconds` for them."""
         self.stopping.set()
         if self._listener.fileno() == -1:
             return
@@ -155,10 +148,10 @@ class ControlChannel:
             try:
                 _send_message(connection, {"progress": facts})
             except OSError:
-                # Its caller went away; `can_continue` says so, too, and ends the work at its next commit.
+                # The client disconnected; `can_continue` ends the work at its next commit.
                 return
 
-        # What was taken over goes on without its caller.
+        # A command that was taken over goes on without its client.
         is_continuation = bool(request.get("finish"))
         progress = Progress(
             send_progress, lambda: self._can_continue(None if is_continuation else connection)
@@ -166,7 +159,7 @@ class ControlChannel:
         try:
             if is_continuation and self._finish_command is not None:
                 return {"result": self._finish_command(command, arguments, progress)}
-            return {"result": find_handler(self._handlers, command)(arguments, progress)}
+            return {"result": find_handler(command)(self._context, arguments, progress)}
         except Unfinished as unfinished:
             return {"moved": unfinished.arguments}
         except ConfigurationError as error:
@@ -182,7 +175,7 @@ class ControlChannel:
             return not self.stopping.is_set()
         poll = select.poll()
         poll.register(client, select.POLLIN)
-        # A client says nothing more after its request: what can be read is its end.
+        # A client sends nothing after its request, so a readable connection was closed.
         return not poll.poll(0)
 
 
@@ -194,11 +187,11 @@ def send_command(
     *,
     finish: bool = False,
 ) -> Result | None:
-    """Have the process that writes in `data_dir` do `command`; None if there is none. With `finish` it does
-    so to the end even if nobody waits for the result any more; else it ends with its caller.
+    """Send `command` to the process that writes in `data_dir`. Returns None if there is no such process.
 
-    Raises what it raised (SwitchroomError, ConfigurationError), Moved if it is ending before the work was
-    done, and SwitchroomError if it ended without a word.
+    With `finish` the command runs to its end even if this client disconnects. Raises what the handler raised
+    (SwitchroomError, ConfigurationError), CommandMoved if the process is ending before the work is done, and
+    SwitchroomError if it ended without a result.
     """
     connection = _connect(data_dir)
     if connection is None:
@@ -224,7 +217,7 @@ def send_command(
                 else:
                     raise SwitchroomError("\n".join(message["error"]))
         except (OSError, json.JSONDecodeError) as error:
-            # Cut off, perhaps within a line.
+            # The connection ended, perhaps within a line.
             log.debug("the channel broke: %s", error)
     if not is_accepted:
         return None
@@ -237,7 +230,7 @@ def _connect(data_dir: Path) -> socket.socket | None:
         with _short_path(data_dir / SOCKET_FILE) as short_path:
             connection.connect(short_path)
     except (FileNotFoundError, ConnectionRefusedError):
-        # No socket, or one whose process was killed.
+        # No socket, or the socket of a killed process.
         connection.close()
         return None
     except OSError as error:
@@ -248,7 +241,7 @@ def _connect(data_dir: Path) -> socket.socket | None:
 
 @contextmanager
 def _short_path(path: Path) -> Iterator[str]:
-    """`path` by a name short enough for a Unix socket, whose path may have 107 bytes."""
+    """Yield another path of `path` with at most 107 bytes, the limit of a Unix socket."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         by_descriptor = Path(f"/proc/self/fd/{folder}")

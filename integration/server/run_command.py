@@ -1,20 +1,27 @@
-"""Commands that write: done by the process that writes already, or else here, as the one writer.
+"""Run a command that writes: in the process that writes, or else here, as the only writer.
 
-Whoever works alone opens the same channel, so that a second command is done by it, and ends at its next
-commit when `serve` starts: what is left is then asked of `serve`, and its result is the result here.
+A command that works alone opens the control channel too, and runs a second command that is sent to it. A
+starting `serve` ends it at its next commit and does the rest; the result of `serve` is its result.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from integration.core import clock, process_lock
-from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished, find_handler
+from integration.core.commands import (
+    Arguments,
+    Progress,
+    Result,
+    Unfinished,
+    exchanged_name,
+    find_handler,
+)
 from integration.core.errors import SwitchroomError
 from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
@@ -23,13 +30,16 @@ from integration.server.tenant import is_same_customer
 from integration.settings.data_dir_secrets import claim_data_dir
 from integration.settings.model import Settings
 
+if TYPE_CHECKING:
+    from integration.context import AppContext
+
 log = logging.getLogger(__name__)
 
 LOCK_WAIT_SECONDS = 60.0
-"""How long to wait for a process that holds the lock but does not answer: it is starting or ending."""
+"""Seconds to wait for a holder of the lock that does not respond: it is starting or ending."""
 
 GRACE_SECONDS = 10.0
-"""How long a command that made way for a `serve` waits for it before it works alone again."""
+"""Seconds that a command waits for the `serve` that took over, before it works alone again."""
 
 _RETRY_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
@@ -42,10 +52,10 @@ def run_command(
     on_progress: Callable[[dict[str, Any]], None] = lambda _: None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> Result:
-    """Do `command` wherever the writer is, and return its result.
+    """Run `command` in the process that writes and return its result.
 
-    `on_notice` gets a line for people when the work changes hands. Raises what the handler raises,
-    SwitchroomError if the writer does not answer.
+    `on_notice` receives a line for people when another process takes over. Raises what the handler raises,
+    and SwitchroomError if the writer does not respond.
     """
     data_dir = settings.storage.data_dir
     try:
@@ -53,20 +63,20 @@ def run_command(
     except OSError as error:
         raise SwitchroomError(f"storage.data_dir: {data_dir}: can't be made: {error.strerror}") from error
     return run_command_with(
-        data_dir, command, arguments, lambda: _open_handlers(settings), on_progress, on_notice
+        data_dir, command, arguments, lambda: _open_context(settings), on_progress, on_notice
     )
 
 
 @contextmanager
-def _open_handlers(settings: Settings) -> Iterator[Mapping[str, Handler]]:
-    """The product's commands in this process, without its scheduler."""
-    # Imported when first needed: the command that hands over needs none of it.
+def _open_context(settings: Settings) -> Iterator[AppContext]:
+    """Build the product in this process, without starting its jobs."""
+    # Imported when first needed: a command that another process runs needs nothing of it.
     from integration.factory import build
 
     claim_data_dir(settings, lambda: is_same_customer(settings))
     product = build(settings, on_broken=exit_broken)
     try:
-        yield product.commands
+        yield product.context
     finally:
         product.stop()
 
@@ -75,11 +85,12 @@ def run_command_with(
     data_dir: Path,
     command: str,
     arguments: Arguments,
-    handlers: Callable[[], Any],
+    open_context: Callable[[], AbstractContextManager[Any]],
     on_progress: Callable[[dict[str, Any]], None],
     on_notice: Callable[[str], None],
 ) -> Result:
-    """As `run_command`, with `handlers()` a context manager that gives the handlers for working alone."""
+    """Run `command` like `run_command`; `open_context()` opens what handlers need if this process writes."""
+    command = exchanged_name(command)
     deadline = clock.monotonic() + LOCK_WAIT_SECONDS
     lock_allowed_at, is_continuation = 0.0, False
     waiting = threading.Event()
@@ -104,13 +115,13 @@ def run_command_with(
             waiting.wait(_RETRY_SECONDS)
             continue
         try:
-            result = _run_alone(data_dir, writer_lock, command, arguments, handlers, on_progress)
+            result = _run_alone(data_dir, writer_lock, command, arguments, open_context, on_progress)
             if is_continuation:
                 unfinished_commands.remove(data_dir)
             return result
         except Unfinished as unfinished:
             arguments, is_continuation = unfinished.arguments, True
-            # Whoever asked for the lock must get it first; if it never opens, the work is ours again.
+            # The `serve` must get the lock first. If it does not start, this process does the rest.
             lock_allowed_at = clock.monotonic() + GRACE_SECONDS
             deadline = lock_allowed_at + LOCK_WAIT_SECONDS
             on_notice("`switchroom serve` is starting and takes this over")
@@ -121,16 +132,16 @@ def _run_alone(
     writer_lock: process_lock.Lock,
     command: str,
     arguments: Arguments,
-    handlers: Callable[[], Any],
+    open_context: Callable[[], AbstractContextManager[Any]],
     on_progress: Callable[[dict[str, Any]], None],
 ) -> Result:
-    with writer_lock, handlers() as command_handlers:
-        channel = ControlChannel(data_dir, command_handlers, can_yield=True)
+    with writer_lock, open_context() as context:
+        channel = ControlChannel(data_dir, context, can_yield=True)
         try:
-            handler = find_handler(command_handlers, command)
-            return handler(arguments, Progress(on_progress, lambda: not channel.stopping.is_set()))
+            progress = Progress(on_progress, lambda: not channel.stopping.is_set())
+            return find_handler(command)(context, arguments, progress)
         except Unfinished as unfinished:
-            # While the lock is still ours: we may be killed before the new `serve` hears of it from us.
+            # Before the lock is released: this process may be killed before it sends the rest to `serve`.
             unfinished_commands.save(data_dir, command, unfinished.arguments)
             raise
         finally:
@@ -138,7 +149,7 @@ def _run_alone(
 
 
 def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> process_lock.Lock:
-    """The lock for a starting `serve`: a command that works alone is asked to end at its next commit.
+    """Acquire the lock for a starting `serve`. A command that works alone ends at its next commit.
 
     Raises process_lock.LockHeld for another `serve`, and for a command that does not end in
     LOCK_WAIT_SECONDS.
@@ -151,7 +162,7 @@ def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> proce
             return process_lock.acquire(data_dir, "serve")
         except process_lock.LockHeld as lock_error:
             holder = lock_error.holder
-            # A supervisor that was killed: its worker ends as soon as it sees that.
+            # The supervisor was killed. Its worker ends as soon as it notices.
             is_orphaned = holder is not None and holder.purpose == "serve" and not holder.is_alive
             if holder is not None and holder.purpose == "serve" and not is_orphaned:
                 raise

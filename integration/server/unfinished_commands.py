@@ -1,7 +1,7 @@
-"""What a command left undone when it made way for `serve`: on disk until somebody has finished it.
+"""Work that an interrupted command left: stored on disk until a process has finished it.
 
-The command asks the new `serve` for it and waits for the result. One that was killed meanwhile can't; so
-`serve` looks for itself.
+The command sends it to the new `serve` and waits for the result. If the command was killed, `serve` finds the
+work itself.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from integration.core import atomic_files, clock
-from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished, find_handler
+from integration.core.commands import Arguments, Progress, Result, Unfinished, find_handler
 from integration.core.errors import StorageError
 from integration.core.health import Health
 
@@ -23,13 +23,13 @@ UNFINISHED_FILE = "unfinished.json"
 NAME = "work left by a command"
 
 GRACE_SECONDS = 10.0
-"""How long the command has to come for its work itself."""
+"""Seconds in which the command itself may request its work."""
 
 CHECK_SECONDS = 5.0
 
 
 def save(data_dir: Path, command: str, arguments: Arguments) -> None:
-    """Write down what is left, for whoever writes next; on a full disk only the command itself knows."""
+    """Store the work that is left for the next writer. On a full disk only the command itself has it."""
     try:
         atomic_files.write_text(
             data_dir / UNFINISHED_FILE, json.dumps({"command": command, "arguments": arguments})
@@ -39,30 +39,32 @@ def save(data_dir: Path, command: str, arguments: Arguments) -> None:
 
 
 def remove(data_dir: Path) -> None:
-    """It is done, or nobody wants it any more."""
+    """Remove the stored work: it is done or failed."""
     (data_dir / UNFINISHED_FILE).unlink(missing_ok=True)
 
 
 class UnfinishedCommands:
-    """The running process's side: finishes what a command left, asked by the command or not."""
+    """Finishes the stored work in the running process, on the command's request or without it."""
 
-    def __init__(self, data_dir: Path, handlers: Mapping[str, Handler], health: Health) -> None:
+    def __init__(self, data_dir: Path, context: Any, health: Health) -> None:
         self._data_dir = data_dir
-        self._handlers = dict(handlers)
+        self._context = context
         self._health = health
         self._running_lock = threading.Lock()
         self._found_at: float | None = None
         self.stopping = threading.Event()
 
     def stop(self) -> None:
-        """End at the next commit; what is left then is for the next process. Safe to call twice."""
+        """End at the next commit and keep the rest for the next process. Safe to call twice."""
         self.stopping.set()
         with self._running_lock:
             pass  # The work that held it has ended.
 
     def finish_due(self) -> None:
-        """Finish what lies there for longer than its command would need to ask for it. Raises what the work
-        raises; a StorageError leaves it there."""
+        """Finish work that its command did not request in GRACE_SECONDS. Raises what the handler raises.
+
+        The work stays stored after a StorageError.
+        """
         if self._running_lock.locked() or not (self._data_dir / UNFINISHED_FILE).exists():
             self._found_at = None
             return
@@ -79,15 +81,15 @@ class UnfinishedCommands:
         log.info("%s, which a command had left, is finished: %s", stored["command"], result)
 
     def finish(self, command: str, arguments: Arguments, progress: Progress) -> Result:
-        """Do what is left. Raises Unfinished, with the rest written down, and what the handler raises."""
+        """Do the work that is left. Raises Unfinished after storing the rest, and what the handler raises."""
         with self._running_lock:
             try:
-                result = find_handler(self._handlers, command)(arguments, progress)
+                result = find_handler(command)(self._context, arguments, progress)
             except Unfinished as unfinished:
                 save(self._data_dir, command, unfinished.arguments)
                 raise
             except StorageError:
-                # A disk that is full or held by another program: worth another try.
+                # The disk is full or locked by another program: the next run may succeed.
                 raise
             except Exception:
                 remove(self._data_dir)

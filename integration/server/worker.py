@@ -1,7 +1,7 @@
-"""What runs inside the server's one worker: the whole product, its channel, and the watch for its end.
+"""The worker process: runs the product and its control channel, and stops when the supervisor requests it.
 
-The worker is forked from the supervisor, which has loaded the settings and holds the lock and the
-listening socket. Everything heavy is imported here, after the fork.
+The worker is forked from the supervisor, which has loaded the settings and holds the lock and the listening
+socket. Heavy modules are imported here, after the fork.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from integration.core.commands import Handler
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.server import shutdown, unfinished_commands
@@ -54,8 +53,8 @@ class Product(Protocol):
         """The WSGI application."""
 
     @property
-    def commands(self) -> Mapping[str, Handler]:
-        """What the channel may ask for."""
+    def context(self) -> Any:
+        """The services that are passed to the handlers of commands."""
 
     @property
     def health(self) -> Health: ...
@@ -101,10 +100,10 @@ class Worker:
             build: Callable[..., Product] = getattr(importlib.import_module(module), function)
             self.product = product = build(self.settings, on_broken=shutdown.exit_broken)
             product.health.watch(shutdown.NAME, shutdown.STALLED_SECONDS)
-            data_dir, commands = self.settings.storage.data_dir, product.commands
-            self.unfinished_commands = UnfinishedCommands(data_dir, commands, product.health)
+            data_dir, context = self.settings.storage.data_dir, product.context
+            self.unfinished_commands = UnfinishedCommands(data_dir, context, product.health)
             self.channel = ControlChannel(
-                data_dir, commands, health=product.health, finish_command=self.unfinished_commands.finish
+                data_dir, context, health=product.health, finish_command=self.unfinished_commands.finish
             )
             product.health.start()
             product.scheduler.every(

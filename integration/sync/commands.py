@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from integration.catalogue import UnknownResource, get_resource
 from integration.core import clock
-from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
+from integration.core.commands import Arguments, Result, Unfinished, command
 from integration.core.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror.sync_state import collection_state, media_files
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sync.context import SyncContext
-from integration.sync.files import download, scrub
+from integration.sync.files import download
 from integration.sync.plan import FILES_OF, PLAN, SUBRESOURCES, Policy
 from integration.sync.progress import track_reading
-from integration.sync.reading import call_assembly, deletions, items, live_poll, verify
+from integration.sync.reading import call_assembly, deletions, items, live_poll
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally, store_failure
@@ -90,43 +90,37 @@ class SyncInterrupted(Exception):
         self.records_complete = records_complete
 
 
-def make_handlers(context: SyncContext) -> Mapping[str, Handler]:
-    """What the private channel may ask for: `sync` {resources, full, files, accept, resumed},
-    `undo-deletions` {resources}, and what verify.py and scrub.py have."""
+@command("collections.sync")
+def sync(context: SyncContext, arguments: Arguments, progress: SyncProgress) -> Result:
+    """Sync {resources, full, files, accept}; `resumed` and `done` continue an interrupted sync."""
+    finished_rows = [CollectionResult(**row) for row in arguments.get("done", ())]
+    if arguments.get("accept") and not arguments.get("resumed"):
+        for name in arguments["resources"]:
+            deletions.accept_deletions(context, PLAN[name])
+    try:
+        summary = run_sync(
+            context,
+            resolve_collections(arguments.get("resources", ())),
+            full=bool(arguments.get("full")),
+            files=bool(arguments.get("files", True)),
+            progress=progress,
+            resumed=bool(arguments.get("resumed")),
+        )
+    except SyncInterrupted as interrupted:
+        rows = [asdict(row) for row in (*finished_rows, *interrupted.summary.rows)]
+        full = bool(arguments.get("full")) and not interrupted.records_complete
+        raise Unfinished(
+            {**arguments, "resources": interrupted.remaining, "full": full, "resumed": True, "done": rows}
+        ) from interrupted
+    summary.rows[:0] = finished_rows
+    return {**asdict(summary), "complete": summary.is_complete}
 
-    def handle_sync(arguments: Arguments, progress: Progress) -> Result:
-        finished_rows = [CollectionResult(**row) for row in arguments.get("done", ())]
-        if arguments.get("accept") and not arguments.get("resumed"):
-            for name in arguments["resources"]:
-                deletions.accept_deletions(context, PLAN[name])
-        try:
-            summary = run_sync(
-                context,
-                resolve_collections(arguments.get("resources", ())),
-                full=bool(arguments.get("full")),
-                files=bool(arguments.get("files", True)),
-                progress=progress,
-                resumed=bool(arguments.get("resumed")),
-            )
-        except SyncInterrupted as interrupted:
-            rows = [asdict(row) for row in (*finished_rows, *interrupted.summary.rows)]
-            full = bool(arguments.get("full")) and not interrupted.records_complete
-            raise Unfinished(
-                {**arguments, "resources": interrupted.remaining, "full": full, "resumed": True, "done": rows}
-            ) from interrupted
-        summary.rows[:0] = finished_rows
-        return {**asdict(summary), "complete": summary.is_complete}
 
-    def handle_undo_deletions(arguments: Arguments, _progress: Progress) -> Result:
-        counts = {name: deletions.restore_deleted(context, PLAN[name]) for name in arguments["resources"]}
-        return {"complete": True, "back": counts}
-
-    return {
-        "sync": handle_sync,
-        "undo-deletions": handle_undo_deletions,
-        verify.VERIFY_COMPLETENESS: verify.make_handler(context),
-        scrub.VERIFY_MEDIA: scrub.make_handler(context),
-    }
+@command("deletions.undo")
+def undo_deletions(context: SyncContext, arguments: Arguments, _: SyncProgress) -> Result:
+    """Restore the missing records of {resources}; `back` has their numbers by collection."""
+    counts = {name: deletions.restore_deleted(context, PLAN[name]) for name in arguments["resources"]}
+    return {"complete": True, "back": counts}
 
 
 def resolve_collections(requested_names: Sequence[str]) -> list[str]:

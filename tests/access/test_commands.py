@@ -4,16 +4,18 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
 
-from integration.access import audit, commands, keys, people, setup_links
+from integration.access import audit, keys, people, setup_links
 from integration.app_schema import open_app_db
 from integration.cli import group
 from integration.core import process_lock
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.server.control_channel import ControlChannel
+from integration.settings.model import load
 
 Run = Callable[..., Result]
 
@@ -146,7 +148,8 @@ def test_wrong_usage_is_wrong_usage(run: Run) -> None:
 def test_a_running_process_is_handed_the_work(run: Run, tmp_path: Path) -> None:
     app_db = open_app_db(tmp_path / "house.db")
     with process_lock.acquire(tmp_path, "serve"):
-        channel = ControlChannel(tmp_path, commands.handlers(app_db, tmp_path / "mirror.db"))
+        settings = load(tmp_path / "config.toml", {})
+        channel = ControlChannel(tmp_path, SimpleNamespace(settings=settings, app_db=app_db))
         try:
             done = run("key", "add", "crm", "--scope", "write")
             assert done.exit_code == 0, done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,13 +11,19 @@ from integration.core.commands import Progress, Unfinished
 from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox import replay as replay_module
 from integration.inbox.apply import Applier
-from integration.inbox.replay import make_handlers, replay
+from integration.inbox.replay import replay
 from integration.inbox.store import Inbox
 from integration.mirror import hooks
 from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.schema import open_mirror
 from tests.support.applications.data_dir import webhook
+
+
+def run(inbox, applier, progress=None, **arguments):
+    """The command, with nothing but an inbox and what applies it."""
+    context = SimpleNamespace(inbox=inbox, applier=applier)
+    return replay(context, arguments, progress or Progress(lambda _: None, lambda: True))
 
 
 class Counts:
@@ -46,23 +53,23 @@ def inbox(tmp_path):
 
 def test_without_options_everything_is_applied_in_order(inbox):
     applier = Counts()
-    assert replay(inbox, applier) == replay_module.ReplayResult(10, 0)
+    assert run(inbox, applier) == {"applied": 10, "failed": 0}
     assert applier.seen == list(range(1, 11))
 
 
 def test_only_what_failed(inbox):
     applier = Counts()
     applier.broken = {8}
-    assert replay(inbox, applier, failed=True) == replay_module.ReplayResult(1, 1)
+    assert run(inbox, applier, failed=True) == {"applied": 1, "failed": 1}
     assert applier.seen == [3, 8]
 
 
 def test_only_what_came_since(inbox):
     applier = Counts()
-    replay(inbox, applier, since="2026-03-01 12:00:01")
+    run(inbox, applier, since="2026-03-01 12:00:01")
     assert applier.seen == [7, 8, 9, 10]
     applier.seen.clear()
-    replay(inbox, applier, since="2026-03-01 12:00:00")
+    run(inbox, applier, since="2026-03-01 12:00:00")
     assert applier.seen == list(range(1, 11))
 
 
@@ -70,12 +77,11 @@ def test_a_successor_goes_on_where_it_ended_early_and_sums_up(inbox, monkeypatch
     monkeypatch.setattr(replay_module, "BATCH_SIZE", 3)
     applier = Counts()
     applier.broken = {2, 9}
-    work = make_handlers(inbox, applier)["replay"]
     told = []
     with pytest.raises(Unfinished) as ended:
-        work({"failed": False, "since": None}, Progress(told.append, lambda: len(applier.seen) < 6))
+        run(inbox, applier, Progress(told.append, lambda: len(applier.seen) < 6), failed=False, since=None)
     assert applier.seen == [1, 2, 3, 4, 5, 6]
-    result = work(ended.value.arguments, Progress(told.append, lambda: True))
+    result = run(inbox, applier, Progress(told.append, lambda: True), **ended.value.arguments)
     assert applier.seen == list(range(1, 11))
     assert result == {"applied": 8, "failed": 2}
     assert told[0] == {"done": 0, "total": 10}
@@ -96,11 +102,11 @@ def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(tmp_path, inbox):
         calls = CallStore(CallRules(), PhoneNumbers("GB"))
         hooks.register_hooks(mirror, calls)
         applier = Applier(inbox, mirror, calls, lambda: None)
-        result = make_handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
+        result = run(inbox, applier)
         assert result == {"applied": 10, "failed": 0}
         # Once more changes nothing.
         seen = told(mirror)
-        make_handlers(inbox, applier)["replay"]({}, Progress(lambda _: None, lambda: True))
+        run(inbox, applier)
         assert told(mirror) == seen
         mirror.close()
         before = before or seen

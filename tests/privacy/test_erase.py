@@ -19,7 +19,7 @@ from integration.core.errors import PlatformRefused, StorageBroken
 from integration.core.json_records import JsonRecord
 from integration.exports import prepared_exports
 from integration.factory import Product
-from integration.inbox.replay import REPLAY
+from integration.inbox.replay import replay
 from integration.maintenance import backup
 from integration.mirror.page_queries import messages
 from integration.mirror.privacy import erase_mirror
@@ -216,7 +216,7 @@ def test_nobody_is_erased_while_on_the_line(place: Place) -> None:
         }
         told = {**event, "src": THEIRS, "dst": OURS, "destination": "in", "state": "RINGING"}
         product.context.inbox.receive(json.dumps(told).encode()).result(30)
-        product.commands[REPLAY]({}, Progress(lambda _: None, lambda: True))
+        replay(product.context, {}, Progress(lambda _: None, lambda: True))
     refused = place.erase(f"+{THEIRS}", "--yes")
     assert (refused.exit_code, "is going on" in refused.stderr) == (1, True)
     assert "mirror.db" in place.bytes_with("Ann Example")

@@ -1,6 +1,6 @@
 """A command that writes, as its own process: `python -m tests.server.stub_command DATA_DIR TO [GATE]`.
 
-Counts with the stand-in's `count`, wherever the writer is; prints progress and result as lines of JSON.
+Counts with the command `count.up`, wherever the writer is; prints progress and result as lines of JSON.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from integration.cli import exit_on_error
-from integration.core.commands import Handler
 from integration.server.run_command import run_command_with
 from tests.server.stub_product import StandIn, settings_for
 
@@ -24,16 +23,12 @@ def main(data_dir: str, to: str, *gate: str) -> None:
     def show(facts: Mapping[str, Any]) -> None:
         print(json.dumps(facts), flush=True)
 
-    @contextmanager
-    def handlers() -> Iterator[Mapping[str, Handler]]:
-        yield StandIn(settings_for(data_dir)).commands
-
     arguments = {"to": int(to)} | ({"gate": gate[0]} if gate else {})
     result = run_command_with(
         Path(data_dir),
-        "count",
+        "count.up",
         arguments,
-        handlers,
+        lambda: nullcontext(StandIn(settings_for(data_dir))),
         show,
         lambda line: print(line, file=sys.stderr, flush=True),
     )

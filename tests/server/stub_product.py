@@ -14,12 +14,12 @@ from typing import Any
 
 from integration.cli import exit_on_error
 from integration.core import log_format
-from integration.core.commands import Progress, Unfinished
 from integration.core.errors import SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.server import supervisor
 from integration.settings.model import Settings
+from tests.server import counting  # noqa: F401  registers the commands
 
 
 class StandIn:
@@ -28,7 +28,10 @@ class StandIn:
         self.health = Health()
         self.scheduler = Scheduler(self.health)
         self.closing = threading.Event()
-        self.commands = {"count": self.count, "refuse": self.refuse, "stumble": lambda _, __: {"x": 1 / 0}}
+
+    @property
+    def context(self) -> StandIn:
+        return self
 
     def start(self) -> None:
         self.scheduler.start()
@@ -59,24 +62,6 @@ class StandIn:
         yield b": hello\n\n"
         while not self.closing.wait(0.05):
             yield b": still here\n\n"
-
-    def count(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
-        """Count up to `to`, a number per step; `gate` is a file to wait for after the first."""
-        done = arguments.get("from", 0)
-        (self.folder / "counting").write_text(str(os.getpid()))
-        while done < arguments["to"]:
-            if not progress.can_continue:
-                raise Unfinished({**arguments, "from": done})
-            if done and "gate" in arguments and not Path(arguments["gate"]).exists():
-                threading.Event().wait(0.01)
-                continue
-            done += 1
-            progress(done=done)
-        (self.folder / "counted").write_text(str(done))
-        return {"done": done, "pid": os.getpid()}
-
-    def refuse(self, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
-        raise SwitchroomError("that can't be done")
 
 
 def build(settings: Settings, on_broken: object = None) -> StandIn:

@@ -14,14 +14,16 @@ from typing import Any, cast
 
 import pytest
 
-from integration.core.commands import SOCKET_FILE, Progress, Unfinished
+from integration.core.commands import SOCKET_FILE, Progress
+from integration.core.commands import command as register
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
+from integration.factory import build
 from integration.server import control_channel as channel_module
 from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
-from integration.server.run_command import run_command_with
+from integration.server.run_command import run_command, run_command_with
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.server.worker import Worker
 from tests.server.stub_product import StandIn, settings_for
@@ -32,29 +34,25 @@ Start = Callable[..., Running]
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Iterator[ControlChannel]:
-    def misconfigured(arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
-        raise ConfigurationError(["one.key: is wrong", "other.key: too"])
-
-    handlers = {**StandIn(settings_for(tmp_path)).commands, "misconfigured": misconfigured}
-    opened = ControlChannel(tmp_path, handlers)
+    opened = ControlChannel(tmp_path, StandIn(settings_for(tmp_path)))
     yield opened
     opened.close(5)
 
 
 def test_progress_and_result_arrive(channel: ControlChannel, tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
-    result = send_command(tmp_path, "count", {"to": 3}, seen.append)
+    result = send_command(tmp_path, "count.up", {"to": 3}, seen.append)
     assert result is not None
     assert result["done"] == 3
     assert seen == [{"done": 1}, {"done": 2}, {"done": 3}]
 
 
 def test_nobody_there_is_none_also_where_a_killed_process_left_its_socket(tmp_path: Path) -> None:
-    assert send_command(tmp_path, "count", {"to": 1}) is None
+    assert send_command(tmp_path, "count.up", {"to": 1}) is None
     with socket.socket(socket.AF_UNIX) as stale:
         stale.bind(str(tmp_path / SOCKET_FILE))
-    assert send_command(tmp_path, "count", {"to": 1}) is None
-    ControlChannel(tmp_path, {}).close(1)
+    assert send_command(tmp_path, "count.up", {"to": 1}) is None
+    ControlChannel(tmp_path, None).close(1)
 
 
 def test_a_process_that_is_suspended_is_not_waited_for(
@@ -64,7 +62,7 @@ def test_a_process_that_is_suspended_is_not_waited_for(
     with socket.socket(socket.AF_UNIX) as suspended:
         suspended.bind(str(tmp_path / SOCKET_FILE))
         suspended.listen()
-        assert send_command(tmp_path, "count", {"to": 1}) is None
+        assert send_command(tmp_path, "count.up", {"to": 1}) is None
 
 
 def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> None:
@@ -79,61 +77,99 @@ def test_a_process_that_is_killed_within_a_line_is_told_of(tmp_path: Path) -> No
         listener.listen()
         threading.Thread(target=cut, args=(listener,), daemon=True).start()
         with pytest.raises(SwitchroomError, match="ended before"):
-            send_command(tmp_path, "count", {"to": 1})
+            send_command(tmp_path, "count.up", {"to": 1})
 
 
 def test_errors_arrive_as_what_they_are(channel: ControlChannel, tmp_path: Path) -> None:
     with pytest.raises(SwitchroomError, match="that can't be done"):
-        send_command(tmp_path, "refuse", {})
+        send_command(tmp_path, "count.refuse", {})
     with pytest.raises(ConfigurationError) as caught:
-        send_command(tmp_path, "misconfigured", {})
+        send_command(tmp_path, "count.misconfigure", {})
     assert caught.value.mistakes == ("one.key: is wrong", "other.key: too")
     with pytest.raises(SwitchroomError, match="by a mistake of the product's"):
-        send_command(tmp_path, "stumble", {})
-    with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
-        send_command(tmp_path, "unheard", {})
+        send_command(tmp_path, "count.stumble", {})
+    with pytest.raises(SwitchroomError, match=r"no command 'count\.unheard'"):
+        send_command(tmp_path, "count.unheard", {})
+
+
+@register("tea.brew")
+def brew_tea(context: Any, arguments: dict[str, Any], _: Progress) -> dict[str, Any]:
+    return {"cups": arguments["cups"], "folder": str(context.settings.storage.data_dir)}
+
+
+def test_an_invented_command_of_one_file_is_reached_by_both_ways(tmp_path: Path) -> None:
+    """Alone under the lock, and in the running product."""
+    settings = settings_for(tmp_path)
+    answer = {"cups": 2, "folder": str(tmp_path)}
+    assert run_command(settings, "tea.brew", {"cups": 2}) == answer
+    product = build(settings)
+    opened = ControlChannel(tmp_path, product.context)
+    try:
+        assert send_command(tmp_path, "tea.brew", {"cups": 2}) == answer
+    finally:
+        opened.close(5)
+        product.stop()
+
+
+def test_a_process_of_an_earlier_version_gets_the_name_that_it_has(tmp_path: Path) -> None:
+    """And the other way: what it stored under that name is finished here."""
+    received = []
+
+    def respond(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rb") as lines:
+            received.append(json.loads(lines.readline())["command"])
+            connection.sendall(b'{"taken": true}\n{"result": {}}\n')
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / SOCKET_FILE))
+        listener.listen()
+        threading.Thread(target=respond, args=(listener,), daemon=True).start()
+        run_command(settings_for(tmp_path), "webhooks.replay", {})
+    assert received == ["replay"]
+    product = build(settings_for(tmp_path))
+    try:
+        unfinished_commands.save(tmp_path, "replay", {"after": 7, "applied": 5, "refused": 2})
+        serve = UnfinishedCommands(tmp_path, product.context, product.health)
+        stored = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
+        progress = Progress(lambda _: None, lambda: True)
+        assert serve.finish(stored["command"], stored["arguments"], progress) == {"applied": 5, "failed": 2}
+    finally:
+        product.stop()
 
 
 def test_a_command_that_nobody_knows_is_refused_where_nothing_runs_too(tmp_path: Path) -> None:
-    with pytest.raises(SwitchroomError, match="does not know 'unheard'"):
-        run_command_with(tmp_path, "unheard", {}, lambda: nullcontext({}), lambda _: None, lambda _: None)
-    assert send_command(tmp_path, "count", {"to": 1}) is None, "the way is free again"
+    with pytest.raises(SwitchroomError, match=r"no command 'count\.unheard'"):
+        run_command_with(tmp_path, "count.unheard", {}, nullcontext, lambda _: None, lambda _: None)
+    assert send_command(tmp_path, "count.up", {"to": 1}) is None, "the way is free again"
 
 
 def test_the_socket_is_for_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
-    opened = ControlChannel(deep, StandIn(settings_for(deep)).commands)
+    opened = ControlChannel(deep, StandIn(settings_for(deep)))
     try:
         assert (deep / SOCKET_FILE).stat().st_mode & 0o777 == 0o600
-        assert send_command(deep, "count", {"to": 1}) is not None
+        assert send_command(deep, "count.up", {"to": 1}) is not None
     finally:
         opened.close(5)
     assert not (deep / SOCKET_FILE).exists()
 
 
 def test_work_that_is_cut_short_by_the_end_of_the_process_says_what_is_left(tmp_path: Path) -> None:
-    opened = ControlChannel(tmp_path, StandIn(settings_for(tmp_path)).commands)
+    opened = ControlChannel(tmp_path, StandIn(settings_for(tmp_path)))
 
     def end(facts: dict[str, Any]) -> None:
         opened.stopping.set()
 
     with pytest.raises(CommandMoved) as moved:
-        send_command(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, end)
+        send_command(tmp_path, "count.up", {"to": 5, "gate": str(tmp_path / "never")}, end)
     assert moved.value.arguments == {"to": 5, "gate": str(tmp_path / "never"), "from": 1}
     opened.close(5)
 
 
 def test_work_ends_when_its_caller_goes_away(tmp_path: Path) -> None:
     ended: list[dict[str, Any]] = []
-    stand_in = StandIn(settings_for(tmp_path))
-
-    def count(arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
-        try:
-            return stand_in.count(arguments, progress)
-        except Unfinished as unfinished:
-            ended.append(unfinished.arguments)
-            raise
 
     class GoneAway(Exception):
         pass
@@ -141,10 +177,10 @@ def test_work_ends_when_its_caller_goes_away(tmp_path: Path) -> None:
     def go_away(facts: dict[str, Any]) -> None:
         raise GoneAway
 
-    opened = ControlChannel(tmp_path, {"count": count})
+    opened = ControlChannel(tmp_path, SimpleNamespace(folder=tmp_path, ended=ended))
     try:
         with pytest.raises(GoneAway):
-            send_command(tmp_path, "count", {"to": 5, "gate": str(tmp_path / "never")}, go_away)
+            send_command(tmp_path, "count.watched", {"to": 5, "gate": str(tmp_path / "never")}, go_away)
         wait_for(lambda: ended, "end of the work")
         assert ended[0]["from"] == 1
     finally:
@@ -232,10 +268,8 @@ def test_a_serve_finishes_what_a_command_left_that_was_killed_on_its_way_to_it(
         raise Killed
 
     with pytest.raises(Killed):
-        run_command_with(
-            tmp_path, "count", {"to": 5}, lambda: nullcontext(product.commands), asked_to_yield, die
-        )
-    serve = UnfinishedCommands(tmp_path, product.commands, health)
+        run_command_with(tmp_path, "count.up", {"to": 5}, lambda: nullcontext(product), asked_to_yield, die)
+    serve = UnfinishedCommands(tmp_path, product, health)
     serve.finish_due()
     assert not (tmp_path / "counted").exists(), "the command may come for it"
     monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
@@ -253,18 +287,18 @@ def test_what_a_serve_can_not_finish_before_its_own_end_is_left_to_the_next(
 ) -> None:
     product = StandIn(settings_for(tmp_path))
     asked = {"to": 3, "gate": str(tmp_path / "gate")}
-    unfinished_commands.save(tmp_path, "count", asked)
-    serve = UnfinishedCommands(tmp_path, product.commands, Health())
-    opened = ControlChannel(tmp_path, product.commands, finish_command=serve.finish)
+    unfinished_commands.save(tmp_path, "count.up", asked)
+    serve = UnfinishedCommands(tmp_path, product, Health())
+    opened = ControlChannel(tmp_path, product, finish_command=serve.finish)
     try:
         with pytest.raises(CommandMoved):
-            send_command(tmp_path, "count", asked, lambda _: opened.stopping.set(), finish=True)
+            send_command(tmp_path, "count.up", asked, lambda _: opened.stopping.set(), finish=True)
     finally:
         opened.close(5)
     kept = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
     assert kept["arguments"] == {**asked, "from": 1}
     (tmp_path / "gate").touch()
-    assert serve.finish("count", kept["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
+    assert serve.finish("count.up", kept["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
     assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
 
 
@@ -274,15 +308,10 @@ def test_work_left_that_hangs_is_cut_by_the_products_end(
     monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
     begun, cut = threading.Event(), threading.Event()
 
-    def hangs(_arguments: object, _progress: object) -> dict[str, Any]:
-        begun.set()
-        if cut.wait(10):
-            raise Unfinished({"from": 7})
-        return {}
-
-    unfinished_commands.save(tmp_path, "count", {})
+    context = SimpleNamespace(begun=begun, cut=cut)
+    unfinished_commands.save(tmp_path, "count.wait", {})
     worker = Worker(settings_for(tmp_path), "", -1, -1)
-    worker.unfinished_commands = UnfinishedCommands(tmp_path, {"count": hangs}, Health())
+    worker.unfinished_commands = UnfinishedCommands(tmp_path, context, Health())
     worker.product = cast(Any, SimpleNamespace(stop=cut.set, health=Health()))
     scheduler = Scheduler(Health())
     scheduler.every("unfinished", 5, worker.unfinished_commands.finish_due, executor="maintenance")
@@ -316,7 +345,7 @@ def test_a_command_says_so_when_the_serve_that_does_it_is_killed(start: Start, t
     server.signal(signal.SIGKILL)
     assert command.ended() == 1
     assert command.err == [
-        "switchroom: the running process ended before count was done; start the command again"
+        "switchroom: the running process ended before count.up was done; start the command again"
     ]
 
 

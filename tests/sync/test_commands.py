@@ -27,8 +27,7 @@ class Told:
 @pytest.fixture
 def sync(rig):
     """Does the command as the process that writes does it."""
-    handler = commands.make_handlers(rig.parts)["sync"]
-    return lambda progress=None, **arguments: handler(arguments, progress or Told())
+    return lambda progress=None, **arguments: commands.sync(rig.parts, arguments, progress or Told())
 
 
 def test_a_first_pass_brings_everything_and_its_files(rig, sync):

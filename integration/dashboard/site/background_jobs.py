@@ -1,12 +1,11 @@
-"""Work that a button begins and that takes longer than a request: one of each kind at a time."""
+"""Background jobs that a button starts: one of each kind at a time."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from flask import current_app
 
@@ -38,11 +37,9 @@ class Job:
 
 @dataclass(slots=True)
 class BackgroundJobs:
-    """The last job of each kind. A restart forgets them: what they did is in the audit."""
+    """The last job of each kind, in memory only: the audit log records what they did."""
 
     last_by_name: dict[str, Job] = field(default_factory=dict)
-    commands: Mapping[str, Callable[..., dict[str, Any]]] = field(default_factory=dict)
-    """Handlers of the private channel, by name (`server/control_channel.py`)."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def start(

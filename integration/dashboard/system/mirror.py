@@ -1,4 +1,4 @@
-"""System's pages and buttons about the mirror: each day of the ledger, a proof now, fields made columns."""
+"""System pages about the mirror: day counts, verification, promoted fields."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.commands import Progress
 from integration.dashboard.site import layout
-from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
+from integration.dashboard.site.background_jobs import ProgressCallback
 from integration.dashboard.site.guard import current_person, requires
 from integration.dashboard.system.work import redirect_to_section, start_job
 from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN
-from integration.sync.reading.verify import VERIFY_COMPLETENESS, CompletenessResult
+from integration.sync.reading import verify
 from integration.workspace import promoted_fields
 
 blueprint = Blueprint("system_mirror", __name__, url_prefix="/system")
@@ -22,7 +22,7 @@ blueprint = Blueprint("system_mirror", __name__, url_prefix="/system")
 
 @blueprint.get("/coverage/<path:collection>")
 def show_days(collection: str) -> str:
-    """Every day of a collection that was counted, newest first."""
+    """Show the counted days of a collection, newest first."""
     target = _require_mirrored(collection)
     with app_context().mirror_db.read() as connection:
         counted_days = completeness.list_days(connection, target.collection)
@@ -34,19 +34,16 @@ def show_days(collection: str) -> str:
 @blueprint.post("/prove")
 @requires("admin")
 def verify_completeness() -> Response:
-    """The same as `switchroom verify --coverage`, by the same handler."""
-    handler = current_jobs().commands.get(VERIFY_COMPLETENESS)
-    if handler is None:
-        abort(503, "This process asks the platform for nothing.")
+    """Verify all collections, like `switchroom verify --coverage`."""
+    context = app_context()
 
     def work(report_progress: ProgressCallback) -> str:
         progress = Progress(
             lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
             lambda: True,
         )
-        results = [
-            CompletenessResult(**result) for result in handler({"resources": list(PLAN)}, progress)["proofs"]
-        ]
+        proofs = verify.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
+        results = [verify.CompletenessResult(**proof) for proof in proofs]
         incomplete = [result.collection for result in results if not result.is_complete]
         day_count = sum(result.days for result in results)
         summary = (
@@ -62,15 +59,16 @@ def verify_completeness() -> Response:
 @blueprint.post("/promote")
 @requires("admin")
 def promote() -> Response:
-    """Make an undocumented field a column."""
-    context, requested_by = app_context(), current_person().email
+    """Make an undocumented field a column, like `switchroom sync promote`."""
+    context = app_context()
     target, name = _require_mirrored(request.form.get("collection", "")), request.form.get("field", "")
+    arguments = {"collection": target.collection, "field": name, "who": current_person().email}
 
     def work(report_progress: ProgressCallback) -> str:
-        def report_rows(done: int, total: int) -> None:
-            report_progress(f"{target.collection}.{name}", done, total)
-
-        promoted_fields.promote(context.app_db, context.mirror_db, target, name, requested_by, report_rows)
+        progress = Progress(
+            lambda facts: report_progress(facts["collection"], facts["done"], facts["total"]), lambda: True
+        )
+        promoted_fields.promote(context, arguments, progress)
         return f"{name[:64]} is a column of {target.table}"
 
     start_job("promote", f"{target.collection}.{name[:64]} made a column", work)
@@ -80,12 +78,13 @@ def promote() -> Response:
 @blueprint.post("/demote")
 @requires("admin")
 def demote() -> Response:
-    """Take such a column away."""
+    """Remove the column of a promoted field, like `switchroom sync demote`."""
     context = app_context()
     target, name = _require_mirrored(request.form.get("collection", "")), request.form.get("field", "")
 
     def work(_report_progress: ProgressCallback) -> str:
-        promoted_fields.demote(context.app_db, context.mirror_db, target, name)
+        arguments = {"collection": target.collection, "field": name}
+        promoted_fields.demote(context, arguments, Progress(lambda _facts: None, lambda: True))
         return f"{name[:64]} is no longer a column of {target.table}"
 
     start_job("promote", f"{target.collection}.{name[:64]} no longer a column", work)

@@ -14,7 +14,7 @@ from integration.core.ids import parse_id
 from integration.dashboard.site import layout
 from integration.dashboard.site.background_jobs import Job, ProgressCallback, current_jobs
 from integration.dashboard.site.guard import current_person, requires
-from integration.inbox.replay import REPLAY
+from integration.inbox import replay as webhook_replay
 from integration.maintenance import backup, doctor, manifest
 from integration.sync.writing import write_log
 
@@ -42,17 +42,14 @@ def start_job(name: str, action: str, work: Any) -> None:
 @blueprint.post("/replay")
 @requires("admin")
 def replay() -> Response:
-    """Failed webhooks once more, by the handler that the command hands its work to."""
-    jobs = current_jobs()
-    handler = jobs.commands.get(REPLAY)
-    if handler is None:
-        abort(503, "This process applies no webhooks.")
+    """Apply failed webhooks again, like `switchroom replay --failed`."""
+    context = app_context()
 
     def work(report_progress: ProgressCallback) -> str:
         progress = Progress(
             lambda facts: report_progress("webhooks", facts["done"], facts["total"]), lambda: True
         )
-        result = handler({"failed": True}, progress)
+        result = webhook_replay.replay(context, {"failed": True}, progress)
         return f"{result['applied']} applied, {result['failed']} failed again"
 
     start_job("replay", "failed webhooks replayed", work)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import cast
 
 from integration.core import clock
-from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
+from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import PlatformError, StorageFull
 from integration.mirror.page_queries.archive_queries import ArchivedFile
 from integration.mirror.sync_state import scrub_log
@@ -38,7 +38,6 @@ MAX_MISSING_IN_SAMPLE = 20
 """Files of a sample that may be missing before their disk is."""
 
 HEALTH_CHECK = "archive"
-VERIFY_MEDIA = "verify-media"
 
 
 def scrub_due_files(context: SyncContext, should_continue: Callable[[], bool] = lambda: True) -> int:
@@ -70,43 +69,38 @@ def scrub_due_files(context: SyncContext, should_continue: Callable[[], bool] = 
     return damaged_count
 
 
-def make_handler(context: SyncContext) -> Handler:
-    """`verify-media`: read every file of the archive, and fetch again what is damaged. Its result: `files`
-    read, `damaged` with {path, finding, healed, error} of each."""
+@command("archive.verify")
+def verify_archive(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
+    """Read every file of the archive and download damaged files again.
 
-    def handle_verify_media(arguments: Arguments, progress: Progress) -> Result:
-        kind, record_id = arguments.get("after", ("", 0))
-        files_read = int(arguments.get("files", 0))
-        damaged: list[dict[str, object]] = list(arguments.get("damaged", ()))
+    The result has `files` (how many were read) and `damaged`: {path, finding, healed, error} of each.
+    """
+    kind, record_id = arguments.get("after", ("", 0))
+    files_read = int(arguments.get("files", 0))
+    damaged: list[dict[str, object]] = list(arguments.get("damaged", ()))
+    with context.mirror_db.read() as connection:
+        total = scrub_log.get_archive_state(connection).file_count
+    while True:
         with context.mirror_db.read() as connection:
-            total = scrub_log.get_archive_state(connection).file_count
-        while True:
-            with context.mirror_db.read() as connection:
-                batch = scrub_log.list_after(connection, kind, record_id, BATCH_SIZE)
-            intact_files: list[ArchivedFile] = []
-            for file in batch:
-                if not progress.can_continue:
-                    break
-                fault = file_check.find_fault(context.settings.storage.data_dir, file)
-                kind, record_id, files_read = file.kind, file.record_id, files_read + 1
-                if fault is None:
-                    intact_files.append(file)
-                elif _request_refetch(context, file, fault):
-                    damaged.append({"path": file.path, "finding": fault, **_refetch(context, file)})
-                progress(collection="files", done=files_read, total=max(total, files_read))
-            context.mirror_db.write(
-                lambda tx, intact_files=intact_files: scrub_log.mark_intact(  # type: ignore[misc]
-                    tx, intact_files
-                )
-            )
+            batch = scrub_log.list_after(connection, kind, record_id, BATCH_SIZE)
+        intact_files: list[ArchivedFile] = []
+        for file in batch:
             if not progress.can_continue:
-                raise Unfinished(
-                    {**arguments, "after": [kind, record_id], "files": files_read, "damaged": damaged}
-                )
-            if len(batch) < BATCH_SIZE:
-                return {"files": files_read, "damaged": damaged}
-
-    return handle_verify_media
+                break
+            fault = file_check.find_fault(context.settings.storage.data_dir, file)
+            kind, record_id, files_read = file.kind, file.record_id, files_read + 1
+            if fault is None:
+                intact_files.append(file)
+            elif _request_refetch(context, file, fault):
+                damaged.append({"path": file.path, "finding": fault, **_refetch(context, file)})
+            progress(collection="files", done=files_read, total=max(total, files_read))
+        context.mirror_db.write(partial(scrub_log.mark_intact, files=intact_files))
+        if not progress.can_continue:
+            raise Unfinished(
+                {**arguments, "after": [kind, record_id], "files": files_read, "damaged": damaged}
+            )
+        if len(batch) < BATCH_SIZE:
+            return {"files": files_read, "damaged": damaged}
 
 
 def _request_refetch(context: SyncContext, file: ArchivedFile, fault: str) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from integration.core import clock
-from integration.core.commands import Arguments, Handler, Progress, Result, Unfinished
+from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import PlatformError
 from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION, DayCount
@@ -22,8 +22,6 @@ from integration.sync.reading import day_counts, live_poll
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally, is_unavailable, store_failure
-
-VERIFY_COMPLETENESS = "prove"
 
 
 @dataclass(slots=True)
@@ -50,32 +48,24 @@ class CompletenessResult:
         return self.off or (self.error is None and not self.gaps)
 
 
-def make_handler(context: SyncContext) -> Handler:
-    """`prove` {resources: collections of the plan, every_day}: `proofs` as above, `complete`."""
-
-    def handle_verify(arguments: Arguments, progress: Progress) -> Result:
-        results = [CompletenessResult(**finished_results) for finished_results in arguments.get("done", ())]
-        remaining = list(arguments["resources"])
-        while remaining:
-            try:
-                results.append(
-                    verify_collection(
-                        context, PLAN[remaining[0]], progress, every_day=bool(arguments.get("every_day"))
-                    )
-                )
-            except Interrupted as interrupted:
-                finished_results = [asdict(result) for result in results]
-                raise Unfinished(
-                    {**arguments, "resources": remaining, "done": finished_results}
-                ) from interrupted
-            remaining.pop(0)
-        day_counts.report_completeness(context)
-        return {
-            "proofs": [asdict(result) for result in results],
-            "complete": all(result.is_complete for result in results),
-        }
-
-    return handle_verify
+@command("completeness.verify")
+def verify_completeness(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
+    """Verify {resources, every_day}; `proofs` are `CompletenessResult`s, `complete` is True without gaps."""
+    results = [CompletenessResult(**finished_results) for finished_results in arguments.get("done", ())]
+    remaining = list(arguments["resources"])
+    every_day = bool(arguments.get("every_day"))
+    while remaining:
+        try:
+            results.append(verify_collection(context, PLAN[remaining[0]], progress, every_day=every_day))
+        except Interrupted as interrupted:
+            finished_results = [asdict(result) for result in results]
+            raise Unfinished({**arguments, "resources": remaining, "done": finished_results}) from interrupted
+        remaining.pop(0)
+    day_counts.report_completeness(context)
+    return {
+        "proofs": [asdict(result) for result in results],
+        "complete": all(result.is_complete for result in results),
+    }
 
 
 def verify_collection(

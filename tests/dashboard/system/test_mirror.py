@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from integration.core import clock
-from integration.dashboard.site.background_jobs import EXTENSION, BackgroundJobs
 from integration.mirror.calls import backlog
 from integration.mirror.sync_state import collection_state, completeness
+from integration.sync.plan import PLAN
 from integration.sync.reading import verify
 from integration.sync.reading.call_assembly import JOB_NAME
 from integration.workspace import promoted_fields
@@ -115,25 +113,27 @@ def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
     assert client.post("/system/promote", collection="nothing", field="mood").status_code == 404
 
 
-def test_a_proof_can_be_begun_and_tells_what_it_found(site, client):
+def test_a_proof_can_be_begun_and_tells_what_it_found(site, client, monkeypatch):
     asked = []
 
-    def handler(arguments, progress):
-        asked.append(arguments)
-        progress(collection="cdrs", done=3, total=9)
-        good, bad = verify.CompletenessResult("cdrs", days=9), verify.CompletenessResult("sms", error="away")
-        return {"proofs": [asdict(good), asdict(bad)], "complete": False}
+    def verify_collection(_context, policy, progress, **_options):
+        asked.append(policy.collection)
+        progress(collection=policy.collection, done=3, total=9)
+        error = "away" if policy.collection == "sms" else None
+        return verify.CompletenessResult(
+            policy.collection, days=9 * (policy.collection == "cdrs"), error=error
+        )
 
-    site.app.extensions[EXTENSION] = BackgroundJobs(commands={verify.VERIFY_COMPLETENESS: handler})
+    monkeypatch.setattr(verify, "verify_collection", verify_collection)
     site.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
     site.mirror_db.write(
         lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
     )
     assert site.client("supervisor").post("/system/prove").status_code == 403
     client.post("/system/prove")
-    said = "1 of 2 collections proved, 9 days counted; not proved: sms"
+    said = f"{len(PLAN) - 1} of {len(PLAN)} collections proved, 9 days counted; not proved: sms"
     wait_for(lambda: said in text(client.get("/system")), "the result")
-    assert "cdrs" in asked[0]["resources"]
+    assert asked == list(PLAN)
 
 
 def test_whoever_counts_calls_is_told_that_old_ones_are_still_being_put_together(site, client):

@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from integration.access import audit
-from integration.dashboard.site.background_jobs import EXTENSION, BackgroundJobs
-from integration.inbox.replay import REPLAY
+from integration.inbox.apply import Applier
 from integration.sync.writing import write_log
 from tests.support.harness import wait_for
 from tests.support.page_text import text
@@ -44,23 +43,23 @@ def test_only_administrators_see_what_tells_of_the_installation(site, path):
     assert site.client("supervisor").get(path).status_code == 403
 
 
-def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client):
-    store(site, b'{"a": 1}')
-    asked, go_on = [], threading.Event()
+def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client, monkeypatch):
+    failed = [store(site, b'{"a": 1}'), store(site, b'{"a": 2}'), store(site, b'{"a": 3}')]
+    store(site, b'{"a": 4}', "done")
+    applied, go_on = [], threading.Event()
 
-    def handler(arguments, progress):
-        asked.append(arguments)
-        progress(done=0, total=3)
+    def reapply(_applier, seqs):
+        applied.append(list(seqs))
         go_on.wait(30)
-        return {"applied": 2, "failed": 1}
+        return 2
 
-    site.app.extensions[EXTENSION] = BackgroundJobs(commands={REPLAY: handler})
+    monkeypatch.setattr(Applier, "reapply", reapply)
     page = client.post("/system/replay")
     assert "Applying again" in text(page)
     client.post("/system/replay")  # a second press changes nothing
     go_on.set()
     wait_for(lambda: said_by(client, "2 applied, 1 failed again"), "the end of the replay")
-    assert asked == [{"failed": True}]
+    assert applied == [failed]
 
     def kept() -> list[tuple[str, str]]:
         return [(one.what, one.result) for one in audit.list_newest(site.app_db)]
@@ -70,12 +69,12 @@ def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client)
     assert kept() == [("failed webhooks replayed", "done"), ("failed webhooks replayed", "begun")]
 
 
-def test_a_replay_that_breaks_says_so_and_may_be_tried_again(site, client):
-    def handler(arguments, progress):
+def test_a_replay_that_breaks_says_so_and_may_be_tried_again(site, client, monkeypatch):
+    def reapply(_applier, _seqs):
         raise RuntimeError("secret detail")
 
+    monkeypatch.setattr(Applier, "reapply", reapply)
     store(site, b"{}")
-    site.app.extensions[EXTENSION] = BackgroundJobs(commands={REPLAY: handler})
     client.post("/system/replay")
     wait_for(lambda: said_by(client, "RuntimeError", "failed again"), "the failure and the button")
     assert not said_by(client, "secret detail")

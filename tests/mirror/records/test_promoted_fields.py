@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,6 +29,7 @@ from tests.support.harness import NOWHERE, wait_for
 
 CDRS, TRACKED = get_resource("cdrs"), get_resource("calltracking/cdrs")
 AT = "2026-11-02 09:15:00"
+MOOD = {"collection": "cdrs", "field": "mood"}
 
 
 @pytest.fixture
@@ -190,7 +192,7 @@ def test_it_can_be_taken_back(mirror):
 
 def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
     app_db = open_app_db(tmp_path / "house.db")
-    wishes.promote(app_db, mirror, CDRS, "mood", "someone@example.com")
+    wishes.promote(SimpleNamespace(app_db=app_db, mirror_db=mirror), MOOD, lambda **_: None)
     mirror.close()
     for name in ("mirror.db", "another.db"):
         again = open_mirror(tmp_path / name)
@@ -200,7 +202,7 @@ def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
         wishes.restore_columns(app_db, again)
         again.close()
     last = open_mirror(tmp_path / "another.db")
-    wishes.demote(app_db, last, CDRS, "mood")
+    wishes.demote(SimpleNamespace(app_db=app_db, mirror_db=last), MOOD, lambda **_: None)
     with last.read() as connection:
         assert promoted_fields.list_columns(connection, CDRS) == []
     with app_db.read() as connection:
@@ -211,14 +213,13 @@ def test_it_outlives_a_restart_and_a_mirror_built_anew(tmp_path, mirror):
 
 def test_what_could_not_be_taken_back_can_be_taken_back_again(tmp_path, mirror, monkeypatch):
     app_db = open_app_db(tmp_path / "house.db")
-    wishes.promote(app_db, mirror, CDRS, "mood", "someone@example.com")
-    take_back = wishes.handlers(app_db, mirror)[wishes.DEMOTE]
-    asked = {"collection": "cdrs", "field": "mood"}
+    wishes.promote(SimpleNamespace(app_db=app_db, mirror_db=mirror), MOOD, lambda **_: None)
+    context = SimpleNamespace(app_db=app_db, mirror_db=mirror)
     with monkeypatch.context() as full:
         full.setattr(mirror, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
         with pytest.raises(StorageFull):
-            take_back(asked, lambda **_: None)
-    take_back(asked, lambda **_: None)
+            wishes.demote(context, MOOD, lambda **_: None)
+    wishes.demote(context, MOOD, lambda **_: None)
     with mirror.read() as connection:
         assert promoted_fields.list_columns(connection, CDRS) == []
     app_db.close()

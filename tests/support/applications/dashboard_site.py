@@ -24,12 +24,15 @@ from integration.dashboard import pages
 from integration.dashboard.calls.live import render_change, render_heartbeat
 from integration.dashboard.site import guard, headers, login
 from integration.factory import ROOT
+from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
 from integration.live.stream import make_stream
 from integration.mirror import hooks
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
+from integration.mirror.privacy.erasure_gate import ErasureGate
+from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import change_log
 from integration.mirror.schema import get_epoch, open_mirror
 from integration.platform_api.client import Platform
@@ -92,7 +95,11 @@ class Site:
             phone_numbers=numbers,
             live_hub=self.hub,
             authenticator=Authenticator(self.settings, self.mirror_db, self.app_db, platform),
+            applier=Applier(self.inbox, self.mirror_db, self.calls, lambda: None),
+            held_records=HeldRecords(),
+            erasure_gate=ErasureGate(None),
             fetch_file=lambda kind, number: self.files[kind, number],
+            remove_prepared_exports=int,
         )
         self.app = self._make_app()
         self._server = make_server("127.0.0.1", 0, self.app, threaded=True)

@@ -23,7 +23,7 @@ from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.json_records import JsonRecord
 from integration.factory import Product, build
-from integration.inbox.replay import REPLAY
+from integration.inbox.replay import replay
 from integration.mirror.page_queries import search_index
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.settings.model import Settings, load
@@ -179,7 +179,7 @@ class Place:
         for answer in [product.context.inbox.receive(body) for body in self.webhooks()]:
             answer.result(30)
         product.context.inbox.receive(b"not JSON of " + THEIRS.encode()).result(30)
-        product.commands[REPLAY]({}, Progress(lambda _: None, lambda: True))
+        replay(product.context, {}, Progress(lambda _: None, lambda: True))
         search_index.index_all_due(product.context.mirror_db)
 
     def fill(self) -> Place:

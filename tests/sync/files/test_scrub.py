@@ -46,7 +46,7 @@ def sound(rig):
 
 
 def verify(rig, wanted=lambda: True, **arguments):
-    return scrub.make_handler(rig.parts)(arguments, Progress(lambda _: None, wanted))
+    return scrub.verify_archive(rig.parts, arguments, Progress(lambda _: None, wanted))
 
 
 def test_nothing_is_read_before_its_time(rig, archive):

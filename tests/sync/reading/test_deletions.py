@@ -345,14 +345,15 @@ def test_commands_accept_and_undo(walked, later):
     delete(rig, "contacts", *gone)
     run_full_sync(rig.parts, CONTACTS)
     later(60)
-    do = commands.make_handlers(rig.parts)
-    row = do["sync"]({"resources": ["contacts"], "files": False}, Told())["rows"][0]
+    row = commands.sync(rig.parts, {"resources": ["contacts"], "files": False}, Told())["rows"][0]
     assert (row["held"], row["gone"]) == (30, 0)
     later(60)
-    told = do["sync"]({"resources": ["contacts"], "full": True, "files": False, "accept": True}, Told())
+    told = commands.sync(
+        rig.parts, {"resources": ["contacts"], "full": True, "files": False, "accept": True}, Told()
+    )
     assert (told["rows"][0]["held"], told["rows"][0]["gone"]) == (0, 30)
     assert missing(rig, "contacts") == gone
-    assert do["undo-deletions"]({"resources": ["contacts"]}, Told())["back"] == {"contacts": 30}
+    assert commands.undo_deletions(rig.parts, {"resources": ["contacts"]}, Told())["back"] == {"contacts": 30}
     assert missing(rig, "contacts") == []
 
 

@@ -6,9 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from integration.cli.verify import command
-from integration.core.commands import Progress, Unfinished
+from integration.core.commands import Progress, Unfinished, find_handler
 from integration.mirror.sync_state import completeness as ledger
-from integration.sync import commands
 from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify as proof
@@ -18,8 +17,8 @@ from tests.support.applications.sync_rig import CDRS
 
 def prove(rig, *names, wanted=lambda: True, **arguments):
     told = []
-    prove = proof.make_handler(rig.parts)
-    result = prove({"resources": list(names), **arguments}, Progress(told.append, wanted))
+    asked = {"resources": list(names), **arguments}
+    result = proof.verify_completeness(rig.parts, asked, Progress(told.append, wanted))
     return result, {one["collection"]: one for one in result["proofs"]}, told
 
 
@@ -137,7 +136,7 @@ def verify(rig, monkeypatch):
     """`switchroom verify …` over the rig; whoever writes is this process."""
 
     def carry_out(_settings, name, arguments, on_progress, _on_notice):
-        return commands.make_handlers(rig.parts)[name](arguments, Progress(on_progress, lambda: True))
+        return find_handler(name)(rig.parts, arguments, Progress(on_progress, lambda: True))
 
     monkeypatch.setattr("integration.server.run_command.run_command", carry_out)
     monkeypatch.setattr("integration.cli.verify.load", lambda *_: rig.settings)

@@ -133,8 +133,8 @@ def on_demand(options: argparse.Namespace, report: Report) -> int:
             right = files.truth(made)
             recordings.download_due_files(made.parts)
             harmed = _harm(made)
-            verify = scrub.make_handler(made.parts)
-            damaged = verify({}, Progress(lambda _facts: None, lambda: True))["damaged"]
+            progress = Progress(lambda _facts: None, lambda: True)
+            damaged = scrub.verify_archive(made.parts, {}, progress)["damaged"]
             healed = sum(bool(one["healed"]) for one in damaged)
             told = f"verify --media: {harmed} are healed, not {healed} of {len(damaged)}"
             report.check(healed == harmed == len(damaged), told)

@@ -30,6 +30,7 @@ from integration.core.errors import SwitchroomError
 from integration.mirror.records import upsert
 from integration.simulator import embed
 from integration.simulator.calls.legs import CallOptions
+from integration.sync.commands import sync
 from integration.sync.plan import PLAN
 from tests.trials.sync.drift_checks import (
     NEW_FIELD,
@@ -230,11 +231,10 @@ def _change_keys(
 
 
 def _sync_changed_keys(made: Office, report: Report, what: str, usable: bool) -> None:
-    handler = made.product.commands["sync"]
     made.moved.pass_(2)
     arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
     try:
-        rows = handler(arguments, Progress(lambda _facts: None, lambda: True))["rows"]
+        rows = sync(made.product.context, arguments, Progress(lambda _facts: None, lambda: True))["rows"]
     except SwitchroomError as error:
         report.check(False, f"key {what}: {error}")
         return

@@ -13,6 +13,7 @@ from integration.catalogue.shapes import Resource
 from integration.core.commands import Progress
 from integration.core.json_records import RawJson, to_column_value
 from integration.mirror.records import schema_drift
+from integration.sync.commands import sync
 from integration.sync.plan import PLAN
 from tests.trials.sync.platform import Report
 from tests.trials.tools.moved_clock import Office
@@ -47,10 +48,9 @@ UNCHANGED = {"calls"}
 
 def sync_everything(made: Office, report: Report, what: str) -> None:
     """Run a full sync of all collections, like `switchroom sync --full`."""
-    handler = made.product.commands["sync"]
     arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
     made.moved.pass_(2)
-    rows = handler(arguments, Progress(lambda _facts: None, lambda: True))["rows"]
+    rows = sync(made.product.context, arguments, Progress(lambda _facts: None, lambda: True))["rows"]
     incomplete = [
         f"{row['collection']}: {row['error']}" for row in rows if row["error"] or not row["complete"]
     ]

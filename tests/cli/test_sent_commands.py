@@ -1,0 +1,84 @@
+"""Every command that the command line sends to the running process has a handler there."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from integration import cli, factory
+from integration.core.commands import SOCKET_FILE, find_handler, registry
+from integration.mirror.schema import open_mirror
+
+WORDS = (
+    "user add ann@example.com --role agent",
+    "user passwd ann@example.com",
+    "user change ann@example.com --role viewer",
+    "user remove ann@example.com",
+    "key add crm --scope read",
+    "key revoke crm",
+    "sync cdrs",
+    "sync undo-deletions cdrs",
+    "sync promote cdrs mood",
+    "sync demote cdrs mood",
+    "replay --failed",
+    "verify --coverage cdrs",
+    "verify --media",
+    "erase +447700900123 --yes",
+    "hold +447700900123 --reason dispute",
+    "hold +447700900123 --release",
+    "export contacts",
+)
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Iterator[list[str]]:
+    """The names that a running process receives; it refuses each command."""
+    names: list[str] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / SOCKET_FILE))
+        listener.listen()
+
+        def refuse() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection, connection.makefile("rb") as lines:
+                    names.append(json.loads(lines.readline())["command"])
+                    connection.sendall(b'{"taken": true}\n{"error": ["refused"], "exit": 1}\n')
+
+        threading.Thread(target=refuse, daemon=True).start()
+        yield names
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_each_command_that_is_sent_has_a_handler_and_each_handler_is_used(
+    sent: list[str], tmp_path: Path
+) -> None:
+    open_mirror(tmp_path / "mirror.db").close()
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[platform]\nbase_url = "http://127.0.0.1:9/v1.2"\nuser_id = "100001"\napi_key = "k"\n'
+        f'[storage]\ndata_dir = "{tmp_path}"\n'
+    )
+    for words in WORDS:
+        before = len(sent)
+        done = CliRunner().invoke(cli.group, [*words.split(), "--config", str(config)])
+        assert "refused" in f"{done.output}{done.exception}", words
+        assert len(sent) == before + 1, words
+    modules = {module.__name__ for module in factory.COMMAND_MODULES}
+    handlers = {handler for handler in registry().values() if handler.__module__ in modules}
+    assert {find_handler(name) for name in sent} == handlers
+
+
+def test_the_list_above_has_a_line_for_each_file_that_sends_commands() -> None:
+    files = Path(cli.__file__).parent.glob("*.py")
+    senders = {path.stem for path in files if "server.run_command import" in path.read_text()}
+    assert senders == {words.split()[0] for words in WORDS}

@@ -1,0 +1,75 @@
+"""The registry of commands: names of one style, one handler each, found under former names too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import integration
+from integration import factory
+from integration.core.commands import (
+    FORMER_NAMES,
+    Progress,
+    command,
+    exchanged_name,
+    find_handler,
+    registry,
+)
+from integration.core.errors import SwitchroomError
+
+
+def list_product_commands() -> dict[str, str]:
+    """Name → module, without the commands of tests."""
+    modules = {name: handler.__module__ for name, handler in registry().items()}
+    return {name: module for name, module in modules.items() if module.startswith("integration.")}
+
+
+def test_a_decorated_function_is_registered_and_stays_what_it_is() -> None:
+    @command("kettle.boil")
+    def boil(context: str, arguments: dict[str, int], progress: Progress) -> dict[str, object]:
+        return {"context": context, **arguments}
+
+    assert registry()["kettle.boil"] is boil
+    progress = Progress(lambda _: None, lambda: True)
+    assert find_handler("kettle.boil")("here", {"cups": 2}, progress) == {"context": "here", "cups": 2}
+    with pytest.raises(ValueError, match=r"'kettle\.boil' has a handler: tests\.core\.test_commands"):
+        command("kettle.boil")(boil)
+
+
+@pytest.mark.parametrize("name", ["boil", "kettle.", "kettle.boil.twice", "Kettle.boil", "kettle-boil"])
+def test_a_name_is_a_noun_and_a_verb(name: str) -> None:
+    with pytest.raises(ValueError, match=r"noun\.verb"):
+        command(name)(lambda _context, _arguments, _progress: {})
+    assert name not in registry()
+
+
+def test_an_unknown_command_is_refused_with_what_to_do() -> None:
+    with pytest.raises(SwitchroomError) as refused:
+        find_handler("x")
+    assert str(refused.value) == (
+        "The running process has no command 'x'. If its version differs, restart it."
+    )
+
+
+def test_commands_are_found_by_the_names_of_earlier_versions() -> None:
+    """These are in `unfinished.json` on disk, and are sent by command lines of earlier versions."""
+    assert {
+        "demote", "erase", "export.written-down", "promote", "prove", "replay", "sync", "undo-deletions",
+        "verify-media",
+    } == set(FORMER_NAMES.values())  # fmt: skip
+    for name, former in FORMER_NAMES.items():
+        assert find_handler(former) is find_handler(name) is registry()[name]
+        assert exchanged_name(name) == former
+    assert exchanged_name("user.add") == "user.add"
+
+
+def test_every_module_with_a_command_is_listed_beside_the_composition_root() -> None:
+    root = Path(integration.__file__).parent
+    decorated = {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts)
+        for path in root.rglob("*.py")
+        if '\n@command("' in path.read_text()
+    }
+    assert decorated == {module.__name__ for module in factory.COMMAND_MODULES}
+    assert decorated == set(list_product_commands().values())
