@@ -13,12 +13,13 @@ from typing import Any
 import orjson
 from flask import Request
 
-from integration.access import credential_cache, keys, login_throttle
+from integration.access import credential_cache, keys, login_throttle, visibility
 from integration.access.credential_cache import CachedCredential
 from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
 from integration.access.tenant_check import TenantCheck
 from integration.access.timestamp_cache import TimestampCache
+from integration.access.visibility import Visibility
 from integration.core import clock, tokens
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
@@ -65,9 +66,9 @@ class Caller:
         return self.is_local or self.is_administrator
 
     @property
-    def user_scope(self) -> int | None:
-        """The platform's user whose own records are all that the key sees."""
-        return self.key.platform_user_id if self.key else None
+    def visibility(self) -> Visibility:
+        """What the client sees of the mirror, if it can read the mirror."""
+        return visibility.of(self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""What a key made for one user may see: that user's own records (interface.md §6 Identity)."""
+"""User scope: limits a key or a dashboard user to one platform user's records (interface.md §6 Identity)."""
 
 from __future__ import annotations
 
 import sqlite3
 
-from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core.api_responses import ApiError
 from integration.mirror.query.filters import AnyOf, Condition
@@ -12,17 +12,10 @@ from integration.mirror.records import single_record
 from integration.mirror.sync_state.collection_state import get_state
 
 _MAILBOX_KEY = "extension_id"
-_USER_KEYS = {resource.collection: resource.user_key for resource in RESOURCES}
-
-
-def is_reachable(collection: str) -> bool:
-    """Whether such a key sees anything of this collection (its path) at all."""
-    return _USER_KEYS.get(collection) is not None
 
 
 def filter_for(connection: sqlite3.Connection, target: Resource, user_id: int) -> Condition | AnyOf:
-    """True for the records of `target` that are the user's own. Raises ValueError for what is not
-    reachable."""
+    """Return the condition for the user's own records of `target`. Raises ValueError without a user key."""
     if target.user_key is None:
         raise ValueError(target.collection)
     if target.user_key == _MAILBOX_KEY:
@@ -34,8 +27,10 @@ def filter_for(connection: sqlite3.Connection, target: Resource, user_id: int) -
 
 
 def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
-    """Raises ApiError 503 while an empty answer would only mean that nothing was read yet: nobody else can be
-    asked, since the platform would not narrow its answer."""
+    """Raise ApiError 503 while nothing of `target` is mirrored.
+
+    The platform cannot be requested instead, because it would not limit its response to the user.
+    """
     required_resources = [target, get_resource("users")] if target.user_key == _MAILBOX_KEY else [target]
     for required_resource in required_resources:
         is_complete = get_state(connection, required_resource.collection).is_complete
@@ -46,7 +41,7 @@ def check_mirrored(connection: sqlite3.Connection, target: Resource) -> None:
 
 
 def _list_mailbox_extensions(connection: sqlite3.Connection, user_id: int) -> list[str]:
-    """Values of `extension_id` that mean the user's own mailbox."""
+    """Return the values of `extension_id` of the user's own mailbox."""
     user = single_record.fetch_by_key(connection, get_resource("users"), [user_id]).get(str(user_id), {})
     candidates = [user.get("ext"), user.get("extension_id")]
     return [str(value) for value in candidates if isinstance(value, int | str) and str(value).isdigit()]

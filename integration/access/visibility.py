@@ -1,4 +1,4 @@
-"""What a person of the dashboard sees: whose calls, which collections, which fields.
+"""Visibility: the collections, records and fields that a viewer sees.
 
 | Role | Sees |
 |---|---|
@@ -14,14 +14,15 @@ from every role.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from integration.access import user_scope
+from integration.access import user_scope as user_scopes
+from integration.access.keys import Key
 from integration.access.people import Person
-from integration.access.rights import Role, has
-from integration.catalogue import RESOURCES
+from integration.access.rights import RIGHTS, Role, has
+from integration.catalogue import RESOURCES, get_resource
+from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.core.errors import SwitchroomError
 from integration.mirror.calls.schema import CALLS
@@ -32,200 +33,123 @@ from integration.mirror.records.masking import list_hidden_fields
 AgentsSee = Literal["all", "own"]
 
 NO_USER_ID = -1
-"""No user of the platform has this id: a person who is none of them sees no calls under `own`."""
-
-
-def user_scope_of(person: Person, agents_see: AgentsSee) -> int | None:
-    """The platform user whose calls alone this person sees and hears; None if they see everyone's.
-
-    `dashboard.agents_see: own` holds for viewers and agents. One of whom nobody said which user of the
-    platform they are (`platform_user_id`) sees none then, rather than all.
-    """
-    if agents_see == "all" or has(person, "supervisor"):
-        return None
-    return NO_USER_ID if person.platform_user_id is None else person.platform_user_id
-
-
-def visibility_key(person: Person, agents_see: AgentsSee) -> Hashable:
-    """Two people with an equal value are shown the same, down to the buttons."""
-    return (person.role, person.rights, user_scope_of(person, agents_see))
-
+"""The user scope of a person without a platform user under `own`: no platform user has this id."""
 
 FULL_ACCESS_ROLE: Role = "supervisor"
-"""From this role on records are shown whole, raw text included."""
+"""The lowest role that sees whole records and raw records."""
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One collection on the Account pages: its group and its plural title."""
-
-    collection: str
-    group: str
-    title: str
-
-    @property
-    def resource(self) -> Resource:
-        return RESOURCES_BY_COLLECTION[self.collection]
-
-    @property
-    def path(self) -> str:
-        return f"/account/{self.collection}"
-
-
-_SECTIONS = (
-    Section("users", "People", "Users"),
-    Section("contacts", "People", "Contacts"),
-    Section("usergroups", "People", "User groups"),
-    Section("pickupgroups", "People", "Pickup groups"),
-    Section("aclroles", "People", "ACL roles"),
-    Section("usergrouppolicies", "People", "User group policies"),
-    Section("ddis", "Numbers", "Telephone numbers"),
-    Section("ddis/calltracking", "Numbers", "Numbers under call tracking"),
-    Section("conferences", "Numbers", "Conferences"),
-    Section("queues", "Queues and groups", "Queues"),
-    Section("ringgroups", "Queues and groups", "Ring groups"),
-    Section("queuegroups", "Queues and groups", "Queue groups"),
-    Section("routingrules", "Routing", "Routing rules"),
-    Section("ivrs", "Routing", "IVRs"),
-    Section("vmannouncements", "Routing", "Voicemail announcements"),
-    Section("cdrs", "History", "Call detail records"),
-    Section("calls", "History", "Live calls"),
-    Section("monitors", "History", "Recordings"),
-    Section("voicemessages", "History", "Voice messages"),
-    Section("sms", "History", "SMS"),
-    Section("faxes", "History", "Faxes"),
-    Section("chats", "History", "Chats"),
-    Section("webcalls", "History", "Webcalls"),
-    Section("mediasessions", "History", "Media sessions"),
-    Section("msdrs", "History", "Media session detail records"),
-    Section("calltracking/campaigns", "Call tracking and widgets", "Campaigns"),
-    Section("calltracking/ddis", "Call tracking and widgets", "Campaigns' numbers"),
-    Section("calltracking/cdrs", "Call tracking and widgets", "Campaigns' call records"),
-    Section("cdrs/calltracking", "Call tracking and widgets", "Call records under tracking"),
-    Section("callmeback/settings", "Call tracking and widgets", "Call-me-back widgets"),
-    Section("callmeback/websites", "Call tracking and widgets", "Call-me-back websites"),
-    Section("callmeback/visitors", "Call tracking and widgets", "Call-me-back visitors"),
-    Section("callmeback/cdrs", "Call tracking and widgets", "Call-me-back call records"),
-    Section("me", "Settings", "The account's own user"),
-    Section("calllabels", "Settings", "Call labels"),
-    Section("sms/cannedresponses", "Settings", "SMS canned responses"),
-    Section("reportschedules", "Settings", "Report schedules"),
-)
-
-
-def _build_sections() -> dict[str, Section]:
-    """Every collection that has a table; without a section of its own it is under Settings."""
-    sections = {section.collection: section for section in _SECTIONS}
-    listed_resources = [resource for resource in RESOURCES if resource.is_listed]
-    for resource in listed_resources:
-        is_dictionary = resource.collection.endswith("/dictionaries")
-        group = "Dictionaries" if is_dictionary else "Settings"
-        sections.setdefault(
-            resource.collection,
-            Section(resource.collection, group, resource.title),
-        )
-    collections = {resource.collection for resource in listed_resources}
-    return {name: section for name, section in sections.items() if name in collections}
-
-
-SECTIONS: Mapping[str, Section] = _build_sections()
-"""By collection, in the order of the overview."""
-RESOURCES_BY_COLLECTION: Mapping[str, Resource] = {row.collection: row for row in RESOURCES if row.is_listed}
+class NotAllowed(SwitchroomError):
+    """The viewer may not have an export. The message names what they lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What one person sees. `user_scope`: the platform user whose records alone they see; None for all."""
+    """What a viewer sees. Viewers with equal visibilities are shown the same, including the buttons.
 
-    person: Person
-    user_scope: int | None
+    `user_scope` is the platform user to whose records the viewer is limited; None for no limit. Collections
+    that are shared are exempt if `sees_shared`. `allowed_collections` are those of a key; None for all.
+    """
 
-    def can_open(self, section: Section) -> bool:
-        if not has(self.person, section.resource.audience):
+    role: Role
+    rights: frozenset[str]
+    user_scope: int | None = None
+    sees_shared: bool = True
+    allowed_collections: frozenset[str] | None = None
+
+    # --- collections ---------------------------------------------------------------------------------
+
+    @property
+    def collections(self) -> frozenset[str]:
+        """The mirrored collections that the viewer can open."""
+        return frozenset(row.collection for row in RESOURCES if row.is_listed and self.can_open(row))
+
+    def can_open(self, resource: Resource) -> bool:
+        """Return whether the viewer sees any records of this collection."""
+        if not self._is_in_audience(resource):
             return False
-        return (
-            self.user_scope is None
-            or section.resource.is_shared
-            or user_scope.is_reachable(section.collection)
+        return self.scope_of(resource) is None or resource.user_key is not None
+
+    def _is_in_audience(self, resource: Resource) -> bool:
+        is_allowed = self.allowed_collections is None or resource.collection in self.allowed_collections
+        return is_allowed and has(self, resource.audience)
+
+    # --- records -------------------------------------------------------------------------------------
+
+    def scope_of(self, resource: Resource) -> int | None:
+        """Return the platform user to whose records of this collection the viewer is limited."""
+        return None if self.sees_shared and resource.is_shared else self.user_scope
+
+    def limited_to(self, user_id: int | None) -> Visibility:
+        """Return this visibility limited to one user's records in every collection; None does not limit."""
+        return replace(self, user_scope=user_id, sees_shared=user_id is None)
+
+    def restrict_query(self, connection: sqlite3.Connection, query: Query) -> Query:
+        """Limit a query to the records that the viewer sees."""
+        scope = self.scope_of(query.resource)
+        if scope is None:
+            return query
+        return query.with_conditions(user_scopes.filter_for(connection, query.resource, scope))
+
+    def collection_state(self, connection: sqlite3.Connection, resource: Resource) -> browse.CollectionState:
+        """Return the state of a collection; its counts include only records that the viewer sees."""
+        return browse.get_collection_state(
+            connection, resource, self.restrict_query(connection, Query(resource))
         )
 
-    def can_open_collection(self, collection: str) -> bool:
-        """Whether links to records of this collection lead anywhere for them."""
-        return self.can_open(SECTIONS[collection])
+    # --- fields --------------------------------------------------------------------------------------
 
     @property
     def can_see_raw(self) -> bool:
-        """Whether raw records are shown."""
-        return has(self.person, FULL_ACCESS_ROLE)
+        """Whether records are shown as received, with undocumented fields."""
+        return has(self, FULL_ACCESS_ROLE)
 
-    def can_see_item_fields(self, section: Section) -> bool:
-        """Whether they are shown what a record's own path tells beyond the list."""
-        return self.can_see_raw or not section.resource.has_item_only_fields
+    def can_see_item_fields(self, resource: Resource) -> bool:
+        """Return whether fields are shown that only a record's own path returns."""
+        return self.can_see_raw or not resource.has_item_only_fields
 
-    def hidden_fields(self, section: Section) -> frozenset[str]:
-        """Fields they may not learn, not even by searching, filtering or sorting."""
-        resource = section.resource
+    def hidden_fields(self, resource: Resource) -> frozenset[str]:
+        """Return fields whose values are not revealed, not even by a search, filter or sort."""
         hidden_fields = list_hidden_fields(resource)
-        if not self.can_see_item_fields(section):
+        if not self.can_see_item_fields(resource):
             hidden_fields |= {field.name for field in resource.fields if field.item_only}
         return hidden_fields
 
-    def restrict_query(self, connection: sqlite3.Connection, section: Section, record_query: Query) -> Query:
-        """To their own records, where `agents_see: own` asks for it."""
-        if self.user_scope is None or section.resource.is_shared:
-            return record_query
-        return record_query.with_conditions(
-            user_scope.filter_for(connection, record_query.resource, self.user_scope)
-        )
+    # --- exports -------------------------------------------------------------------------------------
 
-    def collection_state(self, connection: sqlite3.Connection, section: Section) -> browse.CollectionState:
-        """How a collection stands, counting what they may see of it."""
-        resource = section.resource
-        return browse.get_collection_state(
-            connection, resource, self.restrict_query(connection, section, Query(resource))
-        )
+    def check_export(self, target: Resource, right: str | None = None) -> None:
+        """Raise NotAllowed if the viewer may not export `target` in a format that demands `right`."""
+        for required in ("export", *((right,) if right else ())):
+            if not has(self, required):
+                raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
+        resource = required_resource(target)
+        if not self._is_in_audience(resource):
+            raise NotAllowed(f"{get_title(resource)} are shown to supervisors and administrators.")
+        if not self.can_open(resource):
+            raise NotAllowed("You see only your own calls, and this holds more.")
 
 
-# --- exports -------------------------------------------------------------------------------------------
+UNLIMITED = Visibility("admin", frozenset(RIGHTS))
+"""The visibility of the command line and of an administrator's platform credentials."""
 
 
-class NotAllowed(SwitchroomError):
-    """This person may not have this export; the message says what they lack."""
+def of(viewer: Person | Key | None, agents_see: AgentsSee = "all") -> Visibility:
+    """Return the visibility of a dashboard user or of a local key; None for other clients (UNLIMITED).
+
+    `agents_see` is the setting `dashboard.agents_see`. Under `own` viewers and agents see the records of
+    their own platform user, and none if they have no platform user.
+    """
+    if viewer is None:
+        return UNLIMITED
+    if isinstance(viewer, Key):
+        allowed = None if viewer.collections is None else frozenset(viewer.collections)
+        return replace(UNLIMITED.limited_to(viewer.platform_user_id), allowed_collections=allowed)
+    if agents_see == "all" or has(viewer, "supervisor"):
+        return Visibility(viewer.role, viewer.rights)
+    user_id = NO_USER_ID if viewer.platform_user_id is None else viewer.platform_user_id
+    return Visibility(viewer.role, viewer.rights, user_id)
 
 
-def required_collection(target: Resource) -> str:
-    """The collection that somebody has to be allowed to read. Calls are made of CDRs."""
-    return "cdrs" if target is CALLS else target.collection
-
-
-def check_export_scope(
-    person: Person, target: Resource, right: str | None, agents_see: AgentsSee
-) -> int | None:
-    """The platform user whose records alone they may export, None for everyone's. `right` is one that the
-    format demands beside “export”. Raises NotAllowed."""
-    for required in ("export", *((right,) if right else ())):
-        if not has(person, required):
-            raise NotAllowed(f"This needs the right “{required}”. An administrator can give it to you.")
-    scope = user_scope_of(person, agents_see)
-    section = SECTIONS[required_collection(target)]
-    if not has(person, section.resource.audience):
-        raise NotAllowed(f"{section.title} are shown to supervisors and administrators.")
-    if not Visibility(person, scope).can_open(section):
-        raise NotAllowed("You see only your own calls, and this holds more.")
-    # Numbers, queues and people's names are everybody's to see, but nobody's own.
-    return None if section.resource.is_shared else scope
-
-
-def hidden_fields(person: Person | None, target: Resource) -> frozenset[str]:
-    """Fields that must not be learnt from a file, not even by filtering. `person` is None for keys, for the
-    command line and for what administrators schedule."""
-    if person is None:
-        return list_hidden_fields(target)
-    return list_hidden_fields(target) | Visibility(person, None).hidden_fields(
-        SECTIONS[required_collection(target)]
-    )
-
-
-def can_see_raw(person: Person | None) -> bool:
-    """Whether records as received may be in a file, with all that nobody documented."""
-    return person is None or Visibility(person, None).can_see_raw
+def required_resource(target: Resource) -> Resource:
+    """Return the resource that a viewer of `target` must be allowed to read. Calls are made of CDRs."""
+    return get_resource("cdrs") if target is CALLS else target

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
 from integration.access import visibility
-from integration.catalogue import HISTORY, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.exports import deliveries, export_request
@@ -77,7 +76,7 @@ class DuePeriod:
     def find_incomplete_reason(self, connection: sqlite3.Connection) -> str | None:
         """What keeps its records from being complete; None where nothing does."""
         target, _ = export_request.find_export(self.schedule.export)
-        required_resource = get_resource(visibility.required_collection(target))
+        required_resource = visibility.required_resource(target)
         since, until = self.bounds
         if not has_period_records(target):
             return completeness.explain_unread(connection, required_resource, until)
@@ -141,7 +140,7 @@ def find_next_due(schedule: Schedule, now: datetime) -> datetime:
 
 def has_period_records(target: Resource) -> bool:
     """Whether a period has records of its own. Settings are exported as a whole, as they are now."""
-    return visibility.required_collection(target) in HISTORY
+    return visibility.required_resource(target).history
 
 
 def _max_periods(schedule: Schedule) -> int:

@@ -10,9 +10,10 @@ from typing import Protocol
 from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
-from integration.access import setup_links, visibility
+from integration.access import setup_links
 from integration.access.people import Person
 from integration.access.user_scope import filter_for
+from integration.access.visibility import UNLIMITED, Visibility
 from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
@@ -64,22 +65,22 @@ def build_selection(
     context: ExportContext,
     name: str,
     args: Mapping[str, str],
-    user_scope: int | None = None,
+    viewer: Visibility = UNLIMITED,
     person: Person | None = None,
 ) -> Selection:
-    """What `args` ask for (docs/exports.md, What to ask for), narrowed to the platform user `user_scope`.
+    """Return what `args` select (docs/exports.md, What to ask for), limited to what `viewer` sees.
 
-    `person` is who asks, where it is somebody of the dashboard: what their role hides stays hidden, and their
-    own column sets are found before shared ones. Whether they may have it at all says
-    `visibility.check_export_scope`. Raises QueryError, UnknownExport.
+    The column sets of `person` take precedence over shared ones. `Visibility.check_export` decides whether
+    the viewer may have the export. Raises QueryError, UnknownExport.
     """
     target, preset = find_export(name)
-    hidden_fields, settings = visibility.hidden_fields(person, target), context.settings
+    hidden_fields, settings = viewer.hidden_fields(target), context.settings
+    user_scope = viewer.scope_of(target)
     args = apply_column_set(context.app_db, name, args, person)
     zone, base_url = settings.dashboard.timezone, setup_links.find_base_url(settings)
     if preset is None:
         result = select(target, args, hidden_fields, timezone=zone, base_url=base_url)
-        result = replace(result, is_raw=result.is_raw and visibility.can_see_raw(person))
+        result = replace(result, is_raw=result.is_raw and viewer.can_see_raw)
     else:
         result = select_preset(preset, args, timezone=zone, base_url=base_url, hidden=hidden_fields)
         page_filter = _parse_page_filter(context, args)

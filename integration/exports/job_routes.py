@@ -51,6 +51,7 @@ def start_job(
     """Have it prepared. A browser is sent to the page that shows how far it is; a program gets 202 and
     where to ask."""
     export_name = export_request.canonical_name(name)
+    target, _ = export_request.find_export(name)
     try:
         job = prepared_exports.add(
             context.app_db,
@@ -60,7 +61,7 @@ def start_job(
             export=name,
             form=form,
             args=args,
-            only_user=caller.user_scope,
+            only_user=caller.visibility.scope_of(target),
             total=rows,
         )
     except DomainError as error:
@@ -160,7 +161,7 @@ class _Routes:
         caller = self._authenticator.identify(target, FORMATS[job.form].right if job else None)
         if job is None or export_jobs is None or job.owner != caller.owner:
             raise ApiError(404, "There is no such export of yours.")
-        if job.only_user != caller.user_scope:
+        if job.only_user != caller.visibility.scope_of(target):
             raise ApiError(403, "What you may see has changed since you asked for it; ask again.")
         return export_jobs, job, caller
 

@@ -148,14 +148,17 @@ class ExportJobs:
             self._cancelled.discard(job.id)
 
     def _write_file(self, job: ExportJob, file: IO[bytes]) -> int:
-        """As whoever asked may have it now; returns the rows."""
+        """Write what the owner may have now; returns the rows."""
         person = find_owner(self._context, job)
         target, _ = export_request.find_export(job.export)
-        if person is not None:
-            right, agents_see = FORMATS[job.form].right, self._context.settings.dashboard.agents_see
-            if visibility.check_export_scope(person, target, right, agents_see) != job.only_user:
+        viewer = visibility.of(person, self._context.settings.dashboard.agents_see)
+        if person is None:
+            viewer = viewer.limited_to(job.only_user)
+        else:
+            viewer.check_export(target, FORMATS[job.form].right)
+            if viewer.scope_of(target) != job.only_user:
                 raise visibility.NotAllowed("What you may see has changed since you asked; ask again")
-        selection = export_request.build_selection(self._context, job.export, job.args, job.only_user, person)
+        selection = export_request.build_selection(self._context, job.export, job.args, viewer, person)
         return write_export(self._context, selection, job.form, file, partial(self._report_progress, job.id))
 
     def _report_progress(self, job_id: int, rows: int) -> None:

@@ -46,7 +46,7 @@ class ExportRoutes:
             caller = self._authenticator.identify(target, FORMATS[form].right)
             args = parse_args(request.args)
             selection = export_request.build_selection(
-                self._context, name, args, caller.user_scope, caller.person
+                self._context, name, args, caller.visibility, caller.person
             )
             chunks = export_request.open_chunks(self._context, selection, form, args)
             background_above = FORMATS[form].background_above

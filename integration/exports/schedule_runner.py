@@ -193,16 +193,15 @@ class ScheduleRunner:
             raise visibility.NotAllowed(
                 f"{schedule.who} may export no longer; somebody who may has to save it"
             )
-        user_scope = visibility.check_export_scope(
-            person, target, FORMATS[schedule.form].right, settings.dashboard.agents_see
-        )
+        viewer = visibility.of(person, settings.dashboard.agents_see)
+        viewer.check_export(target, FORMATS[schedule.form].right)
         args = {**schedule.args, "tz": schedule.zone}
         if has_period_records(target):
             args |= {
                 "from": due_period.period.first_day.isoformat(),
                 "to": due_period.period.end_day.isoformat(),
             }
-        selection = export_request.build_selection(self._context, schedule.export, args, user_scope, person)
+        selection = export_request.build_selection(self._context, schedule.export, args, viewer, person)
         chunks = export_request.open_chunks(self._context, selection, schedule.form, args)
         try:
             for chunk in chunks:

@@ -25,7 +25,7 @@ def read(request: FacadeRequest) -> Response:
     target = (
         f"{request.encoded_path}?{request.query_string}" if request.query_string else request.encoded_path
     )
-    is_cacheable = request.caller.user_scope is None and not _is_live(request.path)
+    is_cacheable = request.caller.visibility.user_scope is None and not _is_live(request.path)
     with request.context.mirror_db.read() as connection:
         cached = response_cache.find(connection, target) if is_cacheable else None
     is_dictionary = request.path.endswith("/dictionaries")

@@ -21,7 +21,7 @@ from integration.mirror.query import query
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 from integration.mirror.records import schema_drift, single_record
-from integration.mirror.records.masking import list_hidden_fields, mask_json
+from integration.mirror.records.masking import mask_json
 from integration.mirror.records.single_record import StoredRecord
 from integration.mirror.sync_state.collection_state import State, get_state
 
@@ -37,9 +37,9 @@ def read_collection(request: FacadeRequest, resource: Resource) -> Response:
         return pass_through.read_through(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
-        if request.caller.user_scope is not None:
+        if request.caller.visibility.user_scope is not None:
             user_scope.check_mirrored(connection, resource)
-        if state.is_complete or request.caller.user_scope is not None:
+        if state.is_complete or request.caller.visibility.user_scope is not None:
             page = _build_page(request, parsed_query, connection, state)
             if page is not None:
                 return page
@@ -100,7 +100,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         if stored_record is None or stored_record.is_missing:
             raise not_found_error if is_missing else gateway_error from None
         return _build_record_response(request, resource, stored_record, state, key)
-    if request.caller.user_scope is not None:
+    if request.caller.visibility.user_scope is not None:
         _require_own_record(request, resource, key)
     return response
 
@@ -109,7 +109,7 @@ def read_me(request: FacadeRequest, resource: Resource) -> Response:
     """A platform credential's own /me; for a local key the configured account's, without any `sip_*`."""
     if not request.caller.is_local:
         return pass_through.relay_response(request, pass_through.fetch(request))
-    if request.caller.user_scope is not None:
+    if request.caller.visibility.user_scope is not None:
         raise ApiError(403, "This key sees only its own user's records.")
     with request.context.mirror_db.read() as connection:
         texts = Query(resource, limit=1).fetch_texts(connection)
@@ -131,7 +131,9 @@ def _parse_query(request: FacadeRequest, resource: Resource) -> Query:
         resource,
         request.args,
         max_limit=request.context.settings.facade.max_limit,
-        hidden_fields=list_hidden_fields(resource) if request.caller.is_local else frozenset(),
+        hidden_fields=request.caller.visibility.hidden_fields(resource)
+        if request.caller.is_local
+        else frozenset(),
     )
 
 
@@ -145,10 +147,7 @@ def _build_page(
 ) -> Response | None:
     """The page as the mirror has it; None where an included relation can only be told by the platform
     (`allow_partial`: then as far as the mirror knows it)."""
-    if request.caller.user_scope is not None:
-        parsed_query = parsed_query.with_conditions(
-            user_scope.filter_for(connection, parsed_query.resource, request.caller.user_scope)
-        )
+    parsed_query = request.caller.visibility.restrict_query(connection, parsed_query)
     needs_masking = request.caller.is_local and (
         parsed_query.include or schema_drift.may_contain_secrets(connection, parsed_query.resource)
     )
@@ -174,7 +173,7 @@ def _build_record_response(
     state: State,
     key: int | str,
 ) -> Response:
-    if request.caller.user_scope is not None:
+    if request.caller.visibility.user_scope is not None:
         _require_own_record(request, resource, key)
     text = (stored_record.item or stored_record.doc).encode()
     if request.caller.is_local:
@@ -190,24 +189,17 @@ def _build_record_response(
 
 
 def _require_own_record(request: FacadeRequest, resource: Resource, key: int | str) -> None:
-    """403 unless the record is the narrowed key's own user's."""
-    user_id = request.caller.user_scope
-    assert user_id is not None
+    """Raise ApiError 403 unless the record belongs to the user to whom the key is limited."""
+    record_query = Query(resource, (Condition(resource.key or "id", "eq", key),))
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
-        own_record_query = Query(
-            resource,
-            (
-                Condition(resource.key or "id", "eq", key),
-                user_scope.filter_for(connection, resource, user_id),
-            ),
-        )
+        own_record_query = request.caller.visibility.restrict_query(connection, record_query)
         if own_record_query.count_matches(connection) == 0:
             raise ApiError(403, "This key sees only its own user's records.")
 
 
 def check_user_scope(request: FacadeRequest, resource: Resource, key: int) -> None:
-    """As above for any caller: nothing to check unless the key is narrowed."""
-    if request.caller.user_scope is not None:
+    """Raise ApiError 403 if the key is limited to a user and the record is another user's."""
+    if request.caller.visibility.user_scope is not None:
         _require_own_record(request, resource, key)
 
 

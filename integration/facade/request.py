@@ -10,7 +10,6 @@ import orjson
 from flask import Request
 from werkzeug.datastructures import MultiDict
 
-from integration.access import user_scope
 from integration.access.authenticator import Caller
 from integration.catalogue import COLLECTIONS, get_resource
 from integration.catalogue.field_meanings import is_secret
@@ -71,7 +70,7 @@ class FacadeRequest:
     @property
     def requires_fresh(self) -> bool:
         """`Cache-Control: no-cache`. A narrowed key can't: the platform would not narrow its answer."""
-        return "no-cache" in self.http_request.cache_control and self.caller.user_scope is None
+        return "no-cache" in self.http_request.cache_control and self.caller.visibility.user_scope is None
 
 
 def check_rights(request: FacadeRequest) -> None:
@@ -128,7 +127,7 @@ def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> N
     if (
         request.method == "GET"
         and is_cdr_file
-        and request.path_parameters["id"] == str(request.caller.user_scope)
+        and request.path_parameters["id"] == str(request.caller.visibility.user_scope)
     ):
         return
     is_plain = (
@@ -136,7 +135,7 @@ def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> N
         and request.operation is not None
         and request.operation.response_kind in ("collection", "item", "file")
     )
-    is_reachable = len(collections) == 1 and user_scope.is_reachable(collections[0])
+    is_reachable = len(collections) == 1 and collections[0] in request.caller.visibility.collections
     is_single_resource = (
         is_plain
         and request.operation is not None

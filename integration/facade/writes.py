@@ -81,8 +81,8 @@ def _read_body(request: FacadeRequest) -> bytes | None:
     body = http_request.get_data(cache=False)
     if body:
         check_content_type(http_request)
-    if request.caller.user_scope is not None:
-        return _restrict_to_own_user(body, request.caller.user_scope)
+    if request.caller.visibility.user_scope is not None:
+        return _restrict_to_own_user(body, request.caller.visibility.user_scope)
     if not body:
         return None
     try:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from flask import Flask
 
-from integration.catalogue import field_labels, get_resource
+from integration.catalogue import COLLECTIONS, field_labels, get_resource
 from integration.context import EXTENSION, AppContext
 from integration.core.json_records import JsonRecord
 from integration.core.phone_numbers import PhoneNumbers
@@ -82,7 +82,7 @@ def main():
         watched = [
             list(row) for row in connection.execute("SELECT field, what, value FROM _drift ORDER BY field")
         ]
-        formatter = ValueFormatter(CDRS, ReferenceNames(connection, lambda _collection: True))
+        formatter = ValueFormatter(CDRS, ReferenceNames(connection, COLLECTIONS))
         shown = {name: formatter.format_value(name, VALUES) for name in VALUES}
     mirror.close()
     columns = derive_columns(CDRS, {})

@@ -10,7 +10,6 @@ import pytest
 
 from integration.access import user_scope, visibility
 from integration.access.rights import ROLES, compute_rights
-from integration.access.visibility import SECTIONS, Visibility
 from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.shapes import Field, Resource
 from integration.mirror.query.filters import Condition
@@ -19,39 +18,28 @@ PLATFORM_USER = 7
 NEW = Resource("parcel", "parcels", "Parcel", fields=(Field("id", "integer"), Field("owner", "integer")))
 
 
-@pytest.fixture
-def add(monkeypatch):
-    """Adds a collection as a row of the catalogue would."""
-
-    def add(resource):
-        monkeypatch.setitem(visibility.RESOURCES_BY_COLLECTION, resource.collection, resource)
-        return visibility.Section(resource.collection, "Settings", resource.title)
-
-    return add
-
-
 def see(role, agents_see):
     person = SimpleNamespace(role=role, rights=compute_rights(role, {}), platform_user_id=PLATFORM_USER)
-    return Visibility(person, visibility.user_scope_of(person, agents_see))
+    return visibility.of(person, agents_see)
 
 
-def roles_that_open(section, agents_see="all"):
-    return [role for role in ROLES if see(role, agents_see).can_open(section)]
+def roles_that_open(resource, agents_see="all"):
+    return [role for role in ROLES if see(role, agents_see).can_open(resource)]
 
 
-def test_a_new_collection_is_for_supervisors(add):
-    assert roles_that_open(add(NEW)) == ["supervisor", "admin"]
+def test_a_new_collection_is_for_supervisors():
+    assert roles_that_open(NEW) == ["supervisor", "admin"]
 
 
-def test_its_audience_opens_it(add):
-    assert roles_that_open(add(replace(NEW, audience="agent"))) == ["agent", "supervisor", "admin"]
-    assert roles_that_open(add(replace(NEW, audience="admin"))) == ["admin"]
+def test_its_audience_opens_it():
+    assert roles_that_open(replace(NEW, audience="agent")) == ["agent", "supervisor", "admin"]
+    assert roles_that_open(replace(NEW, audience="admin")) == ["admin"]
 
 
 @pytest.mark.parametrize(("is_shared", "roles"), [(False, ["supervisor", "admin"]), (True, list(ROLES))])
-def test_without_a_user_key_only_shared_records_are_open_to_those_who_see_their_own(add, is_shared, roles):
-    section = add(replace(NEW, audience="viewer", is_shared=is_shared))
-    assert roles_that_open(section, "own") == roles
+def test_without_a_user_key_only_shared_records_are_open_to_those_who_see_their_own(is_shared, roles):
+    resource = replace(NEW, audience="viewer", is_shared=is_shared)
+    assert roles_that_open(resource, "own") == roles
 
 
 def test_its_user_key_limits_records_to_a_user():
@@ -70,15 +58,13 @@ def test_a_user_key_is_a_field():
 
 
 def test_keys_of_users_reach_what_has_a_user_key():
-    reachable = {row.collection for row in RESOURCES if user_scope.is_reachable(row.collection)}
-    assert reachable == {
+    assert visibility.UNLIMITED.limited_to(PLATFORM_USER).collections == {
         "cdrs", "monitors", "sms", "msdrs", "mediasessions", "voicemessages", "contacts", "users",
     }  # fmt: skip
-    assert not user_scope.is_reachable("parcels")
 
 
 def test_private_fields_of_users_are_for_supervisors():
     assert [row.collection for row in RESOURCES if row.has_item_only_fields] == ["users"]
-    assert see("agent", "all").hidden_fields(SECTIONS["users"]) > {"mobile", "fm_targets"}
+    assert see("agent", "all").hidden_fields(get_resource("users")) > {"mobile", "fm_targets"}
     assert get_resource("users").is_shared
-    assert "mobile" not in see("supervisor", "all").hidden_fields(SECTIONS["users"])
+    assert "mobile" not in see("supervisor", "all").hidden_fields(get_resource("users"))

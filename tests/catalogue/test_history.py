@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from integration.access.visibility import SECTIONS
 from integration.catalogue import HISTORY, RESOURCES, get_resource
+from integration.dashboard.account.sections import SECTIONS
 from integration.mirror import hooks
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import is_history

@@ -15,8 +15,8 @@ import pytest
 
 from integration.access import people, sessions
 from integration.access.rights import ROLES
-from integration.access.visibility import SECTIONS
 from integration.catalogue import RESOURCES
+from integration.dashboard.account.sections import SECTIONS
 from integration.exports.columns import derive_columns
 from tests.exports.test_presets import archived, exporting
 from tests.support.applications.dashboard_site import Site, running

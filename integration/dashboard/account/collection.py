@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from flask import make_response, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
+from integration.access.visibility import Visibility
 from integration.catalogue import HISTORY, field_labels
 from integration.catalogue.field_meanings import get_meaning, is_secret
 from integration.catalogue.shapes import Resource
@@ -18,6 +18,7 @@ from integration.core.errors import QueryError
 from integration.core.json_records import read_record
 from integration.dashboard.account import edit, list_query
 from integration.dashboard.account.list_query import ListView
+from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
 from integration.dashboard.site import formats, layout
 from integration.exports.call_filter import find_calling_code
@@ -44,12 +45,12 @@ class Column:
 
 def show_list(visibility: Visibility, section: Section) -> Response:
     context = app_context()
-    resource = RESOURCES_BY_COLLECTION[section.collection]
+    resource = section.resource
     list_view = list_query.parse_view(
         section.path,
         resource,
         request.args,
-        hidden_fields=visibility.hidden_fields(section),
+        hidden_fields=visibility.hidden_fields(section.resource),
         include_missing=section.collection in HISTORY,
     )
     canonical_url = list_query.url_from_form(list_view, request.args, formats.display_zone())
@@ -58,13 +59,13 @@ def show_list(visibility: Visibility, section: Section) -> Response:
     search_words = text_search.parse_search_groups(
         list_view.q, find_calling_code(context.settings.dashboard.country)
     )
-    include_item_fields = visibility.can_see_item_fields(section)
+    include_item_fields = visibility.can_see_item_fields(section.resource)
     rows: list[sqlite3.Row] = []
     mistake = list_view.mistake
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        state = visibility.collection_state(connection, section)
+        state = visibility.collection_state(connection, resource)
         sample = browse.sample_fields(connection, resource)
-        record_query = visibility.restrict_query(connection, section, list_view.query)
+        record_query = visibility.restrict_query(connection, list_view.query)
         unreachable_since = layout.unreachable_since(connection)
         if mistake is None:
             try:
@@ -73,7 +74,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
                 )
             except QueryError as error:
                 mistake = str(error)
-        reference_names = ReferenceNames(connection, visibility.can_open_collection)
+        reference_names = ReferenceNames(connection, visibility.collections)
         records = [(browse.get_row_key(resource, row), row, read_record(row["_doc"]).values) for row in rows]
         reference_names.load(resource, [values for _, _, values in records])
         formatter = ValueFormatter(resource, reference_names, dictionaries.load_labels(connection, resource))

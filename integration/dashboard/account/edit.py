@@ -10,7 +10,7 @@ from flask import abort, make_response, request
 from werkzeug.wrappers import Response
 
 from integration.access.rights import Role, has
-from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
+from integration.access.visibility import Visibility
 from integration.catalogue import OPERATIONS, field_labels
 from integration.catalogue.field_meanings import get_meaning
 from integration.catalogue.shapes import Field, Meaning
@@ -19,6 +19,7 @@ from integration.context import app_context
 from integration.core.errors import PlatformError
 from integration.core.ids import parse_id
 from integration.core.json_records import read_record
+from integration.dashboard.account.sections import SECTIONS, Section
 from integration.dashboard.site import form_responses, layout
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
@@ -68,13 +69,13 @@ class FormField:
 def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
     """What this person may change of the collection."""
     rule = EDIT_RULES.get(section.collection)
-    return rule if rule is not None and has(visibility.person, rule.min_role) else None
+    return rule if rule is not None and has(visibility, rule.min_role) else None
 
 
 def new_record_url(visibility: Visibility, section: Section) -> str | None:
     """Where the person may make a record of the collection."""
     if section.collection == "contacts":
-        return "/contacts/new" if has(visibility.person, "agent") else None
+        return "/contacts/new" if has(visibility, "agent") else None
     rule = find_edit_rule(visibility, section)
     return f"{section.path}?edit=1" if rule is not None and rule.can_add_and_delete else None
 
@@ -85,7 +86,7 @@ def body_fields(collection: str) -> dict[str, Field]:
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         if operation.method == "PATCH" and operation.path == f"/{collection}/{{id}}" and operation.body:
             return {field.name: field for field in operation.body}
-    return {field.name: field for field in RESOURCES_BY_COLLECTION[collection].fields}
+    return {field.name: field for field in SECTIONS[collection].resource.fields}
 
 
 def show_form(
@@ -100,7 +101,7 @@ def show_form(
         "account",
         "account_edit.html",
         shelf=section,
-        resource=RESOURCES_BY_COLLECTION[section.collection],
+        resource=section.resource,
         key=key,
         called=field_labels.record_title(values) if key is not None else "",
         inputs=form_fields,
@@ -165,7 +166,7 @@ def _require_edit_rule(visibility: Visibility, section: Section, key: str | None
 def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str | None]:
     """(the record as the platform has it now, with its people and whether they are logged in; why it could
     not be asked: then as the mirror has it). 404 for one that is nowhere."""
-    context, resource = app_context(), RESOURCES_BY_COLLECTION[section.collection]
+    context, resource = app_context(), section.resource
     record_key = browse.parse_key(resource, key or "")
     if record_key is None:
         abort(404)
@@ -185,7 +186,7 @@ def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str
 
 def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -> list[FormField]:
     context, fields_by_name = app_context(), body_fields(section.collection)
-    resource = RESOURCES_BY_COLLECTION[section.collection]
+    resource = section.resource
     with context.mirror_db.read() as connection:
         code_labels = dictionaries.load_labels(connection, resource)
         users_by_id = {str(row["id"]): row for row in history.list_users(connection)}

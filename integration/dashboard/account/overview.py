@@ -12,12 +12,11 @@ from flask import Blueprint, abort, request
 from werkzeug.exceptions import NotFound
 from werkzeug.wrappers import Response
 
-from integration.access.visibility import SECTIONS, Section, Visibility
 from integration.context import app_context
 from integration.dashboard.account import collection, edit, record
-from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, sections_by_group
+from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, SECTIONS, Section, sections_by_group
 from integration.dashboard.site import layout
-from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.guard import requires
 
 blueprint = Blueprint("account", __name__)
 
@@ -25,17 +24,13 @@ SINGLE_RECORD_COLLECTION = "me"
 """The collection that is one record, at its own path."""
 
 
-def _current_visibility() -> Visibility:
-    return Visibility(current_person(), layout.get_user_scope())
-
-
 @blueprint.get("/account")
 def index() -> str:
-    visibility = _current_visibility()
+    visibility = layout.get_visibility()
     sections = sections_by_group(visibility)
     with app_context().mirror_db.read(seconds=collection.READ_SECONDS) as connection:
         states = {
-            section.collection: visibility.collection_state(connection, section)
+            section.collection: visibility.collection_state(connection, section.resource)
             for group in sections.values()
             for section in group
         }
@@ -55,8 +50,8 @@ def index() -> str:
 def show_path(path: str) -> Response:
     """A collection where the whole path is one; else the record that its last part names."""
     section, key = _resolve_path(path.rstrip("/"))
-    visibility = _current_visibility()
-    if not visibility.can_open(section):
+    visibility = layout.get_visibility()
+    if not visibility.can_open(section.resource):
         abort(403, f"{section.title} are shown to supervisors and administrators.")
     if request.args.get("edit"):
         return edit.show_form(visibility, section, key)
@@ -70,7 +65,7 @@ def show_path(path: str) -> Response:
 def save_record(path: str) -> Response:
     """A record that is changed, or a new one of a collection."""
     section, key = _resolve_path(path.rstrip("/"))
-    return edit.save(_current_visibility(), section, key)
+    return edit.save(layout.get_visibility(), section, key)
 
 
 def _resolve_path(path: str) -> tuple[Section, str | None]:

@@ -11,7 +11,7 @@ from typing import Any
 from flask import abort, make_response
 from werkzeug.wrappers import Response
 
-from integration.access.visibility import RESOURCES_BY_COLLECTION, Section, Visibility
+from integration.access.visibility import Visibility
 from integration.catalogue import HISTORY, field_labels
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
@@ -21,6 +21,7 @@ from integration.core.json_records import read_record
 from integration.dashboard.account import edit
 from integration.dashboard.account.collection import READ_SECONDS
 from integration.dashboard.account.related import list_related
+from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import DisplayValue, ReferenceNames, ValueFormatter
 from integration.dashboard.site import layout
 from integration.mirror.query import browse
@@ -43,20 +44,21 @@ class RecordField:
 def show_record(visibility: Visibility, section: Section, key_text: str | None) -> Response:
     """The record whose key is `key_text`; None for that of a collection which is one record."""
     context = app_context()
-    resource = RESOURCES_BY_COLLECTION[section.collection]
-    include_item_fields = visibility.can_see_item_fields(section)
+    resource = section.resource
+    include_item_fields = visibility.can_see_item_fields(resource)
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        row = _find_row(connection, visibility, section, resource, key_text)
+        row = _find_row(connection, visibility, resource, key_text)
         if row is None:
             if key_text is not None:
                 abort(404)
             return _show_empty(connection, visibility, section, resource)
         list_values = field_labels.remove_hidden(
-            read_record(row["_doc"]).values, visibility.hidden_fields(section) - _secret_fields(resource)
+            read_record(row["_doc"]).values,
+            visibility.hidden_fields(resource) - _secret_fields(resource),
         )
         item_values = read_record(row["_item"]).values if row["_item"] and include_item_fields else {}
         values = {**list_values, **item_values}
-        reference_names = ReferenceNames(connection, visibility.can_open_collection)
+        reference_names = ReferenceNames(connection, visibility.collections)
         reference_names.load(resource, [values])
         formatter = ValueFormatter(resource, reference_names, dictionaries.load_labels(connection, resource))
         field_groups = _group_fields(resource, values, formatter)
@@ -95,7 +97,6 @@ def _edit_url(visibility: Visibility, section: Section, key: int | str) -> str |
 def _find_row(
     connection: sqlite3.Connection,
     visibility: Visibility,
-    section: Section,
     resource: Resource,
     key_text: str | None,
 ) -> sqlite3.Row | None:
@@ -103,12 +104,10 @@ def _find_row(
         return browse.find_single_record(connection, resource)
     key = browse.parse_key(resource, key_text)
     row = browse.find_record(connection, resource, key) if key is not None else None
-    if row is None or visibility.user_scope is None or resource.is_shared:
+    if row is None or visibility.scope_of(resource) is None:
         return row
     own_query = Query(resource, (Condition(resource.key or "id", "eq", key),), include_missing=True)
-    return (
-        row if visibility.restrict_query(connection, section, own_query).count_matches(connection) else None
-    )
+    return row if visibility.restrict_query(connection, own_query).count_matches(connection) else None
 
 
 def _show_empty(
@@ -121,7 +120,7 @@ def _show_empty(
             shelf=section,
             resource=resource,
             row=None,
-            state=visibility.collection_state(connection, section),
+            state=visibility.collection_state(connection, resource),
             away=layout.unreachable_since(connection),
         )
     )

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from integration.access.visibility import RESOURCES_BY_COLLECTION, SECTIONS, Section, Visibility
+from integration.access.visibility import Visibility
 from integration.catalogue import HISTORY, field_labels
 from integration.catalogue.shapes import Relation, Resource
 from integration.core.errors import QueryError
 from integration.dashboard.account import list_query
+from integration.dashboard.account.sections import SECTIONS, Section
 from integration.dashboard.site import formats
 from integration.mirror.query import browse
 from integration.mirror.query.filters import Condition
@@ -42,9 +43,9 @@ def list_related(
     related_groups = []
     reference_keys = {str(key)} | ({str(values["e164"])} if values.get("e164") else set())
     for other_section in SECTIONS.values():
-        if not visibility.can_open(other_section):
+        if not visibility.can_open(other_section.resource):
             continue
-        resource = RESOURCES_BY_COLLECTION[other_section.collection]
+        resource = other_section.resource
         for relation in resource.relations:
             if relation.target_collection != section.collection:
                 continue
@@ -52,11 +53,11 @@ def list_related(
                 related_groups.append(
                     _count_related(connection, visibility, other_section, resource, relation, key)
                 )
-            elif visibility.can_see_item_fields(other_section):
+            elif visibility.can_see_item_fields(resource):
                 related_groups.append(
                     _member_links(connection, other_section, resource, relation, reference_keys)
                 )
-    if visibility.can_open_collection("ddis"):
+    if visibility.can_open(SECTIONS["ddis"].resource):
         related_groups.insert(0, _number_links(connection, section, key))
     return [related_group for related_group in related_groups if related_group is not None]
 
@@ -87,7 +88,7 @@ def _count_related(
     record_query = Query(
         resource, (Condition(relation.name, "eq", key),), include_missing=section.collection in HISTORY
     )
-    record_query = visibility.restrict_query(connection, section, record_query)
+    record_query = visibility.restrict_query(connection, record_query)
     count = (
         record_query.count_matches(connection)
         if browse.is_fast_lookup(connection, resource, relation.name)
@@ -103,7 +104,7 @@ def _count_related(
 
 def _number_links(connection: sqlite3.Connection, section: Section, key: int | str) -> Related | None:
     """Telephone numbers whose target this is."""
-    ddis = RESOURCES_BY_COLLECTION["ddis"]
+    ddis = SECTIONS["ddis"].resource
     type_codes = [
         code
         for code, (collection, _) in field_labels.DESTINATION_TYPES.items()

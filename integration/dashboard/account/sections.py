@@ -1,10 +1,14 @@
-"""Groups of collections on the Account pages."""
+"""Sections: the group and the title of each collection on the Account pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from integration.access.visibility import SECTIONS, Section, Visibility
+from integration.access.visibility import Visibility
+from integration.catalogue import RESOURCES
+from integration.catalogue.collection_titles import get_title
+from integration.catalogue.shapes import Resource
 
 GROUP_DESCRIPTIONS: Mapping[str, str] = {
     "People": "Who works here, and whom they know",
@@ -16,12 +20,67 @@ GROUP_DESCRIPTIONS: Mapping[str, str] = {
     "Dictionaries": "What the codes in records mean, as far as the platform tells",
     "Settings": "The account itself, and what is chosen from elsewhere",
 }
+"""By group, in the order of the overview."""
+
+_COLLECTIONS: Mapping[str, tuple[str, ...]] = {
+    "People": ("users", "contacts", "usergroups", "pickupgroups", "aclroles", "usergrouppolicies"),
+    "Numbers": ("ddis", "ddis/calltracking", "conferences"),
+    "Queues and groups": ("queues", "ringgroups", "queuegroups"),
+    "Routing": ("routingrules", "ivrs", "vmannouncements"),
+    "History": (
+        "cdrs", "calls", "monitors", "voicemessages", "sms", "faxes", "chats", "webcalls", "mediasessions",
+        "msdrs",
+    ),
+    "Call tracking and widgets": (
+        "calltracking/campaigns", "calltracking/ddis", "calltracking/cdrs", "cdrs/calltracking",
+        "callmeback/settings", "callmeback/websites", "callmeback/visitors", "callmeback/cdrs",
+    ),
+    "Settings": ("me", "calllabels", "sms/cannedresponses", "reportschedules"),
+}  # fmt: skip
+"""By group, in order. Collections that are not listed are under Dictionaries or Settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One collection on the Account pages."""
+
+    resource: Resource
+    group: str
+
+    @property
+    def collection(self) -> str:
+        return self.resource.collection
+
+    @property
+    def title(self) -> str:
+        return get_title(self.resource)
+
+    @property
+    def path(self) -> str:
+        return f"/account/{self.collection}"
+
+
+def _build_sections() -> dict[str, Section]:
+    resources = {row.collection: row for row in RESOURCES if row.is_listed}
+    groups = {collection: group for group, names in _COLLECTIONS.items() for collection in names}
+    for collection in resources:
+        is_dictionary = collection.endswith("/dictionaries")
+        groups.setdefault(collection, "Dictionaries" if is_dictionary else "Settings")
+    return {
+        collection: Section(resources[collection], group)
+        for collection, group in groups.items()
+        if collection in resources
+    }
+
+
+SECTIONS: Mapping[str, Section] = _build_sections()
+"""By collection, in the order of the overview."""
 
 
 def sections_by_group(visibility: Visibility) -> dict[str, list[Section]]:
-    """The sections that a person may open, by group in order; without empty groups."""
+    """Return the sections that a viewer can open, by group in order, without empty groups."""
     groups: dict[str, list[Section]] = {group: [] for group in GROUP_DESCRIPTIONS}
     for section in SECTIONS.values():
-        if visibility.can_open(section):
+        if visibility.can_open(section.resource):
             groups[section.group].append(section)
     return {group: sections for group, sections in groups.items() if sections}

@@ -6,17 +6,17 @@ import json
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from integration.access.visibility import RESOURCES_BY_COLLECTION
 from integration.catalogue import field_labels
 from integration.catalogue.field_meanings import get_meaning, is_secret
 from integration.catalogue.shapes import Field, Meaning, Resource
 from integration.core import clock
 from integration.core.ids import parse_id
 from integration.core.json_records import RawJson
+from integration.dashboard.account.sections import SECTIONS
 from integration.dashboard.site import formats
 from integration.mirror.query import browse
 from integration.mirror.records.dictionaries import Labels
@@ -52,12 +52,11 @@ EMPTY_VALUE = DisplayValue("nothing")
 class ReferenceNames:
     """Names of the records that a page refers to, read in one query per collection.
 
-    `can_open_collection` says of a collection whether the person may open it; others are named without a
-    link.
+    Records of `open_collections`, which the person can open, are named with a link, others without.
     """
 
     connection: sqlite3.Connection
-    can_open_collection: Callable[[str], bool]
+    open_collections: Collection[str]
     _records: dict[tuple[str, str], dict[str, dict[str, Any]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -75,7 +74,7 @@ class ReferenceNames:
             if missing_keys:
                 self._requested_keys[collection, key_field] |= missing_keys
                 self._records[collection, key_field] |= browse.find_by_field(
-                    self.connection, RESOURCES_BY_COLLECTION[collection], key_field, missing_keys
+                    self.connection, SECTIONS[collection].resource, key_field, missing_keys
                 )
 
     def find(self, collection: str, key_field: str, key: str) -> dict[str, Any] | None:
@@ -95,11 +94,7 @@ def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) 
         candidates = [(field_labels.DESTINATION_TYPES.get(str(type_code), ("", ""))[0], "id")]
     elif name in field_labels.IMPLIED_REFERENCES and relation is None:
         candidates = [(field_labels.IMPLIED_REFERENCES[name], "id")]
-    return [
-        (collection, key_field)
-        for collection, key_field in candidates
-        if collection in RESOURCES_BY_COLLECTION
-    ]
+    return [(collection, key_field) for collection, key_field in candidates if collection in SECTIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +143,7 @@ class ValueFormatter:
         for collection, key_field in candidates:
             record = self.reference_names.find(collection, key_field, keys[0])
             if record is not None:
-                resource = RESOURCES_BY_COLLECTION[collection]
+                resource = SECTIONS[collection].resource
                 href = f"/account/{collection}/{record.get(resource.key or '', keys[0])}"
                 text = field_labels.record_title(record) or keys[0]
                 if collection == "ddis":
@@ -160,7 +155,7 @@ class ValueFormatter:
                     "reference",
                     text + status_suffix,
                     keys[0],
-                    href if self.reference_names.can_open_collection(collection) else None,
+                    href if collection in self.reference_names.open_collections else None,
                 )
         if candidates[0][0] == "ddis":
             return self._format_phone(keys[0])

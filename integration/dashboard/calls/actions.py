@@ -100,7 +100,7 @@ def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> Call
 
 def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]:
     """The call and its live legs, if the person may steer it. 403, 404, 409."""
-    context, user_scope = app_context(), layout.get_user_scope()
+    context, user_scope = app_context(), layout.get_visibility().user_scope
     phone = find_phone(context, current_person())
     with context.mirror_db.read() as connection:
         call = history.find(connection, number)
@@ -214,7 +214,7 @@ def dial() -> Response | tuple[str, int]:
             preferred_phones.save_preferred(context.app_db, person.id, phone.id)
     if phone is None and has(person, "supervisor"):
         return form_responses.redirect_elsewhere("/dial?" + urlencode({"to": to}))
-    if phone is None or layout.get_user_scope() not in (None, phone.id):
+    if phone is None or layout.get_visibility().user_scope not in (None, phone.id):
         return form_responses.respond_refused(
             WriteResult(
                 403,

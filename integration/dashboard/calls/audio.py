@@ -40,7 +40,7 @@ def voicemail() -> str | Response:
 @requires("agent")
 def mark_played(number: int) -> Response:
     """Heard, for everybody: here, and on the platform where it is known how it keeps heard messages."""
-    context, user_scope = app_context(), layout.get_user_scope()
+    context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         exists, user_id = call_detail.find_voicemail_user(connection, number)
         folder = media_lists.find_played_folder(connection)
@@ -63,7 +63,7 @@ def _render_list(kind: AudioKind, path: str) -> str:
     with app_context().app_db.read() as connection:
         played_ids = tuple(reads.list_played_ids(connection))
     media_filter = MediaFilter(
-        search_text, state, request.args.get("new") == "1", played_ids, layout.get_user_scope()
+        search_text, state, request.args.get("new") == "1", played_ids, layout.get_visibility().user_scope
     )
     if search_text and kind == "recording":
         search_index.index_all_due(app_context().mirror_db)

@@ -35,7 +35,7 @@ DONE_MESSAGES = {
 def _require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
     """The call, if there is one and the person may see it; else 404."""
     call = history.find(connection, number)
-    user_scope = layout.get_user_scope()
+    user_scope = layout.get_visibility().user_scope
     if call is None or (user_scope is not None and call["user_id"] != user_scope):
         abort(404)
     return call
@@ -60,7 +60,7 @@ def index(number: int) -> str | Response:
             call["party_e164"] or call["party"],
             call["started_at"] or "",
             call["id"],
-            user_scope=layout.get_user_scope(),
+            user_scope=layout.get_visibility().user_scope,
         )
     leg_ids = [number, *(leg["leg_id"] for leg in details.legs)]
     with context.app_db.read() as connection:
@@ -198,7 +198,7 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
 
 def _send_audio(kind: MediaKind, number: int, exists: bool, user_id: int | None) -> Response:
     """The file with Range support, fetched first if we don't have it yet. Who listened is kept."""
-    context, user_scope = app_context(), layout.get_user_scope()
+    context, user_scope = app_context(), layout.get_visibility().user_scope
     if not exists or (user_scope is not None and user_id != user_scope):
         abort(404)
     try:

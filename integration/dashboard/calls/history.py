@@ -54,7 +54,7 @@ def index() -> str:
         calling_code=find_calling_code(context.settings.dashboard.country),
         app_db=context.app_db,
     )
-    call_filter = replace(view.call_filter, user_scope=layout.get_user_scope())
+    call_filter = replace(view.call_filter, user_scope=layout.get_visibility().user_scope)
     if call_filter.search_terms is not None:
         search_index.index_all_due(context.mirror_db)
     cursor = Cursor.parse(request.args.get("before"), "before") or Cursor.parse(

@@ -9,8 +9,8 @@ from typing import Any
 
 from flask import Blueprint, abort, get_template_attribute, render_template
 
+from integration.access import visibility
 from integration.access.people import Person
-from integration.access.visibility import user_scope_of
 from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.dashboard.calls import actions
@@ -47,7 +47,7 @@ class CallGroup:
 @blueprint.get("/")
 @blueprint.get("/live")
 def index() -> str:
-    context, user_scope = app_context(), layout.get_user_scope()
+    context, user_scope = app_context(), layout.get_visibility().user_scope
     recent_since = clock.utc_text(clock.now() - RECENT_PERIOD)
     with context.mirror_db.read() as connection:
         open_calls = live.list_live_calls(connection, user_scope)
@@ -71,7 +71,7 @@ def index() -> str:
 @blueprint.get("/calls/<int:number>/beside")
 def show_drawer(number: int) -> str:
     """The drawer: what one wants to know of a caller without leaving the list."""
-    context, user_scope = app_context(), layout.get_user_scope()
+    context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         call = history.find(connection, number)
         if call is None or (user_scope is not None and call["user_id"] != user_scope):
@@ -176,7 +176,7 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
     Runs in an application context, but in nobody's request (live/stream.py).
     """
     context = app_context()
-    user_scope = user_scope_of(person, context.settings.dashboard.agents_see)
+    user_scope = visibility.of(person, context.settings.dashboard.agents_see).user_scope
     if change.topic == "call":
         return _render_call_change(change, context, user_scope)
     if change.topic == "call_gone":

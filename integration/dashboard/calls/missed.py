@@ -30,7 +30,7 @@ def index() -> str:
     with context.app_db.read() as connection:
         items = callbacks.list_items(connection, state, limit=MAX_CLOSED_SHOWN if state == "closed" else None)
         closed_item = callbacks.find_item(connection, request.args.get("done", 0, type=int))
-    user_scope = layout.get_user_scope()
+    user_scope = layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         calls = {item.id: history.find(connection, item.last_call_id) for item in items if item.last_call_id}
         hidden_group_misses = live.count_users_without_missed_call_log(connection)

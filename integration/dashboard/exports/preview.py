@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, make_response, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.access import visibility
 from integration.access.rights import has
 from integration.access.visibility import NotAllowed
 from integration.catalogue import field_labels
@@ -60,13 +59,14 @@ class FilePreview:
 @requires("export")
 def show(name: str) -> Response:
     person, context = current_person(), app_context()
-    resource, preset, user_scope = _require_export(name)
+    resource, preset = _require_export(name)
+    viewer = layout.get_visibility()
     args = parse_args(request.args)
     selection, preview, error_text = None, None, None
     columns: list[tuple[str, str, bool]] = []
-    hidden_columns = visibility.hidden_fields(person, resource)
+    hidden_columns = viewer.hidden_fields(resource)
     try:
-        selection = export_request.build_selection(context, name, args, user_scope, person)
+        selection = export_request.build_selection(context, name, args, viewer, person)
         preview = _read_preview(selection)
         with context.mirror_db.read() as connection:
             offered_columns = [
@@ -102,7 +102,7 @@ def show(name: str) -> Response:
         me=person.id,
         formats=formats.list_available(resource, person),
         raw=_build_url(f"exports/{export_name}.jsonl", args)
-        if preset is None and visibility.can_see_raw(person)
+        if preset is None and viewer.can_see_raw
         else None,
         others=_list_presets(name, args),
         usual=_export_page_url(name, args),
@@ -115,14 +115,13 @@ def show(name: str) -> Response:
 def save(name: str) -> Response:
     """Keep the `columns` under `label`, for oneself or `shared`."""
     person, context = current_person(), app_context()
-    _, _, user_scope = _require_export(name)
+    _require_export(name)
+    viewer = layout.get_visibility()
     args = parse_args(request.form)
     if not args["columns"]:
         abort(400, "A column set needs at least one column.")
     try:
-        columns = _read_preview(
-            export_request.build_selection(context, name, args, user_scope, person)
-        ).columns
+        columns = _read_preview(export_request.build_selection(context, name, args, viewer, person)).columns
         saved.save(
             context.app_db,
             saved.COLUMN_SETS,
@@ -155,16 +154,16 @@ def remove(name: str, number: int) -> Response:
     return redirect(_export_page_url(name, parse_args(request.form)), 303)
 
 
-def _require_export(name: str) -> tuple[Resource, Preset | None, int | None]:
-    """What the name stands for, and whom the person is narrowed to. Aborts with 404, 403."""
+def _require_export(name: str) -> tuple[Resource, Preset | None]:
+    """Return the export of this name if the person may have it. Aborts with 404, 403."""
     try:
         resource, preset = export_request.find_export(name)
-        agents_see = app_context().settings.dashboard.agents_see
-        return resource, preset, visibility.check_export_scope(current_person(), resource, None, agents_see)
+        layout.get_visibility().check_export(resource)
     except UnknownExport:
         abort(404)
     except NotAllowed as reason:
         abort(403, str(reason))
+    return resource, preset
 
 
 def _read_preview(selection: Selection) -> FilePreview:
@@ -190,11 +189,11 @@ def _build_url(path: str, args: Mapping[str, str], **extra: str) -> str:
 def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
     """(title, URL, whether it is this one) of the ready-made exports; of the same calls where calls are
     shown."""
-    person, agents_see = current_person(), app_context().settings.dashboard.agents_see
+    viewer = layout.get_visibility()
     presets = []
     for preset in PRESETS.values():
         try:
-            visibility.check_export_scope(person, preset.resource, None, agents_see)
+            viewer.check_export(preset.resource)
         except NotAllowed:
             continue
         view = args.get("view") if preset.has_own_table or preset.resource.field("live_id") else None

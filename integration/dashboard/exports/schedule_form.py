@@ -70,11 +70,10 @@ def parse_form(
         created_at=old_schedule.created_at,
     )
     try:
-        user_scope = visibility.check_export_scope(
-            person, resource, formats.FORMATS[schedule.form].right, context.settings.dashboard.agents_see
-        )
+        viewer = visibility.of(person, context.settings.dashboard.agents_see)
+        viewer.check_export(resource, formats.FORMATS[schedule.form].right)
         selection = export_request.build_selection(
-            context, schedule.export, {**args, "tz": schedule.zone}, user_scope, person
+            context, schedule.export, {**args, "tz": schedule.zone}, viewer, person
         )
         with context.mirror_db.read() as connection:
             build_export_query(connection, selection)

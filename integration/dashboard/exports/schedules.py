@@ -15,7 +15,6 @@ from typing import Any
 from flask import Blueprint, abort, current_app, make_response, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.access import visibility
 from integration.access.export_caller import owner_name
 from integration.access.rights import has
 from integration.access.visibility import NotAllowed
@@ -232,9 +231,7 @@ def _require_export(export: str | None) -> str:
     name = export or "call-history"
     try:
         resource, _ = export_request.find_export(name)
-        visibility.check_export_scope(
-            current_person(), resource, None, app_context().settings.dashboard.agents_see
-        )
+        layout.get_visibility().check_export(resource)
     except UnknownExport:
         abort(404)
     except NotAllowed as reason:

@@ -63,7 +63,7 @@ def index() -> str:
         page = contacts.fetch_page(
             connection,
             search_text,
-            user_scope=layout.get_user_scope(),
+            user_scope=layout.get_visibility().user_scope,
             cursor=request.args.get("after"),
             size=PAGE_SIZE,
         )
@@ -93,7 +93,7 @@ def show_number(digits: str) -> str | Response:
         contact = contacts.find_by_number(connection, e164)
         if (
             contact is not None
-            and contacts.find(connection, contact["id"], layout.get_user_scope()) is not None
+            and contacts.find(connection, contact["id"], layout.get_visibility().user_scope) is not None
         ):
             return redirect(f"/contacts/{contact['id']}", 302)
     return _render_page(None, [e164])
@@ -123,7 +123,7 @@ def create() -> Response | tuple[str, int]:
 def change(number: int) -> Response | tuple[str, int]:
     """Only what was changed is sent, so that nobody's change meanwhile is undone."""
     with app_context().mirror_db.read() as connection:
-        contact = contacts.find(connection, number, layout.get_user_scope())
+        contact = contacts.find(connection, number, layout.get_visibility().user_scope)
     if contact is None:
         abort(404)
     form_values = _form_values()
@@ -141,7 +141,7 @@ def change(number: int) -> Response | tuple[str, int]:
 @requires("agent")
 def delete(number: int) -> Response:
     with app_context().mirror_db.read() as connection:
-        contact = contacts.find(connection, number, layout.get_user_scope())
+        contact = contacts.find(connection, number, layout.get_visibility().user_scope)
     if contact is None:
         abort(404)
     result = form_responses.send_write("DELETE", f"/contacts/{number}")
@@ -174,7 +174,7 @@ def _respond_refused(result: WriteResult, number: int | None) -> Response | tupl
 
 def _render_contact(number: int, result: WriteResult | None = None) -> str:
     with app_context().mirror_db.read() as connection:
-        contact = contacts.find(connection, number, layout.get_user_scope())
+        contact = contacts.find(connection, number, layout.get_visibility().user_scope)
         if contact is None:
             abort(404)
         numbers = contacts.list_numbers(connection, number)
@@ -212,7 +212,7 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
 
 def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
     """One page of everything with these numbers, newest first, and where the next begins (UTC text)."""
-    context, user_scope = app_context(), layout.get_user_scope()
+    context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read(seconds=READ_SECONDS) as mirror_connection:
         calls = contacts.list_calls(
             mirror_connection, numbers, before=before, user_scope=user_scope, limit=TIMELINE_PAGE_SIZE + 1

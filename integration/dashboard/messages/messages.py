@@ -74,7 +74,7 @@ def fax(number: int) -> Response:
 
 
 def _require_full_scope() -> None:
-    if layout.get_user_scope() is not None:
+    if layout.get_visibility().user_scope is not None:
         # Whose thread it is can't be told from a number: only those who see everything see messages.
         abort(403, "With “agents see their own calls” messages are shown to supervisors only.")
 

@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 
 from flask import Flask, Response, g, jsonify, make_response, redirect, render_template, request
 
-from integration.access import audit, browser, sessions
+from integration.access import audit, browser, sessions, visibility
 from integration.access.people import Person
 from integration.access.rights import RIGHTS, ROLES, has
-from integration.access.visibility import AgentsSee, visibility_key
+from integration.access.visibility import AgentsSee
 from integration.context import app_context
 from integration.core import tokens
 from integration.core.errors import error_body
@@ -77,15 +77,15 @@ class Guard:
         return response
 
     def viewer(self) -> Viewer:
-        """Who opens a live stream. They stay welcome while their session lives and shows them the same."""
+        """Return the viewer of a live stream. It ends with the session and when their visibility changes."""
         person, token = current_person(), g.session_token
+        initial_visibility = visibility.of(person, self._agents_see)
 
         def is_still_valid() -> bool:
             login = sessions.find(self._app_db, token, touch=False)
-            return login is not None and visibility_key(login[1], self._agents_see) == initial_key
+            return login is not None and visibility.of(login[1], self._agents_see) == initial_visibility
 
-        initial_key = visibility_key(person, self._agents_see)
-        return Viewer(person, initial_key, is_still_valid)
+        return Viewer(person, initial_visibility, is_still_valid)
 
     def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
         return endpoint in self._open_routes or (blueprint is not None and blueprint in self._open_routes)

@@ -11,9 +11,10 @@ from flask import Flask, g, render_template
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
+from integration.access import visibility
 from integration.access.people import Person
 from integration.access.rights import has
-from integration.access.visibility import user_scope_of
+from integration.access.visibility import Visibility
 from integration.alerts import rules
 from integration.alerts.rules import Finding
 from integration.context import AppContext, app_context
@@ -62,9 +63,9 @@ class DataAge:
     title: str
 
 
-def get_user_scope() -> int | None:
-    """The platform user whose calls alone the person may see; None for everyone's."""
-    return user_scope_of(current_person(), app_context().settings.dashboard.agents_see)
+def get_visibility() -> Visibility:
+    """Return what the person of the current request sees."""
+    return visibility.of(current_person(), app_context().settings.dashboard.agents_see)
 
 
 def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAge:
@@ -114,7 +115,7 @@ def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
 def find_unread_threads(context: AppContext, person: Person) -> set[str]:
     """Contacts (digits) that wrote since the person last read their thread; FAX_THREAD if a fax came
     since."""
-    if get_user_scope() is not None:
+    if get_visibility().user_scope is not None:
         return set()
     since = max(person.created_at, clock.utc_text(clock.now() - UNREAD_PERIOD))
     with context.mirror_db.read() as connection:
@@ -163,7 +164,7 @@ def build_tabs(
 
 def build_layout(person: Person) -> dict[str, Any]:
     context = app_context()
-    user_scope = get_user_scope()
+    user_scope = get_visibility().user_scope
     with context.app_db.read() as connection:
         played_ids = reads.list_played_ids(connection)
     with context.mirror_db.read() as connection:

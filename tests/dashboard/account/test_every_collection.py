@@ -9,8 +9,7 @@ from functools import cache
 
 import pytest
 
-from integration.access.visibility import SECTIONS
-from integration.dashboard.account.sections import GROUP_DESCRIPTIONS
+from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, SECTIONS
 from integration.mirror.records.masking import is_secret
 from tests.support.applications.dashboard_site import running
 from tests.support.page_text import text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from integration.access.visibility import SECTIONS
+from integration.dashboard.account.sections import SECTIONS
 from tests.dashboard.account.test_collection import keys, names
 from tests.support.page_text import text
 from tests.support.payloads.account_records import AT, LISTED, Filling, complete_record, path_of

@@ -317,24 +317,21 @@ def test_agents_see_their_own_calls_where_it_is_set_so(app_db: Database) -> None
     ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
     ben = people.create(app_db, "ben@example.com", "viewer")
     sue = people.create(app_db, "sue@example.com", "supervisor", platform_user_id=412346)
-    assert [visibility.user_scope_of(person, "own") for person in (ann, ben, sue)] == [
+    assert [visibility.of(person, "own").user_scope for person in (ann, ben, sue)] == [
         412345,
         visibility.NO_USER_ID,
         None,
     ]
-    assert [visibility.user_scope_of(person, "all") for person in (ann, ben, sue)] == [None, None, None]
+    assert [visibility.of(person, "all").user_scope for person in (ann, ben, sue)] == [None, None, None]
 
 
 def test_people_who_see_the_same_share_one_rendering(app_db: Database) -> None:
     ann = people.create(app_db, "ann@example.com", "agent", platform_user_id=412345)
     ben = people.create(app_db, "ben@example.com", "agent", platform_user_id=412346)
     sue = people.create(app_db, "sue@example.com", "supervisor")
-    assert (
-        visibility.visibility_key(ann, "all")
-        == visibility.visibility_key(ben, "all")
-        != visibility.visibility_key(sue, "all")
-    )
-    assert visibility.visibility_key(ann, "own") != visibility.visibility_key(ben, "own")
+    assert visibility.of(ann, "all") == visibility.of(ben, "all") != visibility.of(sue, "all")
+    assert hash(visibility.of(ann, "all")) == hash(visibility.of(ben, "all"))
+    assert visibility.of(ann, "own") != visibility.of(ben, "own")
 
 
 def test_a_stream_ends_when_the_session_does(

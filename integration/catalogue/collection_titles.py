@@ -1,0 +1,51 @@
+"""Titles of collections in the plural, for pages and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from integration.catalogue.shapes import Resource
+
+_TITLES: Mapping[str, str] = {
+    "users": "Users",
+    "contacts": "Contacts",
+    "usergroups": "User groups",
+    "pickupgroups": "Pickup groups",
+    "aclroles": "ACL roles",
+    "usergrouppolicies": "User group policies",
+    "ddis": "Telephone numbers",
+    "ddis/calltracking": "Numbers under call tracking",
+    "conferences": "Conferences",
+    "queues": "Queues",
+    "ringgroups": "Ring groups",
+    "queuegroups": "Queue groups",
+    "routingrules": "Routing rules",
+    "ivrs": "IVRs",
+    "vmannouncements": "Voicemail announcements",
+    "cdrs": "Call detail records",
+    "calls": "Live calls",
+    "monitors": "Recordings",
+    "voicemessages": "Voice messages",
+    "faxes": "Faxes",
+    "chats": "Chats",
+    "webcalls": "Webcalls",
+    "mediasessions": "Media sessions",
+    "msdrs": "Media session detail records",
+    "calltracking/campaigns": "Campaigns",
+    "calltracking/ddis": "Campaigns' numbers",
+    "calltracking/cdrs": "Campaigns' call records",
+    "cdrs/calltracking": "Call records under tracking",
+    "callmeback/settings": "Call-me-back widgets",
+    "callmeback/websites": "Call-me-back websites",
+    "callmeback/visitors": "Call-me-back visitors",
+    "callmeback/cdrs": "Call-me-back call records",
+    "me": "The account's own user",
+    "calllabels": "Call labels",
+    "sms/cannedresponses": "SMS canned responses",
+    "reportschedules": "Report schedules",
+}
+
+
+def get_title(resource: Resource) -> str:
+    """Return the title of its collection; without an entry the title of the resource."""
+    return _TITLES.get(resource.collection, resource.title)

@@ -1,0 +1,202 @@
+"""What each viewer sees: roles under both values of `dashboard.agents_see`, keys, and the command line."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from integration.access import visibility
+from integration.access.keys import Key
+from integration.access.rights import ROLES, compute_rights
+from integration.access.visibility import UNLIMITED, NotAllowed
+from integration.catalogue import RESOURCES, get_resource
+from integration.mirror.calls.schema import CALLS
+from integration.mirror.query.filters import Condition
+from integration.mirror.query.query import Query
+
+CAROL = 100
+"""The platform user of each person and of the key of one user."""
+KEY = Key(
+    name="reports", user_id=9000001, scope="read", collections=None, platform_user_id=None, created_at="",
+    used_at=None, revoked_at=None,
+)  # fmt: skip
+
+FOR_EVERYBODY = {
+    "users", "usergroups", "pickupgroups", "ddis", "queues", "ringgroups", "queuegroups", "calllabels",
+    "sms/cannedresponses",
+}  # fmt: skip
+"""Shared: under `own`, too, every record is seen."""
+OWN = {"contacts", "cdrs", "monitors", "voicemessages", "sms"}
+"""Have a user: under `own` a person sees their own records."""
+NOT_LIMITABLE = {"calls", "faxes"}
+"""Have none: under `own` they are closed."""
+SUPERVISORS = {
+    "aclroles", "usergrouppolicies", "ddis/calltracking", "conferences", "routingrules", "ivrs",
+    "vmannouncements", "chats", "webcalls", "mediasessions", "msdrs", "calltracking/campaigns",
+    "calltracking/ddis", "calltracking/cdrs", "cdrs/calltracking", "callmeback/settings",
+    "callmeback/websites", "callmeback/visitors", "callmeback/cdrs", "me", "reportschedules",
+    "mediasessions/dictionaries", "sms/dictionaries", "ddis/dictionaries", "ringgroups/dictionaries",
+    "cdrs/dictionaries", "msdrs/dictionaries", "reportschedules/dictionaries",
+}  # fmt: skip
+EVERYTHING = FOR_EVERYBODY | OWN | NOT_LIMITABLE | SUPERVISORS
+
+# role, agents_see, collections, user scope of cdrs, of users, raw records
+VIEWERS = [
+    ("viewer", "all", FOR_EVERYBODY | OWN | NOT_LIMITABLE, None, None, False),
+    ("viewer", "own", FOR_EVERYBODY | OWN, CAROL, None, False),
+    ("agent", "all", FOR_EVERYBODY | OWN | NOT_LIMITABLE, None, None, False),
+    ("agent", "own", FOR_EVERYBODY | OWN, CAROL, None, False),
+    ("supervisor", "all", EVERYTHING, None, None, True),
+    ("supervisor", "own", EVERYTHING, None, None, True),
+    ("admin", "all", EVERYTHING, None, None, True),
+    ("admin", "own", EVERYTHING, None, None, True),
+]
+
+
+def see(role="agent", agents_see="all", platform_user_id=CAROL, **rights):
+    person = SimpleNamespace(
+        role=role, rights=compute_rights(role, rights), platform_user_id=platform_user_id
+    )
+    return visibility.of(person, agents_see)
+
+
+def test_every_collection_is_of_one_kind():
+    assert sum(map(len, (FOR_EVERYBODY, OWN, NOT_LIMITABLE, SUPERVISORS))) == len(EVERYTHING)
+    assert {row.collection for row in RESOURCES if row.is_listed} == EVERYTHING
+
+
+def test_every_role_under_both_settings_is_in_the_table():
+    assert [(role, setting) for role in ROLES for setting in ("all", "own")] == [row[:2] for row in VIEWERS]
+
+
+@pytest.mark.parametrize(("role", "agents_see", "collections", "of_cdrs", "of_users", "raw"), VIEWERS)
+def test_a_role_sees_its_collections_records_and_fields(
+    role, agents_see, collections, of_cdrs, of_users, raw
+):
+    viewer = see(role, agents_see)
+    assert viewer.collections == collections
+    for row in RESOURCES:
+        if row.is_listed:
+            assert viewer.can_open(row) == (row.collection in collections), row.collection
+    assert viewer.scope_of(get_resource("cdrs")) == viewer.scope_of(CALLS) == viewer.user_scope == of_cdrs
+    assert viewer.scope_of(get_resource("users")) == of_users
+    assert viewer.can_see_raw is raw
+    assert viewer.can_see_item_fields(get_resource("users")) is raw
+    assert viewer.can_see_item_fields(get_resource("cdrs"))
+    private = {"mobile", "fm_targets"} & viewer.hidden_fields(get_resource("users"))
+    assert private == (set() if raw else {"mobile", "fm_targets"})
+    assert {"password", "pin"} <= viewer.hidden_fields(get_resource("users"))
+    assert "src" not in viewer.hidden_fields(get_resource("cdrs"))
+
+
+def test_a_query_is_limited_to_what_is_seen():
+    with sqlite3.connect(":memory:") as connection:
+        for agents_see, expected in (("all", ()), ("own", (Condition("user_id", "eq", CAROL),))):
+            query = see(agents_see=agents_see).restrict_query(connection, Query(get_resource("cdrs")))
+            assert query.conditions == expected
+        queues = see(agents_see="own").restrict_query(connection, Query(get_resource("queues")))
+        assert queues.conditions == ()
+
+
+def test_under_own_a_person_without_a_platform_user_sees_no_records():
+    viewer = see(agents_see="own", platform_user_id=None)
+    with sqlite3.connect(":memory:") as connection:
+        query = viewer.restrict_query(connection, Query(get_resource("cdrs")))
+    assert query.conditions == (Condition("user_id", "eq", -1),)
+
+
+@pytest.mark.parametrize(
+    ("viewer", "target", "right", "refusal"),
+    [
+        (see("agent"), "cdrs", None, "This needs the right “export”. An administrator can give it to you."),
+        (see("agent", export=True), "cdrs", None, None),
+        (see("agent", "own", export=True), "cdrs", None, None),
+        (see("agent", "own", export=True), "users", None, None),
+        (
+            see("agent", "own", export=True),
+            "faxes",
+            None,
+            "You see only your own calls, and this holds more.",
+        ),
+        (see("agent", export=True), "ivrs", None, "IVRs are shown to supervisors and administrators."),
+        (see("viewer", export=True), "ddis", None, None),
+        (
+            see("viewer", export=True),
+            "calltracking/cdrs",
+            None,
+            "Campaigns' call records are shown to supervisors and administrators.",
+        ),
+        (
+            see("viewer", export=True),
+            "monitors",
+            "recordings",
+            "This needs the right “recordings”. An administrator can give it to you.",
+        ),
+        (see("supervisor"), "monitors", "recordings", None),
+        (see("supervisor", recordings=False), "monitors", "recordings", "This needs the right “recordings”."),
+        (see("supervisor", "own"), "ivrs", None, None),
+        (see("admin", export=False), "cdrs", None, "This needs the right “export”."),
+        (UNLIMITED, "me", "recordings", None),
+    ],
+)
+def test_an_export_needs_the_right_and_the_collection(viewer, target, right, refusal):
+    if refusal is None:
+        viewer.check_export(get_resource(target), right)
+        return
+    with pytest.raises(NotAllowed) as refused:
+        viewer.check_export(get_resource(target), right)
+    assert str(refused.value).startswith(refusal)
+
+
+def test_calls_are_exported_by_those_who_see_cdrs():
+    see("agent", "own", export=True).check_export(CALLS)
+    with pytest.raises(NotAllowed, match="right “export”"):
+        see("agent").check_export(CALLS)
+    assert visibility.required_resource(CALLS) is get_resource("cdrs")
+    assert visibility.required_resource(get_resource("ivrs")) is get_resource("ivrs")
+
+
+def test_viewers_with_equal_visibility_are_shown_the_same():
+    assert see("agent", platform_user_id=1) == see("agent", platform_user_id=2)
+    assert len({see("agent", platform_user_id=1), see("agent", platform_user_id=2)}) == 1
+    different = [see("agent"), see("viewer"), see("agent", export=True), see("agent", "own"), see("admin")]
+    different.append(see("agent", "own", platform_user_id=2))
+    assert len(set(different)) == len(different)
+
+
+# --- keys, command line ----------------------------------------------------------------------------------
+
+
+def test_the_command_line_and_an_unlimited_key_see_everything_but_secrets():
+    for viewer in (visibility.of(None), visibility.of(None, "own"), visibility.of(KEY)):
+        assert viewer == UNLIMITED
+        assert viewer.collections == EVERYTHING
+        assert viewer.can_see_raw
+        assert "mobile" not in viewer.hidden_fields(get_resource("users"))
+        assert "password" in viewer.hidden_fields(get_resource("users"))
+
+
+def test_a_key_of_some_collections_sees_these():
+    viewer = visibility.of(replace(KEY, collections=("cdrs", "sms/cannedresponses")))
+    assert viewer.collections == {"cdrs", "sms/cannedresponses"}
+    assert viewer.user_scope is None
+
+
+def test_a_key_of_one_user_sees_that_users_records_and_nothing_shared():
+    viewer = visibility.of(replace(KEY, platform_user_id=CAROL))
+    assert viewer.collections == OWN | {"users", "mediasessions", "msdrs"}
+    for name in ("cdrs", "users"):
+        assert viewer.scope_of(get_resource(name)) == CAROL
+    with sqlite3.connect(":memory:") as connection:
+        query = viewer.restrict_query(connection, Query(get_resource("users")))
+        assert query.conditions == (Condition("id", "eq", CAROL),)
+    narrow = visibility.of(replace(KEY, platform_user_id=CAROL, collections=("cdrs", "queues")))
+    assert narrow.collections == {"cdrs"}
+
+
+def test_a_prepared_export_of_a_key_stays_limited_to_its_user():
+    assert UNLIMITED.limited_to(None) == UNLIMITED
+    assert UNLIMITED.limited_to(CAROL) == visibility.of(replace(KEY, platform_user_id=CAROL))
