@@ -50,7 +50,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
         section.path,
         resource,
         request.args,
-        hidden_fields=visibility.hidden_fields(section.resource),
+        hidden_fields=visibility.hidden_fields(resource),
         include_missing=section.collection in HISTORY,
     )
     canonical_url = list_query.url_from_form(list_view, request.args, formats.display_zone())
@@ -59,7 +59,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
     search_words = text_search.parse_search_groups(
         list_view.q, find_calling_code(context.settings.dashboard.country)
     )
-    include_item_fields = visibility.can_see_item_fields(section.resource)
+    include_item_fields = visibility.can_see_item_fields(resource)
     rows: list[sqlite3.Row] = []
     mistake = list_view.mistake
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
