@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from integration.core.ids import as_id
 from integration.mirror.calls import backlog
+from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import messages
 from integration.mirror.records import schema_drift
@@ -16,9 +17,6 @@ from integration.mirror.records.rows import UpsertResult
 from integration.mirror.sync_state import collection_state, media_files
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Hook, Transaction
-
-LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
-"""Collections whose records are facts about legs, and the fields that name those legs."""
 
 
 def register_hooks(mirror_db: Database, call_store: CallStore) -> None:

@@ -12,12 +12,13 @@ from integration.catalogue import UnknownResource, get_resource
 from integration.core import clock
 from integration.core.commands import Arguments, Result, Unfinished, command
 from integration.core.errors import ConfigurationError, PlatformError, StorageFull
+from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.sync_state import collection_state, media_files
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sync.context import SyncContext
 from integration.sync.files import download
 from integration.sync.plan import FILES_OF, PLAN, SUBRESOURCES, Policy
-from integration.sync.progress import track_reading
+from integration.sync.progress import FACT_PREFIX, track_progress
 from integration.sync.reading import call_assembly, deletions, items, live_poll
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
@@ -165,7 +166,7 @@ def run_sync(
             summary.rows.append(_sync_collection(context, PLAN[collection], full, restart, progress))
         except Interrupted as interrupted:
             raise SyncInterrupted(collections[index:], summary) from interrupted
-    call_collections = [name for name in collections if name in call_assembly.CALL_COLLECTIONS]
+    call_collections = [name for name in collections if name in LEG_FIELDS]
     if call_collections and _assemble_calls(context, progress):
         # Their records are read; a look-back on these few alone brings the rest of the calls.
         raise SyncInterrupted(call_collections, summary, records_complete=True)
@@ -188,7 +189,7 @@ def _sync_collection(
     def send_progress(done: int, total: int | None) -> None:
         progress(collection=collection, done=done, total=total)
 
-    with track_reading(context.health, collection, send_progress) as show_progress:
+    with track_progress(context.health, f"{FACT_PREFIX}{collection}", send_progress) as show_progress:
         tally = Tally(show_progress=show_progress, should_continue=lambda: progress.can_continue)
         tally.raise_if_cancelled()
         send_progress(0, None)

@@ -6,12 +6,11 @@ import pytest
 
 from integration.catalogue import HISTORY, RESOURCES, get_resource
 from integration.dashboard.account.sections import SECTIONS
-from integration.mirror import hooks
+from integration.mirror.calls import facts
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import is_history
 from integration.mirror.records import collection_versions
 from integration.sync import plan
-from integration.sync.reading import call_assembly
 
 TABLES = {get_resource(collection).table for collection in HISTORY}
 LIVE = {"calls"}
@@ -59,8 +58,7 @@ def test_the_account_pages_show_history_and_live_calls_in_one_group():
     "some",
     [
         collection_versions.CACHED_TABLES,
-        hooks.LEG_FIELDS,
-        call_assembly.CALL_COLLECTIONS,
+        facts.LEG_FIELDS,
         retention_rules.TEXT_FIELDS,
         plan.FILES_OF,
     ],

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
+"""Collections whose records are facts about legs, and the fields that name those legs."""
+
 
 @dataclass(frozen=True, slots=True)
 class CallEvent:

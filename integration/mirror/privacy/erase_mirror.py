@@ -19,8 +19,8 @@ from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, to_column_value
 from integration.core.number_variants import ERASED, Finder
+from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
-from integration.mirror.hooks import LEG_FIELDS
 from integration.mirror.privacy import retention_rules, scrub_tables
 from integration.mirror.privacy.erasure_gate import (
     LEGS_KEY,

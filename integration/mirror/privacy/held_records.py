@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core.ids import MAX_ID, as_id, id_list
 from integration.core.json_records import JsonRecord
 from integration.core.number_variants import Finder, make_finder
+from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records.rows import quote_identifier
 
-LEG_FIELDS = ("live_id", "parent_live_id", "root_live_id", "call_id", "root_call_id")
-"""Fields of records and webhooks that name a leg."""
+LEG_ID_FIELDS = frozenset(chain(("root_live_id", "call_id", "root_call_id"), *LEG_FIELDS.values()))
+"""Fields that name a leg: of a record's own leg, or of one that it belongs to."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
@@ -48,7 +50,7 @@ class HeldRecords:
     def is_record_held(self, record: JsonRecord) -> bool:
         """Whether a record is under hold."""
         return bool(self) and (
-            any(as_id(record.values.get(name)) in self.legs for name in LEG_FIELDS)
+            any(as_id(record.values.get(name)) in self.legs for name in LEG_ID_FIELDS)
             or self._finder.contains_number(record.text)
         )
 
@@ -88,7 +90,7 @@ class HeldRecords:
         table_columns = {
             row[1] for row in connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
         }
-        fields = [name for name in LEG_FIELDS if name in table_columns]
+        fields = LEG_ID_FIELDS & table_columns
         columns = ", ".join(["id", "_doc", *(quote_identifier(name) for name in fields)])
         for begin in range(0, len(keys), 5000):
             for key, doc, *legs in connection.execute(

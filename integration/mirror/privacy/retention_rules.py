@@ -20,8 +20,8 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record
+from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.calls.store import CallStore
-from integration.mirror.hooks import LEG_FIELDS
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.sync_state import media_files

@@ -12,9 +12,6 @@ from integration.sync.context import SyncContext
 JOB_NAME = "calls put together"
 """The job, its progress on a terminal, and the fact of the health report that is a progress.Reading of it."""
 
-CALL_COLLECTIONS = frozenset({"cdrs", "monitors", "voicemessages"})
-"""Whose records tell about calls."""
-
 LEGS_PER_TRANSACTION = 500
 """Legs in one transaction: a webhook waits no longer than that takes."""
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
-from integration.mirror.hooks import LEG_FIELDS
+from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records import missing_records
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import delete_rows
