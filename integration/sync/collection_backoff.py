@@ -1,75 +1,127 @@
-"""Which collections rest after a failure, and until when."""
+"""Pauses of collections and jobs that fail, and the recovery of the platform."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 
 from integration.core import clock
 from integration.core.backoff import Backoff
 from integration.core.errors import PlatformError
+from integration.mirror.sync_state import media_files
+from integration.platform_api.circuit import CircuitOpen
+from integration.sync.context import SyncContext
+from integration.sync.plan import PLAN
+from integration.sync.reading.page_store import is_unavailable, store_failure
 
 MAX_PAUSE_SECONDS = 300.0
 PAUSE_SECONDS = (60.0, 120.0, 240.0, MAX_PAUSE_SECONDS)
-"""Seconds between requests for a collection that fails: at most one a minute, and no more than five minutes
-until the platform's return is noticed."""
+"""Seconds between requests for a collection that fails: at most one request a minute, and at most five
+minutes until the sync notices that the platform has recovered."""
 JITTER = (1.0, 1.3)
 
 OUTAGE_SECONDS = 90.0
-"""Seconds without any success after which one success means that the platform is back for all."""
+"""Seconds without any success after which one success ends the pauses of all collections."""
 
 UNAVAILABLE_PAUSE_SECONDS = 3600.0
-"""Seconds until a collection that the platform refuses us (403, 404) is asked for again."""
+"""Seconds between requests for a collection that the platform refuses (403, 404)."""
 
 
 class CollectionBackoff:
-    """Thread-safe. Collections by path; a failing one holds up no other."""
+    """Run work on collections and let failing ones pause. Thread-safe; a pause affects no other collection.
 
-    def __init__(self) -> None:
+    Collections have the names of their paths, other jobs names of their own. `on_recovery()` is called at
+    the first success after an outage of the entire platform. Failures after `stopping` is set are raised and
+    not recorded.
+    """
+
+    def __init__(
+        self, context: SyncContext, stopping: threading.Event, on_recovery: Callable[[], None]
+    ) -> None:
+        self._context = context
+        self._stopping = stopping
+        self._on_recovery = on_recovery
         self._lock = threading.Lock()
-        self._backoffs: dict[str, Backoff] = {}
+        self._pauses: dict[str, Backoff] = {}
         self._unavailable: set[str] = set()
         self._last_success_at = clock.monotonic()
+        self._outage_since: str | None = None
 
-    def is_paused(self, collection: str) -> bool:
-        """Whether the collection may not be asked for yet."""
-        return self.seconds_left(collection) > 0
+    def run(self, name: str, work: Callable[[], int]) -> bool:
+        """Run `work`, which returns its number of requests, unless `name` is paused.
 
-    def seconds_left(self, collection: str) -> float:
-        """How long it still rests; 0 if it does not."""
+        Returns whether `work` sent a request and succeeded. A failure is stored with the collection and
+        raised. A collection that the platform refuses becomes unavailable, and its failure is not raised.
+        """
+        if self.is_paused(name):
+            return False
+        try:
+            request_count = work()
+        except CircuitOpen:
+            # No request was sent, so the state of this collection is unknown.
+            raise
+        except PlatformError as error:
+            if self._stopping.is_set():
+                raise
+            if name in PLAN:
+                store_failure(self._context, PLAN[name], error)
+                if is_unavailable(error):
+                    self._mark_unavailable(name)
+                    return False
+            self._record_failure(name, error)
+            raise
+        if not request_count:
+            # Nothing was due. That is no sign that the platform responds.
+            return False
+        self._record_success(name)
+        return True
+
+    def is_paused(self, name: str) -> bool:
+        return self.seconds_left(name) > 0
+
+    def seconds_left(self, name: str) -> float:
+        """Seconds until the end of the pause; 0 without one."""
         with self._lock:
-            return self._backoffs[collection].seconds_left if collection in self._backoffs else 0.0
+            return self._pauses[name].seconds_left if name in self._pauses else 0.0
 
-    def failed(self, collection: str, error: PlatformError) -> float:
-        """Returns the seconds it rests: doubling, never shorter than the platform asked for."""
+    def _record_failure(self, name: str, error: PlatformError) -> None:
         with self._lock:
-            backoff = self._backoffs.setdefault(collection, Backoff(PAUSE_SECONDS, jitter=JITTER))
-            return backoff.failed(at_least=error.retry_after or 0.0)
+            pause = self._pauses.setdefault(name, Backoff(PAUSE_SECONDS, jitter=JITTER))
+            pause.failed(at_least=error.retry_after or 0.0)
+            if self._outage_since is None:
+                self._outage_since = clock.utc_text()
 
-    def mark_unavailable(self, collection: str) -> None:
-        """The platform refuses it: nothing is wrong with the platform, and others go on."""
+    def _mark_unavailable(self, name: str) -> None:
+        """The platform refuses one collection: that is no outage."""
         with self._lock:
-            self._unavailable.add(collection)
-            self._backoffs[collection] = Backoff(PAUSE_SECONDS, jitter=JITTER)
-            self._backoffs[collection].pause(UNAVAILABLE_PAUSE_SECONDS)
+            self._unavailable.add(name)
+            self._pauses[name] = Backoff(PAUSE_SECONDS, jitter=JITTER)
+            self._pauses[name].pause(UNAVAILABLE_PAUSE_SECONDS)
+        self._report_unavailable()
 
-    def mark_available(self, collection: str) -> None:
-        """It answered again."""
-        with self._lock:
-            self._unavailable.discard(collection)
-
-    def list_unavailable(self) -> list[str]:
-        with self._lock:
-            return sorted(self._unavailable)
-
-    def succeeded(self, collection: str) -> bool:
-        """Returns whether this was the first success after the platform had been away: then all may ask."""
+    def _record_success(self, name: str) -> None:
         with self._lock:
             now = clock.monotonic()
-            has_recovered = now - self._last_success_at > OUTAGE_SECONDS and bool(self._backoffs)
+            has_recovered = now - self._last_success_at > OUTAGE_SECONDS and bool(self._pauses)
             self._last_success_at = now
-            self._backoffs.pop(collection, None)
+            self._pauses.pop(name, None)
+            was_unavailable = name in self._unavailable
+            self._unavailable.discard(name)
             if has_recovered:
-                for name, backoff in self._backoffs.items():
-                    if name not in self._unavailable:
-                        backoff.pause(0.0)
-            return has_recovered
+                for other, pause in self._pauses.items():
+                    if other not in self._unavailable:
+                        pause.pause(0.0)
+            outage_since, self._outage_since = self._outage_since, None
+        if was_unavailable:
+            self._report_unavailable()
+        if has_recovered and outage_since is not None:
+            # Files that failed during the outage would otherwise wait for hours.
+            self._context.mirror_db.write(partial(media_files.wake, since=outage_since))
+            self._on_recovery()
+
+    def _report_unavailable(self) -> None:
+        """Publish the collections that the platform refuses, for /readyz and the System page."""
+        with self._lock:
+            unavailable = sorted(self._unavailable)
+        self._context.health.set_fact("collections_off", unavailable)

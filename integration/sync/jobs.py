@@ -1,26 +1,46 @@
-"""Sync jobs: their intervals and executors."""
+"""Sync jobs: their intervals, their executors and what is due in each run."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 
 from integration.core import clock
+from integration.core.errors import PlatformError, PlatformUnreachable
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
-from integration.mirror.sync_state import lookup_queue, media_files
+from integration.mirror.calls.store import CallStore
+from integration.mirror.sync_state import collection_state, lookup_queue, media_files
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
-from integration.sync.backoff_runner import BackoffRunner
-from integration.sync.collection_jobs import CollectionJobs
-from integration.sync.context import CallUpdater, StandaloneSyncContext
+from integration.sync.collection_backoff import CollectionBackoff
+from integration.sync.context import StandaloneSyncContext
 from integration.sync.files import download, scrub
-from integration.sync.plan import list_full_sync_policies, list_history_policies
-from integration.sync.reading import call_assembly, deletions, lookups
-from integration.sync.reading.page_store import Interrupted
+from integration.sync.plan import (
+    FILES_OF,
+    PLAN,
+    SUBRESOURCES,
+    Policy,
+    is_due,
+    list_full_sync_policies,
+    list_history_policies,
+)
+from integration.sync.progress import FACT_PREFIX, ShowProgress, track_progress
+from integration.sync.reading import (
+    call_assembly,
+    day_counts,
+    deletions,
+    incremental_sync,
+    items,
+    live_poll,
+    lookups,
+)
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.page_store import Interrupted, Tally
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +50,7 @@ VERIFY_INTERVAL_SECONDS = 300.0
 KEEP_ALIVE_CHECK_SECONDS = 30.0
 ASSEMBLY_CHECK_SECONDS = 5.0
 IDLE_SECONDS = 60.0
-"""How long look-ups and downloads sleep when nothing is arranged; a nudge wakes them sooner."""
+"""Seconds between runs of lookups and downloads when nothing is due; a nudge starts them at once."""
 
 LOOKUPS_JOB = "look-ups"
 DOWNLOADS_JOB = "downloads"
@@ -39,46 +59,37 @@ IGNORED_ERRORS = (Interrupted, CircuitOpen)
 
 
 class SyncJobs:
-    """The jobs that keep the mirror true; `schedule()` once."""
+    """The jobs that keep the mirror equal to the platform; `schedule()` once."""
 
     def __init__(
         self,
         settings: Settings,
         mirror_db: Database,
         platform: Platform,
-        call_store: CallUpdater,
+        call_store: CallStore,
         health: Health,
         scheduler: Scheduler,
     ) -> None:
         self.context = StandaloneSyncContext(settings, mirror_db, platform, health, call_store)
         self._scheduler = scheduler
-        self._runner = BackoffRunner(self.context, scheduler.stopping, self._on_recovery)
-        self._collection_jobs = CollectionJobs(
-            self.context, self._runner, scheduler.stopping, partial(scheduler.nudge, DOWNLOADS_JOB)
-        )
+        self.backoff = CollectionBackoff(self.context, scheduler.stopping, self._on_recovery)
         self._downloads_prepared = False
 
     def schedule(self) -> None:
-        sync, collection_jobs = self.context.settings.sync, self._collection_jobs
-        every = self._scheduler.every
-        every("live calls", sync.live_interval, collection_jobs.poll, executor="sync")
+        sync, every = self.context.settings.sync, self._scheduler.every
+        every("live calls", sync.live_interval, self.poll, executor="sync")
         for policy in list_history_policies():
             seconds = policy.incremental_sync_seconds(self.context.settings)
-            incremental_sync = partial(collection_jobs.run_incremental_sync, policy)
-            every(f"look-back {policy.collection}", seconds, incremental_sync, executor="sync")
+            every(
+                f"look-back {policy.collection}", seconds, self.run_incremental_sync, policy, executor="sync"
+            )
         check_seconds = min(FULL_SYNC_CHECK_SECONDS, sync.full_interval)
         lists = [policy for policy in list_full_sync_policies() if policy.kind != "grows"]
-        every("lists", check_seconds, collection_jobs.run_due_full_syncs, lists, executor="sync")
-        # Apart: the initial sync of a big history takes minutes, and lists must not wait for it.
-        every(
-            "walks",
-            check_seconds,
-            collection_jobs.run_due_full_syncs,
-            list_history_policies(),
-            executor="full_sync",
-        )
-        every("re-reads", REFRESH_CHECK_SECONDS, collection_jobs.refresh_due_records, executor="full_sync")
-        every("proofs", VERIFY_INTERVAL_SECONDS, collection_jobs.verify_completeness, executor="full_sync")
+        every("lists", check_seconds, self._run_due_full_syncs, lists, executor="sync")
+        # Apart: the initial sync of a long history takes minutes, and lists must not wait for it.
+        every("walks", check_seconds, self._run_due_full_syncs, list_history_policies(), executor="full_sync")
+        every("re-reads", REFRESH_CHECK_SECONDS, self._refresh_due_records, executor="full_sync")
+        every("proofs", VERIFY_INTERVAL_SECONDS, self.verify_completeness, executor="full_sync")
         every(call_assembly.JOB_NAME, ASSEMBLY_CHECK_SECONDS, self._assemble_calls, executor="calls")
         every(LOOKUPS_JOB, IDLE_SECONDS, self._run_lookups, executor="sync")
         every(DOWNLOADS_JOB, IDLE_SECONDS, self._run_downloads, executor="downloads")
@@ -90,15 +101,107 @@ class SyncJobs:
         self._scheduler.on_tick = self._report_budget
 
     def nudge(self) -> None:
-        """Something new is wished for: look-ups and downloads run at once. Quick; any thread."""
+        """Run lookups and downloads at once. Quick; any thread."""
         for name in (LOOKUPS_JOB, DOWNLOADS_JOB):
             self._scheduler.nudge(name)
 
-    # --- jobs --------------------------------------------------------------------------------------
+    # --- jobs of collections -----------------------------------------------------------------------
+
+    def poll(self) -> None:
+        if live_poll.needed(self.context):
+            self._run_collection(PLAN["calls"], partial(live_poll.poll, self.context))
+
+    def run_incremental_sync(self, policy: Policy) -> None:
+        self._run_collection(
+            policy,
+            lambda: incremental_sync.run_incremental_sync(self.context, policy, self._make_tally()),
+        )
+
+    def verify_completeness(self) -> None:
+        """Compare the counts of due days with the platform's."""
+        for policy in list_history_policies():
+            if self._should_continue():
+                self._run_due_requests(
+                    policy, partial(day_counts.verify_due_days, self.context, policy, self._make_tally())
+                )
+        day_counts.report_completeness(self.context)
+
+    def _run_due_full_syncs(self, policies: Sequence[Policy]) -> None:
+        """Run the full syncs that are due. A collection that fails does not stop the next; raises the last
+        error."""
+        failure: PlatformError | None = None
+        for policy in policies:
+            if not self._should_continue():
+                return
+            try:
+                if self._is_full_sync_due(policy):
+                    self._run_collection(policy, partial(self._run_full_sync, policy))
+            except PlatformUnreachable:
+                # Requests for the other collections would fail too, each after its own timeout.
+                raise
+            except PlatformError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def _refresh_due_records(self) -> None:
+        """Read recent records and subresources again: no webhook reports their changes."""
+        for policy in list_history_policies():
+            if policy.refresh is not None and self._should_continue():
+                seconds, days = policy.refresh
+                with self.context.mirror_db.read() as connection:
+                    last_refresh_at = collection_state.get_state(connection, policy.collection).reread_at
+                if is_due(last_refresh_at, seconds):
+                    self._run_collection(
+                        policy,
+                        partial(
+                            incremental_sync.refresh_recent, self.context, policy, days, self._make_tally()
+                        ),
+                    )
+        for subresource in SUBRESOURCES.values():
+            if subresource.interval_seconds is not None and self._should_continue():
+                self._run_due_requests(
+                    PLAN[subresource.collection],
+                    partial(items.read_due_subresources, self.context, subresource, self._make_tally()),
+                )
+
+    def _run_collection(self, policy: Policy, work: Callable[[], object]) -> None:
+        """Run `work`, which always sends a request."""
+
+        def request() -> int:
+            work()
+            return 1
+
+        self._run_due_requests(policy, request)
+
+    def _run_due_requests(self, policy: Policy, work: Callable[[], int]) -> None:
+        """Run `work`, which returns its number of requests; then download files that are new."""
+        if self.backoff.run(policy.collection, work) and policy.collection in FILES_OF:
+            self._scheduler.nudge(DOWNLOADS_JOB)
+
+    def _is_full_sync_due(self, policy: Policy) -> bool:
+        with self.context.mirror_db.read() as connection:
+            state = collection_state.get_state(connection, policy.collection)
+            rows = collection_state.count_rows(connection, policy.resource)
+        return state.begun_at is not None or is_due(
+            state.complete_at, policy.full_sync_seconds(self.context.settings, rows)
+        )
+
+    def _run_full_sync(self, policy: Policy) -> None:
+        with track_progress(self.context.health, f"{FACT_PREFIX}{policy.collection}") as show:
+            tally = self._make_tally(show)
+            run_full_sync(self.context, policy, tally)
+        if policy.reads_items:
+            items.read_due_items(self.context, policy, tally)
+
+    def _make_tally(self, show: ShowProgress = lambda _done, _total: None) -> Tally:
+        return Tally(show_progress=show, should_continue=self._should_continue)
+
+    # --- other jobs --------------------------------------------------------------------------------
 
     def _run_lookups(self) -> float:
-        self._runner.run_named(LOOKUPS_JOB, lambda: lookups.run_due_lookups(self.context))
-        # What was found may have files.
+        self.backoff.run(LOOKUPS_JOB, lambda: lookups.run_due_lookups(self.context))
+        # The recordings found may have files.
         self._scheduler.nudge(DOWNLOADS_JOB)
         with self.context.mirror_db.read() as connection:
             return self._next_run_at(LOOKUPS_JOB, lookup_queue.next_at(connection))
@@ -108,7 +211,7 @@ class SyncJobs:
             download.prepare_downloads(self.context)
             self._downloads_prepared = True
         # A full disk raises, and no time is returned: the next run is IDLE_SECONDS away.
-        self._runner.run_named(
+        self.backoff.run(
             DOWNLOADS_JOB, lambda: download.download_due_files(self.context, self._should_continue)
         )
         kinds = download.list_enabled_kinds(self.context.settings)
@@ -121,14 +224,14 @@ class SyncJobs:
         idle_until = now + IDLE_SECONDS
         return max(
             idle_until if due_at is None else min(due_at, idle_until),
-            now + self._runner.backoff.seconds_left(name),
+            now + self.backoff.seconds_left(name),
         )
 
     def _assemble_calls(self) -> None:
         call_assembly.assemble_pending(self.context, self._should_continue)
 
     def _scrub_archive(self) -> None:
-        """What was damaged on our disk is fetched again."""
+        """Check archived files; download damaged ones again."""
         if scrub.scrub_due_files(self.context, self._should_continue):
             self._scheduler.nudge(DOWNLOADS_JOB)
 
@@ -143,7 +246,7 @@ class SyncJobs:
         self._scheduler.run_all_now()
 
     def _describe_outage(self) -> str | None:
-        """For the health report: what is wrong while nothing works."""
+        """The health report's error during an outage."""
         budget_state = self.context.platform.budget.state()
         if budget_state.open_since is None:
             return None

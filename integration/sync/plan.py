@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
+from integration.core import clock
 from integration.mirror.sync_state.media_files import MediaKind as MediaKind
 from integration.settings.model import Settings
 
@@ -192,6 +194,15 @@ SUBRESOURCES: dict[str, Subresource] = {
 
 FILES_OF: dict[str, MediaKind] = {"monitors": "recording", "voicemessages": "voicemail", "faxes": "fax"}
 """Collections whose records have a file."""
+
+
+def is_due(last_at: str | None, interval_seconds: float, now: datetime | None = None) -> bool:
+    """Whether a run at `last_at` (UTC text) is at least `interval_seconds` ago."""
+    now = now or clock.now()
+    # A time in the future was written by a clock that was ahead.
+    return last_at is None or not (
+        clock.utc_text(now - timedelta(seconds=interval_seconds)) < last_at <= clock.utc_text(now)
+    )
 
 
 def list_history_policies() -> list[Policy]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,18 +35,14 @@ class ReadProgress:
     seconds_left: float | None
 
 
-def track_reading(
-    health: Health, collection: str, on_progress: ShowProgress | None = None
-) -> AbstractContextManager[ShowProgress]:
-    """A function to be told how far the reading of a collection is; `on_progress` is told the same."""
-    return track_progress(health, f"{FACT_PREFIX}{collection}", on_progress)
-
-
 @contextmanager
 def track_progress(
     health: Health, fact_name: str, on_progress: ShowProgress | None = None
 ) -> Iterator[ShowProgress]:
-    """The same for other long work: it stands under `fact_name`."""
+    """Yield a function that takes the progress of long work; publish it as `fact_name` while the work lasts.
+
+    `on_progress` is called with each progress.
+    """
     started_at, is_published = clock.monotonic(), False
     steps: deque[tuple[float, int]] = deque(maxlen=RATE_STEPS)
 

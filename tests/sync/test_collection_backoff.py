@@ -8,74 +8,106 @@ import pytest
 
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.sync import collection_backoff
-from integration.sync.backoff_runner import BackoffRunner
 from integration.sync.collection_backoff import CollectionBackoff
-from integration.sync.collection_jobs import CollectionJobs
 from integration.sync.plan import PLAN
+from tests.support.applications.scheduled_jobs import make_jobs
 
 
 class TestBackoff:
     @pytest.fixture
-    def rests(self):
-        return CollectionBackoff()
+    def recoveries(self):
+        return []
 
-    def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, rests, later):
+    @pytest.fixture
+    def backoff(self, rig, recoveries):
+        return CollectionBackoff(rig.parts, threading.Event(), lambda: recoveries.append(1))
+
+    @pytest.fixture
+    def fail(self, backoff):
+        """A run that sends one request, which fails. Returns whether it was sent."""
+
+        def fail(name, error=None):
+            try:
+                backoff.run(name, lambda: raise_error(error or PlatformBroken("down", status=503)))
+            except PlatformBroken:
+                return True
+            return False
+
+        return fail
+
+    def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, backoff, fail, later):
         asked = 0
         for _ in range(3600):
             later(1)
-            if not rests.is_paused("sms"):
-                asked += 1
-                rests.failed("sms", PlatformBroken("down", status=503))
+            asked += fail("sms")
         assert 10 <= asked <= 60
-        assert rests.seconds_left("sms") <= collection_backoff.MAX_PAUSE_SECONDS * 1.3
+        assert backoff.seconds_left("sms") <= collection_backoff.MAX_PAUSE_SECONDS * 1.3
 
-    def test_it_rests_as_long_as_the_platform_asked(self, rests, later):
-        rests.failed("sms", PlatformBroken("down", status=503, retry_after=1800))
+    def test_it_rests_as_long_as_the_platform_asked(self, backoff, fail, later):
+        fail("sms", PlatformBroken("down", status=503, retry_after=1800))
         later(1790)
-        assert rests.is_paused("sms")
+        assert backoff.is_paused("sms")
         later(11)
-        assert not rests.is_paused("sms")
+        assert not backoff.is_paused("sms")
 
-    def test_one_that_fails_holds_up_no_other(self, rests):
-        rests.failed("sms", PlatformRefused("no", status=403))
-        assert not rests.is_paused("cdrs")
+    def test_one_that_fails_holds_up_no_other(self, backoff, fail):
+        fail("sms")
+        assert backoff.is_paused("sms")
+        assert not backoff.is_paused("cdrs")
 
-    def test_the_first_success_after_an_outage_wakes_all(self, rests, later):
+    def test_the_first_success_after_an_outage_wakes_all(self, backoff, fail, recoveries, later):
         for name in ("sms", "cdrs", "monitors"):
-            rests.failed(name, PlatformBroken("down", status=503))
+            fail(name)
         later(100)
-        for name in ("sms", "cdrs", "monitors"):
-            rests.failed(name, PlatformBroken("down", status=503))
-        assert rests.succeeded("cdrs")
-        assert not rests.is_paused("sms")
+        for name in ("sms", "monitors"):
+            fail(name)
+        assert backoff.run("cdrs", lambda: 1)
+        assert recoveries == [1]
+        assert not backoff.is_paused("sms")
 
-    def test_a_success_while_all_is_well_wakes_no_failing_one(self, rests, later):
+    def test_a_success_while_all_is_well_wakes_no_failing_one(self, backoff, fail, recoveries, later):
         later(30)
-        assert not rests.succeeded("cdrs")
-        rests.failed("sms", PlatformRefused("no", status=403))
+        backoff.run("cdrs", lambda: 1)
+        fail("sms")
         later(30)
-        assert not rests.succeeded("cdrs")
-        assert rests.is_paused("sms")
+        backoff.run("cdrs", lambda: 1)
+        assert recoveries == []
+        assert backoff.is_paused("sms")
+
+    def test_one_that_the_platform_refuses_is_shown_and_not_woken_with_the_others(
+        self, rig, backoff, fail, recoveries, later
+    ):
+        assert not backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
+        assert rig.health.report()["facts"]["collections_off"] == ["sms"]
+        later(100)
+        fail("monitors")
+        backoff.run("cdrs", lambda: 1)
+        assert recoveries == [1]
+        assert not backoff.is_paused("monitors")
+        assert backoff.is_paused("sms")
+        later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS)
+        assert backoff.run("sms", lambda: 1)
+        assert rig.health.report()["facts"]["collections_off"] == []
+
+
+def raise_error(error):
+    raise error
 
 
 class TestRunsWithoutRequests:
     """Before the initial sync is complete, a run of day counts sends no request."""
 
     @pytest.fixture
-    def runner(self, rig):
-        return BackoffRunner(rig.parts, threading.Event(), lambda: None)
+    def sync_jobs(self, rig):
+        return make_jobs(rig).sync_jobs
 
     @pytest.fixture
-    def sync_jobs(self, rig, runner):
-        return CollectionJobs(rig.parts, runner, threading.Event(), lambda: None)
-
-    @pytest.fixture
-    def fail(self, rig, runner, sync_jobs):
+    def fail(self, rig, sync_jobs):
         def fail():
             rig.faults("status=503")
             with pytest.raises(PlatformError):
                 sync_jobs.poll()
-            assert runner.backoff.is_paused("calls")
+            assert sync_jobs.backoff.is_paused("calls")
 
         return fail
 
@@ -88,15 +120,15 @@ class TestRunsWithoutRequests:
 
         return count_days
 
-    def test_a_run_without_requests_is_no_recovery(self, runner, fail, count_days, later):
+    def test_a_run_without_requests_is_no_recovery(self, sync_jobs, fail, count_days, later):
         fail()
         later(100)
         fail()
         count_days()
-        assert runner.backoff.is_paused("calls")
+        assert sync_jobs.backoff.is_paused("calls")
 
     def test_a_run_without_requests_does_not_hide_the_recovery_after_it(
-        self, rig, runner, sync_jobs, fail, count_days, later
+        self, rig, sync_jobs, fail, count_days, later
     ):
         fail()
         later(80)
@@ -105,11 +137,12 @@ class TestRunsWithoutRequests:
         later(40)
         rig.simulator.context.faults.clear()
         sync_jobs.run_incremental_sync(PLAN["sms"])
-        assert not runner.backoff.is_paused("calls")
+        assert not sync_jobs.backoff.is_paused("calls")
 
-    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(self, runner, count_days, later):
-        backoff = runner.backoff
-        backoff.mark_unavailable("sms")
+    def test_a_run_without_requests_keeps_a_refused_collection_unavailable(
+        self, rig, sync_jobs, count_days, later
+    ):
+        sync_jobs.backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
         later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
         count_days()
-        assert backoff.list_unavailable() == ["sms"]
+        assert rig.health.report()["facts"]["collections_off"] == ["sms"]

@@ -19,7 +19,7 @@ def under_way(health):
 
 def test_a_reading_that_lasts_is_told_with_its_rate_and_what_is_left(passes):
     health, told = Health(), []
-    with progress.track_reading(health, "cdrs", lambda *facts: told.append(facts)) as show:
+    with progress.track_progress(health, "reading cdrs", lambda *facts: told.append(facts)) as show:
         show(5_000, 1_000_000)
         assert under_way(health) == {}
         for number in range(2, 12):
@@ -34,7 +34,7 @@ def test_a_reading_that_lasts_is_told_with_its_rate_and_what_is_left(passes):
 
 def test_a_walk_that_goes_on_counts_only_what_it_read_itself(passes):
     health = Health()
-    with progress.track_reading(health, "cdrs") as show:
+    with progress.track_progress(health, "reading cdrs") as show:
         show(900_000, 1_000_000)
         passes(10)
         show(910_000, 1_000_000)
@@ -43,7 +43,7 @@ def test_a_walk_that_goes_on_counts_only_what_it_read_itself(passes):
 
 def test_the_rate_is_the_present_one(passes):
     health = Health()
-    with progress.track_reading(health, "cdrs") as show:
+    with progress.track_progress(health, "reading cdrs") as show:
         for number in range(100):
             passes(1 if number < 50 else 10)
             show(number * 100, None)
@@ -56,7 +56,7 @@ def test_what_fails_is_no_longer_under_way(passes):
     health = Health()
 
     def fail():
-        with progress.track_reading(health, "cdrs") as show:
+        with progress.track_progress(health, "reading cdrs") as show:
             passes(5)
             show(1, 2)
             raise ValueError

@@ -16,7 +16,7 @@ from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
 from integration.sync.context import SyncContext
-from integration.sync.plan import DAY, HOUR, Policy
+from integration.sync.plan import DAY, HOUR, Policy, is_due
 from integration.sync.reading import windows
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Tally, store_window
@@ -48,11 +48,7 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
     verified_count = verify_days(
         context, policy, list_due_days(oldest_date, verified_at_by_day, clock.now()), tally
     )
-    if (
-        not clock.utc_text(clock.unix() - HOUR)
-        < verified_at_by_day.get(ENTIRE_COLLECTION, "")
-        <= clock.utc_text()
-    ):
+    if is_due(verified_at_by_day.get(ENTIRE_COLLECTION), HOUR):
         verify_total(context, policy)
         verified_count += 1
     return verified_count
@@ -90,16 +86,18 @@ def list_days(oldest: str | None, now: datetime) -> list[str]:
 
 def list_due_days(oldest: str | None, verified_at_by_day: dict[str, str], now: datetime) -> list[str]:
     """Those of them that were not asked for lately enough, MAX_DAYS_PER_RUN at most."""
-    due_dates: list[str] = []
-    for age, day in enumerate(list_days(oldest, now)):
-        max_age_seconds = HOUR if age < 2 else DAY if age < DAILY_CHECK_DAYS else 7 * DAY
-        if (
-            not clock.utc_text(now - timedelta(seconds=max_age_seconds))
-            < verified_at_by_day.get(day, "")
-            <= clock.utc_text(now)
-        ):
-            due_dates.append(day)
+    due_dates = [
+        day
+        for age, day in enumerate(list_days(oldest, now))
+        if is_due(verified_at_by_day.get(day), _get_check_interval(age), now)
+    ]
     return due_dates[:MAX_DAYS_PER_RUN]
+
+
+def _get_check_interval(age_days: int) -> float:
+    if age_days < 2:
+        return HOUR
+    return DAY if age_days < DAILY_CHECK_DAYS else 7 * DAY
 
 
 def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> None:

@@ -11,7 +11,7 @@ from integration.mirror.records.upsert import delete_rows, get_usable_key, upser
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
-from integration.sync.plan import LIST_REFRESH_SECONDS
+from integration.sync.plan import LIST_REFRESH_SECONDS, is_due
 from integration.sync.reading.pages import read_by_pages
 
 WEBHOOK_SILENCE_SECONDS = 3600.0
@@ -27,10 +27,9 @@ MAX_LEG_REQUESTS = 20
 def needed(context: SyncContext) -> bool:
     """Whether calls are open, webhooks silent, or the last poll is as old as a list may be."""
     since = clock.utc_text(clock.unix() - WEBHOOK_SILENCE_SECONDS)
-    polled_before = clock.utc_text(clock.unix() - LIST_REFRESH_SECONDS)
     with context.mirror_db.read() as connection:
         last_poll_at = collection_state.get_state(connection, "calls").last_success_at
-        if last_poll_at is None or not polled_before < last_poll_at <= clock.utc_text():
+        if is_due(last_poll_at, LIST_REFRESH_SECONDS):
             return True
         return bool(open_legs.list_open_legs(connection)) or open_legs.has_calls_without_webhook(
             connection, since

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
+from integration.mirror.calls.store import CallStore
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sync import jobs
-from integration.sync.context import CallUpdater
 from integration.sync.jobs import SyncJobs
 from tests.support.applications.sync_rig import Rig
 
@@ -21,7 +21,7 @@ class ScheduledJobs:
         settings: Settings,
         mirror_db: Database,
         platform: Platform,
-        call_store: CallUpdater,
+        call_store: CallStore,
         health: Health,
     ) -> None:
         self.platform = platform

@@ -272,7 +272,7 @@ def away(arguments: list[str]) -> int:
         with open_simulated_trial(options, SWITCHROOM_PLATFORM__TIMEOUT="120") as made, minutes_as_seconds():
             scheduled = ScheduledJobs(made.settings, made.mirror_db, made.platform, made.calls, made.health)
             if options.seed_bug:
-                scheduled.sync_jobs._runner.backoff.is_paused = lambda _collection: False  # type: ignore[method-assign]
+                scheduled.sync_jobs.backoff.is_paused = lambda _collection: False  # type: ignore[method-assign]
             scheduled.start()
             try:
                 report.check(until(made.complete), f"{fault}: a first walk of everything")
