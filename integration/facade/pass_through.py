@@ -103,7 +103,7 @@ def forward(request: FacadeRequest) -> Response:
 
     def stream_body() -> Iterator[bytes]:
         try:
-            yield from platform_response.read_chunks()
+            yield from platform_response.read_chunks(0, platform_response.size)
         except (PlatformError, OSError) as error:
             # Short of its Content-Length: that is how a reader sees that it is not whole.
             log.warning("%s ended early: %s", request.path, error)

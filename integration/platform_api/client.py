@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,10 +20,10 @@ from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login
-from integration.platform_api.pass_through_download import PassThroughDownload
 from integration.platform_api.retry import call_with_retries
 from integration.platform_api.session import Session, read_body, read_response
-from integration.platform_api.shared_download import SharedDownload
+from integration.platform_api.shared_download import PassThroughDownload, SharedDownload
+from integration.settings.model import Platform as PlatformSettings
 
 T = TypeVar("T")
 
@@ -39,25 +39,6 @@ READ_SECONDS = 30.0
 
 PASS_THROUGH_SECONDS = 600.0
 """Total for a file that is only passed on. JSON has platform.timeout like all other."""
-
-
-class PlatformSettings(Protocol):
-    """What is needed of the section `platform` of the settings."""
-
-    @property
-    def base_url(self) -> str: ...
-    @property
-    def user_id(self) -> str | None: ...
-    @property
-    def api_key(self) -> str | None: ...
-    @property
-    def email(self) -> str | None: ...
-    @property
-    def password(self) -> str | None: ...
-    @property
-    def timeout(self) -> float: ...
-    @property
-    def max_concurrency(self) -> int: ...
 
 
 class Platform:

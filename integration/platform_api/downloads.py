@@ -19,9 +19,8 @@ from integration.core import atomic_files
 from integration.core.errors import PlatformBroken
 from integration.outbound.exchange import ResponseBody
 from integration.platform_api.file_types import CheckEnd, CheckHead, accept_any_end, accept_any_head
-from integration.platform_api.shared_download import SharedDownload
+from integration.platform_api.shared_download import MAX_BYTES, SharedDownload
 
-MAX_BYTES = 2 * 1024**3
 MIN_BYTES_PER_SECOND = 64 * 1024
 """Bytes per second below which a download is given up."""
 

@@ -1,105 +1,183 @@
-"""A file while it comes from the platform: any number may read along, or wait for its end."""
+"""Downloads that are read while they arrive."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
 from integration.core.errors import PlatformBroken
+from integration.outbound.exchange import ResponseBody
 
+MAX_BYTES = 2 * 1024**3
+"""Largest download in bytes."""
 CHUNK_BYTES = 64 * 1024
 
 
-class SharedDownload:
-    """One download. The thread that fetches calls `mark_started`, `mark_received` and `mark_ended`; readers
-    the rest.
+class _ArrivingFile(ABC):
+    """A file on disk that one thread writes. Readers wait for bytes that have not arrived."""
 
-    `size` is how many bytes there will be, None while nothing has begun and where nobody tells.
-    """
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-        self.size: int | None = None
+    def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._part_path: Path | None = None
         self._received = 0
         self._is_over = False
         self._error: BaseException | None = None
-
-    # --- who fetches -------------------------------------------------------------------------------
-
-    def mark_started(self, part_path: Path, size: int | None) -> None:
-        """The first bytes stand in `part_path` and are those of such a file."""
-        with self._changed:
-            self._part_path, self.size = part_path, size
-            self._changed.notify_all()
-
-    def mark_received(self, received: int) -> None:
-        """So many bytes can be read."""
-        with self._changed:
-            self._received = received
-            self._changed.notify_all()
-
-    def mark_ended(self, error: BaseException | None) -> None:
-        """The file stands under its final name, or never will for `error`."""
-        with self._changed:
-            self._is_over, self._error = True, error
-            self._changed.notify_all()
-
-    # --- who reads ---------------------------------------------------------------------------------
 
     @property
     def is_over(self) -> bool:
         return self._is_over
 
+    def mark_received(self, received: int) -> None:
+        """The first `received` bytes can be read."""
+        with self._changed:
+            self._received = received
+            self._changed.notify_all()
+
+    def mark_ended(self, error: BaseException | None) -> None:
+        """The file is complete, or `error` ended the download."""
+        with self._changed:
+            self._is_over, self._error = True, error
+            self._changed.notify_all()
+
+    def wait_for_end(self) -> None:
+        """Raises the error of the download."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over)
+            if self._error is not None:
+                raise self._error
+
+    def read_chunks(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the bytes from `start` up to `stop` as they arrive.
+
+        Raises the error of the download after the bytes that arrived before it.
+        """
+        with self._open_file() as file:
+            while start < stop:
+                available = min(self._wait_for_bytes(start), stop)
+                while start < available:
+                    chunk = os.pread(file.fileno(), min(CHUNK_BYTES, available - start), start)
+                    if not chunk:
+                        raise PlatformBroken("the file was truncated while it was read")
+                    start += len(chunk)
+                    yield chunk
+
+    def _wait_for_bytes(self, start: int) -> int:
+        """The number of bytes received, once it is above `start`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._received > start or self._is_over)
+            if self._received <= start:
+                raise self._error or PlatformBroken("the file is shorter than its announced size")
+            return self._received
+
+    @abstractmethod
+    def _open_file(self) -> BinaryIO: ...
+
+
+class SharedDownload(_ArrivingFile):
+    """One download to `target` for any number of readers.
+
+    The thread that downloads calls `mark_started`, `mark_received` and `mark_ended`. `size` is in bytes: None
+    before the start, and where neither the record nor the platform states it.
+    """
+
+    def __init__(self, target: Path) -> None:
+        super().__init__()
+        self.target = target
+        self.size: int | None = None
+        self._part_path: Path | None = None
+
+    def mark_started(self, part_path: Path, size: int | None) -> None:
+        """The first bytes are in `part_path`, and their type is correct."""
+        with self._changed:
+            self._part_path, self.size = part_path, size
+            self._changed.notify_all()
+
     def wait_for_start(self) -> None:
-        """Until `size` is known if it ever is. Raises what the download failed with before that."""
+        """Wait until `size` is set, if it will be. Raises the error of a download that did not start."""
         with self._changed:
             self._changed.wait_for(lambda: self._part_path is not None or self._is_over)
             if self._part_path is None and self._error is not None:
                 raise self._error
 
     def wait(self) -> Path:
-        """The file, complete. Raises what the download failed with."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_over)
-            if self._error is not None:
-                raise self._error
+        """The complete file. Raises the error of the download."""
+        self.wait_for_end()
         return self.target
 
-    def read_chunks(self, start: int, stop: int) -> Iterator[bytes]:
-        """Bytes from `start` up to `stop` as they come. Raises what the download failed with, after all
-        that came before."""
-        with self._open_file() as file:
-            file.seek(start)
-            while start < stop:
-                for chunk in self._read_available(file, start, stop):
-                    start += len(chunk)
-                    yield chunk
-
-    def _read_available(self, file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
-        """What is there from `start` on, once there is something."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._received > start or self._is_over)
-            available = min(self._received, stop)
-            if available <= start:
-                raise self._error or PlatformBroken("the file is shorter than was told")
-        while start < available:
-            chunk = file.read(min(CHUNK_BYTES, available - start))
-            if not chunk:
-                raise PlatformBroken("the file was cut while it was read")
-            start += len(chunk)
-            yield chunk
-
     def _open_file(self) -> BinaryIO:
-        """The unfinished file, or the finished one where it was renamed meanwhile."""
+        """The partial file, or the complete one if it was renamed in between."""
         try:
             return _open_no_follow(self._part_path or self.target)
         except FileNotFoundError:
             return _open_no_follow(self.wait())
+
+
+class PassThroughDownload(_ArrivingFile):
+    """The body of one response for one reader, through a file without a name.
+
+    A thread fetches the body, so a slow reader holds no request to the platform, and memory use is constant.
+    The reader calls `close()` at the end. `size` is in bytes: announced by the platform, else counted after
+    the end, so that the reader always detects a truncated body.
+    """
+
+    def __init__(self, body: ResponseBody, exchange: ExitStack, folder: Path) -> None:
+        """Own `exchange` and close it after the last byte. The file is on the disk of `folder`.
+
+        Raises OSError; PlatformError where the size is not announced and the body ends early.
+        """
+        super().__init__()
+        self.status: int = body.status
+        self.headers: Mapping[str, str] = body.headers
+        self._has_reader = True
+        with ExitStack() as cleanup:
+            cleanup.push(exchange)
+            # Not closed by `with`: the last of thread and reader closes it.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            threading.Thread(
+                target=self._fetch, args=(body, exchange), name="pass-through download", daemon=True
+            ).start()
+            cleanup.pop_all()
+        announced_size = None if "Content-Encoding" in body.headers else body.length
+        if announced_size is None:
+            try:
+                self.wait_for_end()
+            except BaseException:
+                self.close()
+                raise
+        self.size: int = self._received if announced_size is None else announced_size
+
+    def close(self) -> None:
+        """Stop the download: there is no reader. Safe to call twice."""
+        with self._changed:
+            self._has_reader = False
+            if self._is_over:
+                self._file.close()
+
+    def _fetch(self, body: ResponseBody, exchange: ExitStack) -> None:
+        error: BaseException | None = None
+        try:
+            with exchange:
+                for chunk in body.chunks(MAX_BYTES, unbuffered=True):
+                    self._file.write(chunk)
+                    self._file.flush()
+                    self.mark_received(self._received + len(chunk))
+                    if not self._has_reader:
+                        break
+        except BaseException as failure:  # noqa: BLE001 – raised in the thread of the reader
+            error = failure
+        with self._changed:
+            self.mark_ended(error)
+            if not self._has_reader:
+                self._file.close()
+
+    def _open_file(self) -> BinaryIO:
+        # The reader has a descriptor of its own; `pread` does not move the position of the writer.
+        return os.fdopen(os.dup(self._file.fileno()), "rb")
 
 
 def _open_no_follow(path: Path) -> BinaryIO:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from integration.platform_api import pass_through_download, session
+from integration.platform_api import session, shared_download
 from tests.support.applications.facade_app import USER, Room, says
 from tests.support.harness import wait_for
 
@@ -87,20 +87,34 @@ def test_a_file_without_a_length_is_waited_for(
         assert (int(answer.headers["Content-Length"]), answer.data) == (len(SOUND), SOUND)
 
 
-def test_who_goes_away_ends_it(room: Room, drip: Callable[..., None], rest: threading.Event) -> None:
-    drip()
+def test_who_goes_away_ends_it(room: Room, rest: threading.Event) -> None:
+    cut = threading.Event()
+
+    def send_until_cut(asked: Any, reply: Any) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nContent-Length: {200 * len(SOUND)}\r\n\r\n"
+        reply.raw(head.encode() + SOUND)
+        rest.wait(10)
+        try:
+            for _ in range(199):
+                reply.raw(SOUND)
+        except OSError:
+            cut.set()
+            raise
+
+    room.server.routes[room.base + URL] = send_until_cut
     answer = room.get(URL, MINE)
     next(iter(answer.response))
     answer.close()
     rest.set()
     wait_for(lambda: room.platform.budget.active_requests == 0, "the end of the request")
+    assert cut.wait(10), "the rest was fetched for no reader"
 
 
 def test_a_disk_that_is_full_costs_no_request(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pass_through_download.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(shared_download.tempfile, "TemporaryFile", full)
     room.server.routes[room.base + URL] = lambda asked, reply: reply.content(b"sound", "audio/mpeg")
     assert room.get(URL, MINE).data == b"sound"
     assert room.platform.budget.active_requests == 0
