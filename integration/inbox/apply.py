@@ -12,8 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, StorageError
-from integration.inbox.interpret import Event, RecordingReady, SmsReceived, UnknownEvent, interpret
+from integration.core.errors import StorageError
+from integration.core.json_records import JsonRecord
+from integration.inbox.interpret import (
+    Event,
+    RecordingReady,
+    SmsReceived,
+    UnknownEvent,
+    interpret,
+    parse_body,
+)
 from integration.inbox.store import Inbox, Status, StoredWebhook
 from integration.mirror.calls import live_table
 from integration.mirror.calls.facts import CallEvent
@@ -38,11 +46,12 @@ END_EVENTS = frozenset({"call.hangup", "call.missed"})
 
 @dataclass(frozen=True, slots=True)
 class _ParsedWebhook:
-    """A stored webhook and what it tells; neither event nor problem: it is no JSON object."""
+    """A stored webhook, its body and its event. Without a record it is no JSON object."""
 
-    seq: int
-    event: Event | None
-    problem: str | None
+    row: StoredWebhook
+    record: JsonRecord | None = None
+    event: Event | None = None
+    problem: str | None = None
 
 
 class Applier:
@@ -107,11 +116,11 @@ class Applier:
 
     def _apply_rows(self, rows: Sequence[StoredWebhook]) -> list[Status]:
         """All in one transaction; if one of them is at fault, each in a savepoint of its own."""
-        webhooks = [_ParsedWebhook(row.seq, *_parse_row(row)) for row in rows]
+        webhooks = [_parse_row(row) for row in rows]
         try:
             statuses = self._mirror_db.write(lambda tx: self._apply_effects(tx, webhooks))
             results = [
-                (webhook.seq, status, webhook.problem)
+                (webhook.row.seq, status, webhook.problem)
                 for webhook, status in zip(webhooks, statuses, strict=True)
             ]
         except StorageError:
@@ -131,10 +140,10 @@ class Applier:
             raise
         except Exception as error:
             # Whatever an event's content does to us, its row says so and the next one goes on.
-            log.exception("webhook %s could not be applied", webhook.seq)
-            self._mirror_db.write(lambda tx: _record_results(tx, [(webhook.seq, "failed")]))
-            return webhook.seq, "failed", f"{type(error).__name__}: {error}"
-        return webhook.seq, status, webhook.problem
+            log.exception("webhook %s could not be applied", webhook.row.seq)
+            self._mirror_db.write(lambda tx: _record_results(tx, [(webhook.row.seq, "failed")]))
+            return webhook.row.seq, "failed", f"{type(error).__name__}: {error}"
+        return webhook.row.seq, status, webhook.problem
 
     def _apply_effects(self, tx: Transaction, webhooks: Sequence[_ParsedWebhook]) -> list[Status]:
         """What the events change in the mirror, and what is to be fetched because of them."""
@@ -150,13 +159,17 @@ class Applier:
                 messages.add_event(tx, webhook.event)
             elif isinstance(webhook.event, RecordingReady):
                 lookup_queue.enqueue_recording(tx, webhook.event.leg_id, webhook.event.monitor_id)
-        events = [webhook.event for webhook in webhooks]
         self._drift.check_events(
-            tx, [e.doc for e in events if isinstance(e, CallEvent | SmsReceived | RecordingReady)]
+            tx,
+            [
+                (webhook.row.event_name, webhook.record)
+                for webhook in webhooks
+                if webhook.event is not None and webhook.record is not None
+            ],
         )
         statuses = [_find_status(webhook) for webhook in webhooks]
         _record_results(
-            tx, [(webhook.seq, status) for webhook, status in zip(webhooks, statuses, strict=True)]
+            tx, [(webhook.row.seq, status) for webhook, status in zip(webhooks, statuses, strict=True)]
         )
         return statuses
 
@@ -172,14 +185,16 @@ def _find_status(webhook: _ParsedWebhook) -> Status:
     return "unknown" if isinstance(webhook.event, UnknownEvent) else "done"
 
 
-def _parse_row(row: StoredWebhook) -> tuple[Event | None, str | None]:
+def _parse_row(row: StoredWebhook) -> _ParsedWebhook:
+    record = None
     try:
-        return interpret(row.body, row.received_at, row.event_id), None
-    except PlatformBroken:
-        return None, None
+        record = parse_body(row.body)
+        if record is None:
+            return _ParsedWebhook(row)
+        return _ParsedWebhook(row, record, interpret(record, row.received_at, row.event_id, row.event_name))
     except ValueError as error:
-        return None, str(error)
+        return _ParsedWebhook(row, record, problem=str(error))
     except Exception as error:
-        # As in `_apply_alone`: a body that we stumble over must not stand before all that come after it.
+        # As in `_apply_alone`: a body that raises must not block those that come after it.
         log.exception("webhook %s could not be read", row.seq)
-        return None, f"{type(error).__name__}: {error}"
+        return _ParsedWebhook(row, record, problem=f"{type(error).__name__}: {error}")

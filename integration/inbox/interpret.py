@@ -1,4 +1,4 @@
-"""A webhook's body → what happened. Tolerant of types, exact about values, ignorant of everything else.
+"""Stored webhooks → typed events. Tolerant of types, exact about values.
 
 Both dialects of the SMS event are read (observed.md §1.4). An event whose name is in the specification or
 in observed.md is known; any other is `UnknownEvent` and only kept.
@@ -69,7 +69,7 @@ Event = CallEvent | SmsReceived | RecordingReady | UnknownEvent
 
 def read_envelope(body: bytes) -> Envelope:
     """The keys of `body`; not readable when it is no JSON object."""
-    record = _parse_body(body)
+    record = parse_body(body)
     if record is None:
         return Envelope(is_readable=False)
     values = record.values
@@ -82,17 +82,33 @@ def read_envelope(body: bytes) -> Envelope:
     )
 
 
-def interpret(body: bytes, received_at: str, fallback_id: str) -> Event:
-    """What `body` tells. `received_at` stands in for a missing or unreadable `event_time`.
+def parse_body(body: bytes) -> JsonRecord | None:
+    """The record of `body`; None unless it is a JSON object."""
+    try:
+        values = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        values = None
+    if isinstance(values, dict):
+        # The stored body is the exact record; this text only has to hold the same values.
+        try:
+            return JsonRecord(orjson.dumps(values).decode(), values)
+        except (TypeError, orjson.JSONEncodeError):
+            pass
+    elif values is not None:
+        return None
+    try:
+        return read_record(body.decode("utf-8-sig"))
+    except (UnicodeDecodeError, PlatformBroken):
+        return None
 
-    Raises PlatformBroken when the body is no JSON object, ValueError when a known event lacks what it
-    is about (a call event without a usable call_id).
+
+def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | None) -> Event:
+    """The event of a stored webhook: its body as `record`, the rest from the columns of its row.
+
+    `received_at` replaces a missing or unreadable `event_time`. Raises ValueError for a call event without a
+    usable call_id.
     """
-    record = _parse_body(body)
-    if record is None:
-        raise PlatformBroken("the body is not a JSON object")
-    values, name = record.values, _to_text(_first_value(record.values, *events.NAME_FIELDS))
-    event_id = _to_text(values.get("id")) or fallback_id
+    values = record.values
     occurred_at = _to_utc_text(values.get("event_time")) or received_at
     definition = events.get_event(name) if name is not None else None
     if definition is None:
@@ -155,25 +171,6 @@ def _make_call_event(record: JsonRecord, name: str, event_id: str, occurred_at: 
         dtmf_target=_to_text(values.get("dtmf_target")),
         doc=record.text,
     )
-
-
-def _parse_body(body: bytes) -> JsonRecord | None:
-    try:
-        values = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        values = None
-    if isinstance(values, dict):
-        # The stored body is the exact record; this text only has to hold the same values.
-        try:
-            return JsonRecord(orjson.dumps(values).decode(), values)
-        except (TypeError, orjson.JSONEncodeError):
-            pass
-    elif values is not None:
-        return None
-    try:
-        return read_record(body.decode("utf-8-sig"))
-    except (UnicodeDecodeError, PlatformBroken):
-        return None
 
 
 def _first_value(values: dict[str, Any], *names: str) -> Any:

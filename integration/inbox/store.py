@@ -10,7 +10,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from itertools import takewhile
 from pathlib import Path
@@ -77,7 +77,11 @@ class StoredWebhook:
     seq: int
     event_id: str
     received_at: str
+    event_name: str | None
     body: bytes
+
+
+_SELECT_WEBHOOK = f"SELECT {', '.join(field.name for field in fields(StoredWebhook))} FROM inbox"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +197,19 @@ class Inbox:
         return [int(row[0]) for row in rows]
 
     def list_after(self, seq: int, limit: int) -> list[StoredWebhook]:
-        """The next rows behind `seq`, in the order they were stored."""
+        """The next rows after `seq`, in the order they were stored."""
         with self.database.read() as connection:
-            rows = connection.execute(
-                "SELECT seq, event_id, received_at, body FROM inbox WHERE seq > ? ORDER BY seq LIMIT ?",
-                (seq, limit),
-            ).fetchall()
-        return [StoredWebhook(int(row[0]), row[1], row[2], bytes(row[3])) for row in rows]
+            rows = connection.execute(f"{_SELECT_WEBHOOK} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit))
+            return [StoredWebhook(*row) for row in rows]
 
     def load_rows(self, seqs: Sequence[int]) -> list[StoredWebhook]:
         """The rows with these numbers, in order."""
-        webhooks: list[StoredWebhook] = []
         with self.database.read() as connection:
-            for seq in seqs:
-                row = connection.execute(
-                    "SELECT seq, event_id, received_at, body FROM inbox WHERE seq = ?", (seq,)
-                ).fetchone()
-                if row is not None:
-                    webhooks.append(StoredWebhook(int(row[0]), row[1], row[2], bytes(row[3])))
-        return webhooks
+            rows = connection.execute(
+                f"{_SELECT_WEBHOOK} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq",  # noqa: S608
+                (id_list(seqs),),
+            )
+            return [StoredWebhook(*row) for row in rows]
 
     def list_seqs(self, *, failed: bool, since: str, after: int) -> list[int]:
         """The numbers of rows received at or after `since` (UTC text) and above `after`, in order; with

@@ -71,6 +71,16 @@ def sample(name, **changes):
 PLAIN = ("call.initial", "call.ringing", "call.connected", "call.hold", "call.unhold", "call.hangup")
 
 
+def test_a_call_event_has_the_id_of_its_row(applied):
+    without_id = {name: value for name, value in sample("call.initial").items() if name != "id"}
+    applied.receive(sample("call.ringing"), without_id)
+    applied.applier.run()
+    with applied.inbox.database.read() as connection:
+        stored = {row[0] for row in connection.execute("SELECT event_id FROM inbox")}
+    assert any(event_id.startswith("sha256:") for event_id in stored)
+    assert {row["event_id"] for row in applied.ask("SELECT event_id FROM _leg_events")} == stored
+
+
 def test_every_sample_is_applied_and_marked_done(applied):
     paths = sorted(FIXTURES.glob("webhook-*.json"))
     applied.receive(*(path.read_bytes() for path in paths))
@@ -154,10 +164,10 @@ def test_what_was_applied_but_not_marked_when_the_process_was_killed_is_marked_a
 def test_a_webhook_that_we_stumble_over_holds_nothing_up(applied, monkeypatch):
     read = apply.interpret
 
-    def stumble(body, received_at, event_id):
-        if b"sms" in body:
+    def stumble(record, *columns):
+        if "sms" in record.text:
             raise RecursionError("a mistake of ours")
-        return read(body, received_at, event_id)
+        return read(record, *columns)
 
     monkeypatch.setattr(apply, "interpret", stumble)
     applied.receive(sample("sms.received"), sample("call.initial"))

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from integration.catalogue.events import EVENTS
-from integration.core.errors import PlatformBroken
-from integration.inbox.interpret import RecordingReady, SmsReceived, UnknownEvent, interpret
+from integration.inbox.interpret import (
+    RecordingReady,
+    SmsReceived,
+    UnknownEvent,
+    interpret,
+    parse_body,
+    read_envelope,
+)
 from integration.mirror.calls.facts import CallEvent
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
@@ -18,7 +24,9 @@ SAMPLES = sorted(FIXTURES.glob("webhook-*.json"))
 
 def read(payload, received_at="2026-09-02 10:00:00"):
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return interpret(body, received_at, "sha256:x")
+    envelope, record = read_envelope(body), parse_body(body)
+    assert record is not None
+    return interpret(record, received_at, envelope.event_id or "sha256:x", envelope.event_name)
 
 
 def sample(name):
@@ -97,9 +105,9 @@ def test_what_it_does_not_know_is_kept_as_unknown():
 
 
 @pytest.mark.parametrize("body", [b"x", b"[]", b"1", b"\xff", b'{"a":'])
-def test_what_is_no_object_is_broken(body):
-    with pytest.raises(PlatformBroken):
-        read(body)
+def test_what_is_no_object_is_unreadable(body):
+    assert parse_body(body) is None
+    assert not read_envelope(body).is_readable
 
 
 def test_every_event_of_the_catalogue_is_applied_to_something():

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from integration.catalogue import RESOURCES
-from integration.catalogue.events import EVENTS, NAME_FIELDS
+from integration.catalogue.events import EVENTS
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Field, FieldType, Resource
 from integration.core import clock
-from integration.core.json_records import JsonRecord, RawJson, read_record
+from integration.core.json_records import JsonRecord, RawJson
 from integration.mirror.records.masking import has_secrets
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Hook, Transaction
@@ -146,16 +146,13 @@ class EventDriftDetector:
             event.name: _DriftDetector(f"{EVENT_PREFIX}{event.name}", event.fields) for event in EVENTS
         }
 
-    def check_events(self, tx: Transaction, bodies: Iterable[str]) -> None:
-        """Note how these (JSON objects, as text) depart; in the transaction of their effects."""
-        records_by_event = defaultdict[str, list[JsonRecord]](list)
-        for body in bodies:
-            record = read_record(body)
-            names = [name for name in map(record.values.get, NAME_FIELDS) if isinstance(name, str)]
-            for name in self._detectors.keys() & set(names):
-                records_by_event[name].append(record)
-        for name, records in records_by_event.items():
-            self._detectors[name].check_records(tx, records)
+    def check_events(self, tx: Transaction, events: Iterable[tuple[str | None, JsonRecord]]) -> None:
+        """Store the drift of events, given by name and body; in the transaction of their effects."""
+        records_by_event = defaultdict[str | None, list[JsonRecord]](list)
+        for name, record in events:
+            records_by_event[name].append(record)
+        for name in self._detectors.keys() & records_by_event.keys():
+            self._detectors[name].check_records(tx, records_by_event[name])
 
 
 class _DriftDetector:

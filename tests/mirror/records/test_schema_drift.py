@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from integration.catalogue import get_resource
-from integration.core.json_records import JsonRecord, read_page
+from integration.core.json_records import JsonRecord, read_page, read_record
+from integration.inbox.interpret import read_envelope
 from integration.mirror.records import schema_drift
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
@@ -136,7 +137,8 @@ def test_what_webhooks_tell_departs_too_and_names_of_any_type_harm_nobody(mirror
         json.dumps({"id": "b", "event_name": ["call.hangup"], "mood": "fine"}),
         json.dumps({"id": "c", "event_name": "queue.wrapup", "mood": "fine"}),
     ]
-    mirror.write(lambda tx: schema_drift.EventDriftDetector().check_events(tx, bodies))
+    events = [(read_envelope(body.encode()).event_name, read_record(body)) for body in bodies]
+    mirror.write(lambda tx: schema_drift.EventDriftDetector().check_events(tx, events))
     with mirror.read() as connection:
         found = {(one.collection, one.field, one.kind) for one in schema_drift.list_drift(connection)}
     assert found == {("webhook call.hangup", "mood", "field"), ("webhook call.hangup", "duration", "type")}

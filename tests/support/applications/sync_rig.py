@@ -13,7 +13,7 @@ from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.health import Health
 from integration.inbox.apply import END_EVENTS
-from integration.inbox.interpret import interpret
+from integration.inbox.interpret import interpret, parse_body, read_envelope
 from integration.mirror import hooks
 from integration.mirror.calls import live_table
 from integration.mirror.calls.facts import CallEvent
@@ -108,11 +108,14 @@ class Rig:
 
     def tell(self, event: dict[str, Any]) -> None:
         """A webhook of the platform's is applied."""
-        told = interpret(json.dumps(event).encode(), clock.utc_text(), "none")
+        body = json.dumps(event).encode()
+        envelope, record = read_envelope(body), parse_body(body)
+        assert record is not None
+        told = interpret(record, clock.utc_text(), envelope.event_id or "none", envelope.event_name)
 
         def job(tx: Transaction) -> None:
             assert isinstance(told, CallEvent)
-            self.parts.call_store.add_event(tx, told)  # type: ignore[attr-defined]
+            self.parts.call_store.add_events(tx, [told])
             live_table.apply_event(tx, told)
             if told.name in END_EVENTS and told.leg_id is not None:
                 lookup_queue.enqueue_leg(tx, told.leg_id, told.event_time)
