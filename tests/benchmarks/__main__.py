@@ -1,5 +1,6 @@
 """Benchmarks, each beside a peer or a bare loop in the same run: `python -m tests.benchmarks [NAME …]`.
 
+calls      calls of single-leg CDRs with and without the fast path, seconds of the processor
 exports    CSV of all CDRs beside sqlite3 -csv, first byte, memory
 facade     pages, filters and groups of all CDRs beside a bare SELECT
 pages      the dashboard's pages over a year of calls, server time
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 import argparse
 
-from tests.benchmarks import exports, facade, full_sync, pages, streams, webhooks
+from tests.benchmarks import calls, exports, facade, full_sync, pages, streams, webhooks
 
 BENCHMARKS = {
+    "calls": lambda options: calls.main(min(options.rows, 20_000)),
     "exports": lambda options: exports.main(options.rows),
     "facade": lambda options: facade.main(options.rows),
     "pages": lambda options: pages.main(options.calls),
@@ -27,7 +29,9 @@ parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=
 parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
 parser.add_argument("--requests", type=int, default=20_000, help="of webhooks")
 parser.add_argument("--events", type=int, default=50, help="of streams")
-parser.add_argument("--rows", type=int, default=200_000, help="of exports, facade and walk")
+parser.add_argument(
+    "--rows", type=int, default=200_000, help="of exports, facade and walk; calls at most 20,000"
+)
 parser.add_argument("--dlt", metavar="PYTHON", help="of walk: a Python that has dlt[sqlalchemy]")
 parser.add_argument("--calls", type=int, default=200_000, help="of pages")
 options = parser.parse_args()

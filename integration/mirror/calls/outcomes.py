@@ -94,7 +94,7 @@ def evaluate_call(
 ) -> CallRow:
     """The call that `leg_views` make up, as known at `now` (Unix seconds)."""
     views = sorted(leg_views, key=lambda view: (view.leg.started, view.leg.id))
-    direction = determine_direction(views)
+    direction = _determine_direction(views)
     talks = _find_talks(views, direction, reference_data)
     open_views = _list_open_views(views)
     started = views[0].leg.started
@@ -107,7 +107,7 @@ def evaluate_call(
     else:
         ended_at = _get_end_time(views, started)
         state, since = "ended", ended_at
-        call_end = determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
+        call_end = _determine_outcome(views, talks, direction, started, ended_at, reference_data, now)
         is_unconfirmed = call_end.is_unsure or any(view.leg.is_end_inferred for view in views)
     hold_total, is_incomplete = sum_hold_seconds(talks)
     talk_total = max(0, sum_talk_seconds(talks) - (hold_total or 0)) if talks and not open_views else None
@@ -171,7 +171,7 @@ def _count_distinct(sets: Sequence[frozenset[int]]) -> int:
     return len(sets[0]) if len(sets) == 1 else len(frozenset().union(*sets))
 
 
-def determine_direction(views: Sequence[LegView]) -> str:
+def _determine_direction(views: Sequence[LegView]) -> str:
     """The first leg's; where that is between two of ours, the first leg's with an outside party."""
     sides = [view.side for view in views]
     if any(view.leg.is_accepted for view in views) and "out" in sides:
@@ -205,7 +205,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
             last_views[reference_data.phone_numbers.get_party_key(view.leg.dst)] = view
     talks: list[Talk] = []
     for view in last_views.values():
-        since = get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)
+        since = _get_destination_answer_time(view.leg, is_single_leg=len(views) == 1)
         if since is not None:
             talks.append(Talk(view.leg, since))
     if talks:
@@ -218,7 +218,7 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
     return talks
 
 
-def get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
+def _get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
     """When the outside party picked up; None where it did not, or only the agent is known to have."""
     if leg.origins.get("connected") == "cdr":
         if is_single_leg and leg.billsec and leg.ended_at is not None:
@@ -298,7 +298,7 @@ def _get_end_time(views: Sequence[LegView], started: int) -> int:
     return max([started, *ends])
 
 
-def determine_outcome(
+def _determine_outcome(
     views: Sequence[LegView],
     talks: Sequence[Talk],
     direction: str,

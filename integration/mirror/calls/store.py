@@ -11,24 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
 
 from integration.core import clock
 from integration.core.ids import MAX_ID, MIN_ID, id_list
+from integration.core.json_records import JsonRecord
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls import backlog, contact_numbers, reading
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
-from integration.mirror.calls.fast_path import build_single_leg_call, is_single_leg_call
-from integration.mirror.calls.joins import JoinedCall, join_legs
-from integration.mirror.calls.leg_view import LegView, ReferenceData
-from integration.mirror.calls.outcomes import CallRow, evaluate_call
+from integration.mirror.calls.joins import join_legs
+from integration.mirror.calls.leg_view import ReferenceData
+from integration.mirror.calls.outcomes import evaluate_call
 from integration.mirror.calls.rules import CallRules
 from integration.mirror.calls.schema import TABLES
 from integration.mirror.calls.writing import write_calls
-from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 __all__ = ["TABLES", "CallStore"]
@@ -42,15 +40,6 @@ CLOCK_TOLERANCE_SECONDS = 300
 """Seconds by which a mark may be later than a newer poll, before the clock must have been set back."""
 
 _LEG_ID_INDEX = reading.EVENT_COLUMNS.split(", ").index("leg_id")
-
-
-class LiveCallRecord(Protocol):
-    """A record of `/calls`: its text as received and its values by name."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def values(self) -> dict[str, Any]: ...
 
 
 class CallStore:
@@ -75,17 +64,13 @@ class CallStore:
 
     # --- facts in ----------------------------------------------------------------------------------
 
-    def add_event(self, tx: Transaction, event: CallEvent) -> bool:
-        """Keep one `call.*` webhook and rebuild what it touches. False where it was known already."""
-        return bool(self.add_events(tx, [event]))
-
     def add_events(self, tx: Transaction, events: Iterable[CallEvent]) -> int:
-        """Keep many; what they touch is rebuilt once. Returns how many were not known already."""
+        """Store `call.*` webhooks and recompute the calls of their legs. Returns the number of new ones."""
         stored_leg_ids = [event.leg_id for event in events if _store_event(tx, event)]
         self.refresh(tx, [leg_id for leg_id in stored_leg_ids if leg_id is not None])
         return len(stored_leg_ids)
 
-    def apply_poll(self, tx: Transaction, live_calls: Iterable[LiveCallRecord], requested_at: str) -> None:
+    def apply_poll(self, tx: Transaction, live_calls: Iterable[JsonRecord], requested_at: str) -> None:
         """A complete answer of `/calls`, asked at `requested_at`: what it lists is alive, other open legs are
         missing from it."""
         poll_time = parse_seconds(requested_at) or int(clock.unix())
@@ -169,32 +154,6 @@ class CallStore:
         self.refresh(tx, _list_legs_of_calls(tx, due_ids), now)
         return len(due_ids)
 
-    def rebuild_all(self, mirror_db: Database) -> int:
-        """Compute every call anew, a chunk of legs per transaction. Returns the number of legs."""
-        last_leg_id, count = MIN_ID, 0
-        while True:
-            start = last_leg_id
-
-            def rebuild_batch(tx: Transaction, start: int = start) -> list[int]:
-                chunk = [
-                    row[0]
-                    for row in tx.execute(
-                        "SELECT id FROM (SELECT leg_id AS id FROM _legs UNION SELECT leg_id FROM _leg_events"
-                        " UNION SELECT leg_id FROM _leg_live WHERE seen_at IS NOT NULL"
-                        " UNION SELECT CAST(live_id AS INTEGER) FROM cdrs WHERE live_id IS NOT NULL)"
-                        " WHERE id > ? ORDER BY id LIMIT ?",
-                        (start, BATCH_SIZE),
-                    )
-                ]
-                self.refresh(tx, chunk)
-                return chunk
-
-            leg_ids = mirror_db.write(rebuild_batch)
-            count += len(leg_ids)
-            if not leg_ids:
-                return count
-            last_leg_id = leg_ids[-1]
-
     # --- inside ------------------------------------------------------------------------------------
 
     def _rebuild(self, tx: Transaction, leg_ids: Sequence[int], now: float) -> None:
@@ -206,7 +165,7 @@ class CallStore:
             reference_data, contact_names=contact_numbers.find_names(tx, affected_legs.list_party_numbers())
         )
         rows = [
-            _compute_row(call, [affected_legs.views[id_] for id_ in call.leg_ids], reference_data, now)
+            evaluate_call(call, [affected_legs.views[id_] for id_ in call.leg_ids], reference_data, now)
             for call in joined_calls
         ]
         affected_legs.write_legs(joined_calls)
@@ -259,14 +218,6 @@ def _store_fingerprint(tx: Transaction, directory: Directory) -> bool:
         return False
     tx.execute("INSERT OR REPLACE INTO _call_directory VALUES (0, ?)", (fingerprint,))
     return True
-
-
-def _compute_row(
-    call: JoinedCall, views: Sequence[LegView], reference_data: ReferenceData, now: float
-) -> CallRow:
-    if is_single_leg_call(call, views[0]):
-        return build_single_leg_call(call, views[0], reference_data, now)
-    return evaluate_call(call, views, reference_data, now)
 
 
 def _list_legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:

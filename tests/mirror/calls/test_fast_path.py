@@ -9,20 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.core.phone_numbers import PhoneNumbers
 from integration.dashboard.calls import live
 from integration.mirror.calls import writing
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
-from integration.mirror.calls.fast_path import (
-    build_single_leg_call,
-    build_single_record_leg,
-    is_single_leg_call,
-    is_single_record,
-)
-from integration.mirror.calls.joins import join_legs
-from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
+from integration.mirror.calls.fast_path import build_single_record_leg, is_single_record
 from integration.mirror.calls.legs import build_leg
-from integration.mirror.calls.outcomes import evaluate_call
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
@@ -32,7 +23,6 @@ from tests.support.payloads.call_facts import (
     EXTENSIONS,
     GROUP,
     OTHER,
-    PEOPLE,
     T0,
     Office,
     Phone,
@@ -92,29 +82,6 @@ def test_a_plain_leg_is_what_the_whole_way_makes_of_it(cdr, recordings, messages
     assert repr(build_single_record_leg(facts).charge) == repr(build_leg(facts).charge)
 
 
-KNOWLEDGE = (ReferenceData(PEOPLE, PhoneNumbers("GB"), {f"+{CALLER}": "Contact"}), ReferenceData())
-
-
-@given(
-    st.lists(CDRS, min_size=1, max_size=2),
-    RECORDINGS,
-    MESSAGES,
-    st.sampled_from(KNOWLEDGE),
-    st.booleans(),
-    st.sampled_from([T0, T0 + 60, T0 + 300, T0 + 3600]),
-)
-def test_a_call_of_one_leg_is_what_the_whole_way_makes_of_it(
-    cdrs, recordings, messages, knowledge, company, now
-):
-    view = LegView(build_leg(LegFacts(LEG, [], None, None, None, cdrs, messages, recordings)), knowledge)
-    view.has_staff_in_conference = company
-    (joined,) = join_legs([make_link(view, knowledge)])
-    assert is_single_leg_call(joined, view)
-    assert build_single_leg_call(joined, view, knowledge, now) == evaluate_call(
-        joined, [view], knowledge, now
-    )
-
-
 def stored(office: Office, chance: random.Random) -> list[int]:
     """Records of a few callers' legs, some joined, some told by webhooks as well; the ids of the legs."""
     legs = list(range(LEG, LEG + 12))
@@ -139,7 +106,7 @@ def stored(office: Office, chance: random.Random) -> list[int]:
         if chance.random() < 0.2:
             phone = Phone(leg, chance.choice((ANN, None)), started=when)
             told = phone.tell(chance.choice(("ringing", "missed")), when + 1)
-            office.mirror_db.write(lambda tx, told=told: office.store.add_event(tx, told))
+            office.mirror_db.write(lambda tx, told=told: office.store.add_events(tx, [told]))
     # What the events made of these legs: the test computes everything from the stored facts.
     office.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {name}") for name in DERIVED])
     return legs

@@ -194,7 +194,7 @@ class Site:
                 **values,
             },
         )
-        self.mirror_db.write(lambda tx: self.calls.add_event(tx, event))
+        self.mirror_db.write(lambda tx: self.calls.add_events(tx, [event]))
 
 
 class Client:

@@ -230,7 +230,7 @@ class Office:
 
     def _tell(self, tx: Transaction, fact: Fact) -> None:
         if isinstance(fact, CallEvent):
-            self.store.add_event(tx, fact)
+            self.store.add_events(tx, [fact])
             return
         table, record = fact
         put(tx, table, record)
