@@ -8,7 +8,7 @@ DELETE  end it, or remove its file; with a key
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec
 
 from flask import Blueprint, current_app, jsonify, redirect, request, send_file
 from werkzeug.wrappers import Response
@@ -18,11 +18,14 @@ from integration.access.export_caller import ExportAuthenticator, ExportCaller
 from integration.access.visibility import NotAllowed
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_error_response
-from integration.core.errors import DomainError
+from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, prepared_exports
+from integration.exports.export_request import UnknownExport
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import ExportJobs, find_export_jobs
 from integration.exports.prepared_exports import ExportJob
+
+P = ParamSpec("P")
 
 RETRY_AFTER_SECONDS = 2
 EXPORTS_PAGE = "/exports"
@@ -36,7 +39,7 @@ def add_routes(blueprint: Blueprint, context: AppContext) -> None:
         ("/exports/prepared/<int:number>/file", routes.file, ["GET", "HEAD"]),
         ("/exports/prepared/<int:number>", routes.remove, ["DELETE"]),
     ):
-        blueprint.add_url_rule(rule, view.__name__, _handle_errors(view), methods=methods)
+        blueprint.add_url_rule(rule, view.__name__, handle_errors(view), methods=methods)
 
 
 def start_job(
@@ -166,15 +169,21 @@ class _Routes:
         return export_jobs, job, caller
 
 
-def _handle_errors(view: Callable[[int], Response]) -> Callable[[int], Response]:
-    def respond(number: int) -> Response:
+def handle_errors(view: Callable[P, Response]) -> Callable[P, Response]:
+    """`view` with its refusals as responses; a browser without a session is sent to the login."""
+
+    def respond(*args: P.args, **kwargs: P.kwargs) -> Response:
         try:
-            return view(number)
+            return view(*args, **kwargs)
         except ApiError as api_error:
             if api_error.status == 401 and "text/html" in request.headers.get("Accept", ""):
                 return redirect("/login", 302)
             return api_error.to_response()
+        except UnknownExport as error:
+            return build_error_response(404, str(error))
         except NotAllowed as error:
             return build_error_response(403, str(error))
+        except QueryError as error:
+            return build_error_response(400, str(error))
 
     return respond

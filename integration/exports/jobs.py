@@ -10,12 +10,12 @@ import logging
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import IO, Any
+from typing import IO
 
 from flask import Flask
 
@@ -62,7 +62,7 @@ class ExportJobs:
         )
 
     def request_run(self) -> None:
-        """Write what was requested just now. Returns at once."""
+        """Write the exports that were requested just now. Returns at once."""
         self._context.scheduler.nudge(JOB_NAME)
 
     # --- asked by routes ---------------------------------------------------------------------------
@@ -215,42 +215,22 @@ def find_owner(context: AppContext, job: ExportJob) -> Person | None:
 def write_export(
     context: AppContext, selection: Selection, form: str, file: IO[bytes], on_progress: Callable[[int], None]
 ) -> int:
-    """Write the whole file; `on_progress` hears how many rows are written. Returns the rows. Raises
-    QueryError."""
+    """Write the whole file; `on_progress` is called with the number of rows written. Returns the rows.
 
+    Raises QueryError.
+    """
     write_file = FORMATS[form].write
     if write_file is None:
         raise QueryError(f"{form}: this format is not prepared in the background")
 
     def write(connection: Connection, export_query: ExportQuery) -> Iterator[bytes]:
-        write_file(connection, _with_progress(export_query, on_progress), selection, file)
+        write_file(connection, replace(export_query, on_progress=on_progress), selection, file)
         yield b""
 
     stream = ExportStream(context.mirror_db.read, selection, write)
     stream.prefetch()
     stream.close()
     return stream.row_count
-
-
-@dataclass(frozen=True, slots=True)
-class _ProgressQuery(ExportQuery):
-    on_progress: Callable[[int], object] = int
-
-    def fetch_batches(
-        self, connection: Connection, batch_size: int | None = None
-    ) -> Iterator[list[tuple[Any, ...]]]:
-        count = 0
-        for batch in ExportQuery.fetch_batches(self, connection, batch_size):
-            yield batch
-            count += len(batch)
-            self.on_progress(count)
-
-
-def _with_progress(export_query: ExportQuery, on_progress: Callable[[int], object]) -> ExportQuery:
-    return _ProgressQuery(
-        **{query_field.name: getattr(export_query, query_field.name) for query_field in fields(ExportQuery)},
-        on_progress=on_progress,
-    )
 
 
 def find_export_jobs(app: Flask) -> ExportJobs | None:

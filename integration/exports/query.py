@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,6 +26,8 @@ from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
 from integration.mirror.records import dictionaries
+
+log = logging.getLogger(__name__)
 
 ColumnKind = Literal[
     "text", "json", "time", "utc", "local", "number", "decimal", "boolean", "any", "duration", "secret"
@@ -70,6 +73,7 @@ class ExportQuery:
     record_sql: str | None = None
     first_rowid: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    on_progress: Callable[[int], object] = int
 
     def count_rows(self, connection: sqlite3.Connection) -> tuple[int, int | None]:
         """How many rows the file has, its header apart, and the lowest rowid among them."""
@@ -83,7 +87,7 @@ class ExportQuery:
     ) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the values of all rows as stored, secrets masked, in batches.
 
-        A batch has BATCH_ROWS rows, or `batch_size`.
+        A batch has BATCH_ROWS rows, or `batch_size`. `on_progress` is called with the number of rows written.
         """
         cells = ", ".join(_mask_sql(column) for column in self.columns)
         cursor = connection.cursor()
@@ -92,8 +96,11 @@ class ExportQuery:
             f"SELECT {cells} FROM {self.table} WHERE {self.where} ORDER BY {self.order or 'rowid'}",
             self.values,
         )
+        count = 0
         while batch := cursor.fetchmany(batch_size or BATCH_ROWS):
             yield batch
+            count += len(batch)
+            self.on_progress(count)
 
 
 ChunkWriter = Callable[[sqlite3.Connection, ExportQuery], Iterator[bytes]]
@@ -124,6 +131,22 @@ class ChunkedFile(Iterator[bytes]):
         # First what reads: a statement that is not at its end holds its view whatever is rolled back.
         self._chunks = iter(())
         self._open_resources.close()
+
+
+TRUNCATION_MARKER = b"\r\n*** THIS EXPORT BROKE OFF AFTER AN ERROR AND IS NOT COMPLETE ***\r\n"
+
+
+def mark_if_truncated(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The file; after an error with a last line that no reader takes for a record.
+
+    The server ends the transfer normally in either case (Granian sends the final chunk after an exception
+    too), so the file itself has to show that it is not complete.
+    """
+    try:
+        yield from chunks
+    except Exception:
+        log.exception("an export broke off")
+        yield TRUNCATION_MARKER
 
 
 STALLED_SECONDS = 600.0

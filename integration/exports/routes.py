@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app, redirect, request
+from flask import Blueprint, Response, current_app, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
 from integration.access import audit
 from integration.access.export_caller import ExportAuthenticator
-from integration.access.visibility import NotAllowed
 from integration.context import AppContext
-from integration.core.api_responses import ApiError, build_error_response
-from integration.core.errors import QueryError
 from integration.exports import export_request, job_routes
-from integration.exports.export_request import UnknownExport
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import find_export_jobs
-from integration.exports.query import ChunkedFile
-from integration.exports.truncation_marker import mark_if_truncated
+from integration.exports.query import ChunkedFile, mark_if_truncated
 
 NAME = "exports"
 
@@ -28,46 +23,35 @@ def make_blueprint(context: AppContext) -> Blueprint:
     blueprint = Blueprint(NAME, __name__)
     exports = ExportRoutes(context)
     rule = f"/exports/<path:name>.<any({','.join(FORMATS)}):form>"
-    blueprint.add_url_rule(rule, "export", exports.respond, methods=["GET", "HEAD"])
+    blueprint.add_url_rule(rule, "export", job_routes.handle_errors(exports.respond), methods=["GET", "HEAD"])
     job_routes.add_routes(blueprint, context)
     return blueprint
 
 
 class ExportRoutes:
-    """What stands behind the route. One per application."""
+    """The route of exports. One per application."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
         self._authenticator = ExportAuthenticator(context)
 
     def respond(self, name: str, form: str) -> BaseResponse:
-        try:
-            target, _ = export_request.find_export(name)
-            caller = self._authenticator.identify(target, FORMATS[form].right)
-            args = parse_args(request.args)
-            selection = export_request.build_selection(
-                self._context, name, args, caller.visibility, caller.person
-            )
-            chunks = export_request.open_chunks(self._context, selection, form, args)
-            background_above = FORMATS[form].background_above
-            if background_above is not None and request.method != "HEAD":
-                export_jobs = find_export_jobs(current_app)
-                if export_jobs is not None and chunks.row_count > background_above:
-                    chunks.close()
-                    return job_routes.start_job(
-                        self._context, export_jobs, caller, name, form, args, chunks.row_count
-                    )
-                chunks.prefetch()
-        except ApiError as api_error:
-            if api_error.status == 401 and "text/html" in request.headers.get("Accept", ""):
-                return redirect("/login", 302)
-            return api_error.to_response()
-        except UnknownExport as error:
-            return build_error_response(404, str(error))
-        except NotAllowed as error:
-            return build_error_response(403, str(error))
-        except QueryError as error:
-            return build_error_response(400, str(error))
+        target, _ = export_request.find_export(name)
+        caller = self._authenticator.identify(target, FORMATS[form].right)
+        args = parse_args(request.args)
+        selection = export_request.build_selection(
+            self._context, name, args, caller.visibility, caller.person
+        )
+        chunks = export_request.open_chunks(self._context, selection, form, args)
+        background_above = FORMATS[form].background_above
+        if background_above is not None and request.method != "HEAD":
+            export_jobs = find_export_jobs(current_app)
+            if export_jobs is not None and chunks.row_count > background_above:
+                chunks.close()
+                return job_routes.start_job(
+                    self._context, export_jobs, caller, name, form, args, chunks.row_count
+                )
+            chunks.prefetch()
         if request.method != "HEAD":
             audit.record(
                 self._context.app_db,

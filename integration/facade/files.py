@@ -18,8 +18,8 @@ from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformBroken, PlatformError, StorageError, StorageFull
 from integration.core.ids import MAX_ID
 from integration.exports.formats import csv
+from integration.exports.query import mark_if_truncated
 from integration.exports.selection import select
-from integration.exports.truncation_marker import mark_if_truncated
 from integration.facade import pass_through, reads
 from integration.facade.request import FacadeRequest
 from integration.mirror.query.filters import Condition

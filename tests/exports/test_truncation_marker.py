@@ -16,7 +16,7 @@ import pytest
 
 from integration.catalogue import get_resource
 from integration.core import clock
-from integration.exports import query, truncation_marker
+from integration.exports import query
 from integration.exports.formats import csv
 from integration.exports.selection import select
 from tests.support.applications.facade_app import Room, room, sample, settings
@@ -103,7 +103,7 @@ def test_a_file_that_broke_off_says_so(server: int) -> None:
             connection.close()
 
     assert get("/whole") == b'"id"\r\n' * 100
-    assert get("/broken").endswith(truncation_marker.TRUNCATION_MARKER)
+    assert get("/broken").endswith(query.TRUNCATION_MARKER)
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         # What has a length and ends before it: a recording that is sent on while it comes.
         get("/short")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flask import Flask, Response
 
-from integration.exports import truncation_marker
+from integration.exports.query import mark_if_truncated
 
 app = Flask(__name__)
 
@@ -17,7 +17,7 @@ def broken() -> Response:
         yield b'"id"\r\n' * 100
         raise OSError("the disk failed")
 
-    return Response(truncation_marker.mark_if_truncated(chunks()), content_type="text/csv")
+    return Response(mark_if_truncated(chunks()), content_type="text/csv")
 
 
 @app.get("/whole")

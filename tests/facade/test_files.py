@@ -17,7 +17,7 @@ from integration.access import audit
 from integration.core.errors import PlatformRefused, StorageFull
 from integration.core.health import Health
 from integration.exports.formats import csv as exported
-from integration.exports.truncation_marker import TRUNCATION_MARKER
+from integration.exports.query import TRUNCATION_MARKER
 from integration.facade.blueprint import make_blueprint
 from integration.mirror.calls.store import CallStore
 from integration.mirror.sync_state import media_files
