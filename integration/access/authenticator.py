@@ -23,6 +23,7 @@ from integration.access.visibility import Visibility
 from integration.core import clock, tokens
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
+from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.client import Platform
 from integration.settings.model import Settings
@@ -205,7 +206,7 @@ class Authenticator:
             if cached.administrator is None or self._is_identity_stale(presented):
                 verified = self._fetch_identity(presented)
             else:
-                status = self._request_status("/ping", presented)
+                status = self._request("/ping", presented).status
                 verified = None if status in (400, 401, 403) else cached
         except PlatformError:
             self._backoff_until = clock.monotonic() + BACKOFF_SECONDS
@@ -226,7 +227,8 @@ class Authenticator:
         identified_at = self._identified_at.get(tokens.digest(presented.secret))
         return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
 
-    def _request_status(self, path: str, presented: PresentedCredentials) -> int:
+    def _request(self, path: str, presented: PresentedCredentials) -> PlatformResponse:
+        """GET `path` with these credentials, once. Raises PlatformError for 429 and 5xx as well."""
         response = self._platform.get(
             path,
             priority=INTERACTIVE,
@@ -237,21 +239,14 @@ class Authenticator:
         )
         if response.status >= 500 or response.status == 429:
             raise PlatformError(f"{path}: status {response.status}", status=response.status)
-        return response.status
+        return response
 
     def _fetch_identity(self, presented: PresentedCredentials) -> CachedCredential | None:
-        """GET /me with these credentials: whose they are, or None where the platform refuses them. Raises
-        ApiError 403 for another customer's."""
-        response = self._platform.get(
-            "/me",
-            priority=INTERACTIVE,
-            credentials=presented.as_tuple,
-            tries=1,
-            check=False,
-            seconds=CHECK_TIMEOUT_SECONDS,
-        )
-        if response.status >= 500 or response.status == 429:
-            raise PlatformError(f"/me: status {response.status}", status=response.status)
+        """GET /me with these credentials: their user, or None where the platform refuses them.
+
+        Raises ApiError 403 for credentials of another customer.
+        """
+        response = self._request("/me", presented)
         me: dict[str, Any] = {}
         if response.status == 200:
             me = _parse_record(response.body)

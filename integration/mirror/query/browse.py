@@ -13,17 +13,15 @@ from integration.catalogue.shapes import Relation, Resource
 from integration.core.ids import as_id, id_list
 from integration.core.json_records import read_record
 from integration.mirror.query import text_search
+from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.query.query import Query
-from integration.mirror.records.rows import get_key_type
+from integration.mirror.records.rows import Key, get_key_type
 from integration.mirror.sync_state.collection_state import get_state
 
 SAMPLE_SIZE = 200
 """Records looked at for what fields there are."""
 MAX_SCAN_ROWS = 20_000
 """Records that may be looked through while somebody waits for a page."""
-
-
-Key = int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,6 @@ class CollectionState:
     complete_at: str | None = None
     read_at: str | None = None
     error: str | None = None
-    error_at: str | None = None
     full_sync_rows: int | None = None
     is_live: bool = False
 
@@ -70,7 +67,6 @@ def get_collection_state(
         state.complete_at,
         state.last_success_at,
         state.last_error,
-        state.last_error_at,
         state.walk_rows if state.begun_at else None,
         state.is_live,
     )
@@ -117,11 +113,7 @@ def fetch_page(
         return query.fetch_rows(connection)
     resource = query.resource
     builder = query.make_builder(connection)
-    record_condition = query.build_where(builder)
-    search_condition = text_search.build_search_condition(
-        builder, search_groups, query.hidden_fields, include_items=include_items
-    )
-    where = f"{record_condition} AND {search_condition}"
+    where = _build_search_where(builder, query, search_groups, include_items)
     key = f'"{resource.key}"' if resource.key else "_n"
     order = f"{key} DESC" if query.sort == resource.key and query.descending else key
     if query.sort is not None and query.sort != resource.key:
@@ -145,13 +137,18 @@ def count(
     if not search_groups:
         return query.count_matches(connection)
     builder = query.make_builder(connection)
-    record_condition = query.build_where(builder)
+    where = _build_search_where(builder, query, search_groups, include_items)
+    sql = f'SELECT count(*) FROM "{query.resource.table}" WHERE {where}'
+    return int(connection.execute(sql, builder.values).fetchone()[0])
+
+
+def _build_search_where(
+    builder: SqlBuilder, query: Query, search_groups: text_search.SearchGroups, include_items: bool
+) -> str:
     search_condition = text_search.build_search_condition(
         builder, search_groups, query.hidden_fields, include_items=include_items
     )
-    where = f"{record_condition} AND {search_condition}"
-    sql = f'SELECT count(*) FROM "{query.resource.table}" WHERE {where}'
-    return int(connection.execute(sql, builder.values).fetchone()[0])
+    return f"{query.build_where(builder)} AND {search_condition}"
 
 
 # --- records and what they refer to ------------------------------------------------------------------

@@ -9,7 +9,9 @@ is found by reading again what is recent, and by the complete walks (full_sync.p
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
@@ -22,7 +24,13 @@ from integration.sync.plan import Policy
 from integration.sync.reading import windows
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import Tally, get_max_tries, store_window
-from integration.sync.reading.pages import KeyOrderUnsupported, is_unsupported_query, page_limit, read_by_key
+from integration.sync.reading.pages import (
+    KeyOrderUnsupported,
+    Window,
+    is_unsupported_query,
+    page_limit,
+    read_by_key,
+)
 
 log = logging.getLogger(__name__)
 
@@ -77,18 +85,12 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     tally = tally or Tally()
     since = clock.now() - timedelta(days=days)
     try:
-        pages = read_by_key(
-            context.platform, policy.resource, [(str(policy.resource.date), "gte", clock.utc_text(since))]
-        )
-        for window in pages:
-            store_window(context, policy, window, tally)
-            tally.raise_if_cancelled()
+        conditions = [_make_date_condition(policy, since)]
+        _store_windows(context, policy, tally, read_by_key(context.platform, policy.resource, conditions))
     except KeyOrderUnsupported:
-        for window in windows.read_closed(
-            context.platform, policy.resource, since.replace(microsecond=0), _get_window_end()
-        ):
-            store_window(context, policy, window, tally)
-            tally.raise_if_cancelled()
+        begin = since.replace(microsecond=0)
+        pages = windows.read_closed(context.platform, policy.resource, begin, _get_window_end())
+        _store_windows(context, policy, tally, pages)
     context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
     return tally
 
@@ -100,26 +102,21 @@ ReadResult = tuple[Key | None, datetime | None]
 def _read_by_key(
     context: SyncContext, policy: Policy, tally: Tally, state: collection_state.State, since: datetime
 ) -> ReadResult:
-    """What lies beyond the mark, and what is dated since, each in the order of the key."""
-    limit, high_water_mark, platform_time = page_limit(state.failures), state.mark, None
+    """Read the records above the mark, then those dated since, each in the order of the key."""
+    read_pages = partial(
+        read_by_key,
+        context.platform,
+        policy.resource,
+        limit=page_limit(state.failures),
+        tries=get_max_tries(state.failures),
+    )
+    high_water_mark, platform_time = state.mark, None
     if high_water_mark is not None:
-        for window in read_by_key(
-            context.platform,
-            policy.resource,
-            after=high_water_mark,
-            limit=limit,
-            tries=get_max_tries(state.failures),
-        ):
-            platform_time = platform_time or window.platform_time
-            store_window(context, policy, window, tally)
-            high_water_mark = window.last_key
-    conditions: list[Condition] = [(str(policy.resource.date), "gte", clock.utc_text(since))]
-    for window in read_by_key(
-        context.platform, policy.resource, conditions, limit=limit, tries=get_max_tries(state.failures)
-    ):
-        platform_time = platform_time or window.platform_time
-        store_window(context, policy, window, tally)
-    return high_water_mark, platform_time
+        high_water_mark, platform_time = _store_windows(
+            context, policy, tally, read_pages(after=high_water_mark)
+        )
+    _, recent_time = _store_windows(context, policy, tally, read_pages([_make_date_condition(policy, since)]))
+    return high_water_mark, platform_time or recent_time
 
 
 def _read_by_time(
@@ -142,12 +139,11 @@ def _read_by_time(
                 [high_water_mark, *(key for key in keys if isinstance(key, type(high_water_mark)))]
             )
     begin = since.replace(microsecond=0)
-    for window in windows.read_closed(
+    pages = windows.read_closed(
         context.platform, policy.resource, begin, _get_window_end(), limit=limit, tries=max_tries
-    ):
-        platform_time = platform_time or window.platform_time
-        store_window(context, policy, window, tally)
-    return high_water_mark, platform_time
+    )
+    _, recent_time = _store_windows(context, policy, tally, pages)
+    return high_water_mark, platform_time or recent_time
 
 
 def _read_newest(
@@ -175,6 +171,21 @@ def _read_newest(
         if has_reached_mark and not any(isinstance(date, str) and date >= since_text for date in dates):
             break
     return newest_key, platform_time
+
+
+def _store_windows(context: SyncContext, policy: Policy, tally: Tally, pages: Iterable[Window]) -> ReadResult:
+    """Store each window as it arrives. Returns the last key and the platform's time at the first request."""
+    last_key, platform_time = None, None
+    for window in pages:
+        platform_time = platform_time or window.platform_time
+        store_window(context, policy, window, tally)
+        tally.raise_if_cancelled()
+        last_key = window.last_key
+    return last_key, platform_time
+
+
+def _make_date_condition(policy: Policy, since: datetime) -> Condition:
+    return (str(policy.resource.date), "gte", clock.utc_text(since))
 
 
 def _get_window_end() -> datetime:

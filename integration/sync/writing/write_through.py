@@ -142,7 +142,14 @@ def _send_logged(context: AppContext, request: WriteRequest) -> WriteResult:
     _finish_log_entry(context, entry_id, response.status, result, clock.monotonic() - started_at)
     record = find_item(response.body) if response.status < 400 else None
     if response.status < 400:
-        _try_update_mirror(context, request, response, record, requested_at)
+        # A failure is not raised: the next full sync repairs the mirror, and the client must not repeat the
+        # write.
+        try:
+            _update_mirror(context, request, response, record, requested_at)
+        except (*STORAGE_FAILURES, PlatformError) as error:
+            log.warning("%s %s: the mirror is not updated: %s", request.method, request.path, error)
+        except Exception:
+            log.exception("%s %s: the mirror is not updated", request.method, request.path)
     content_type = response.headers.get("Content-Type", _JSON)
     is_masked = request.hides_secrets and "json" in content_type.lower()
     body = mask_json(response.body) if is_masked else response.body
@@ -247,23 +254,6 @@ def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
 
 
 # --- the mirror ----------------------------------------------------------------------------------------
-
-
-def _try_update_mirror(
-    context: AppContext,
-    request: WriteRequest,
-    response: PlatformResponse,
-    record: JsonRecord | None,
-    requested_at: str,
-) -> None:
-    """Update the mirror. A failure is logged, not raised: the next full sync repairs it."""
-    try:
-        _update_mirror(context, request, response, record, requested_at)
-    except (*STORAGE_FAILURES, PlatformError) as error:
-        log.warning("%s %s was done but not noted in the mirror: %s", request.method, request.path, error)
-    except Exception:
-        # Nor may a defect here make the client repeat the write.
-        log.exception("%s %s was done but not noted in the mirror", request.method, request.path)
 
 
 def _update_mirror(
