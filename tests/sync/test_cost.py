@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration.settings.model import load
-from integration.sync.cost import estimate_requests_per_day, render_table
 from integration.sync.plan import PLAN
+from tests.sync.plan_cost import estimate_requests_per_day, render_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "sync.md"
 SETTINGS = load(

@@ -84,11 +84,6 @@ class Leg:
     sources: tuple[str, ...] = ()
     origins: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def has_webhooks(self) -> bool:
-        """True where webhooks told of its life, so that its holds are known."""
-        return "webhook" in self.sources
-
 
 def get_event_state(event: CallEvent) -> str | None:
     """The state an event sets; None for DTMF and for states nobody documented, which set none."""

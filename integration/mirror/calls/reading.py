@@ -39,6 +39,7 @@ CDR_COLUMNS = (
     "_first_seen"
 )
 """Of a record, in the order of `Cdr`."""
+_DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
 
 
 def parse_int(value: object) -> int | None:
@@ -187,7 +188,6 @@ def _parse_unix_seconds(value: object) -> int | None:
 
 def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:
     """Our people, groups, machines and numbers, those gone from the platform too: history names them."""
-    tables = _list_tables(connection)
     people = [
         Person(id_, parse_text(ext), " ".join(filter(None, (parse_text(first), parse_text(last)))))
         for id_, ext, first, last in connection.execute("SELECT id, ext, first_name, last_name FROM users")
@@ -210,15 +210,13 @@ def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) 
             "SELECT id, number, name, ring_time, retry FROM queues"
         )
     ]
-    machine_numbers: list[str] = []
-    if "ivrs" in tables:
-        machine_numbers += [
-            str(row[0]) for row in connection.execute("SELECT number FROM ivrs WHERE number <> ''")
-        ]
-    if "conferences" in tables:
-        machine_numbers += [
-            str(row[0]) for row in connection.execute("SELECT confno FROM conferences WHERE confno <> ''")
-        ]
+    machine_numbers = [
+        str(row[0])
+        for row in connection.execute(
+            "SELECT number FROM ivrs WHERE number <> ''"
+            " UNION ALL SELECT confno FROM conferences WHERE confno <> ''"
+        )
+    ]
     ddis = {
         e164: parse_text(name) or ""
         for raw, name in connection.execute("SELECT e164, name FROM ddis")
@@ -229,12 +227,7 @@ def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) 
 
 def get_directory_version(connection: sqlite3.Connection) -> tuple[object, ...]:
     """Changes whenever one of the directory's tables may have: cheap, these are small."""
-    tables = _list_tables(connection)
     version: list[object] = []
-    for table in sorted(tables & {"users", "queues", "ringgroups", "ddis", "ivrs", "conferences"}):
+    for table in _DIRECTORY_TABLES:
         version += connection.execute(f"SELECT count(*), max(_last_seen) FROM {table}").fetchone()
     return tuple(version)
-
-
-def _list_tables(connection: sqlite3.Connection) -> set[str]:
-    return {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}

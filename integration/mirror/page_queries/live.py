@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from integration.core.ids import id_list
 
-IS_LIVE = "state <> 'ended'"
+MAX_JUST_ENDED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,12 @@ def list_live_calls(connection: sqlite3.Connection, user_scope: int | None = Non
     ).fetchall()
 
 
-def list_just_ended(
-    connection: sqlite3.Connection, since: str, user_scope: int | None = None, limit: int = 8
-) -> list[sqlite3.Row]:
+def list_just_ended(connection: sqlite3.Connection, since: str, user_scope: int | None) -> list[sqlite3.Row]:
     """Calls that ended last, newest first; `since` (text UTC) bounds how far their start lies back."""
     return connection.execute(
         "SELECT * FROM _calls WHERE started_at >= ? AND state = 'ended' AND (? IS NULL OR user_id = ?)"
         " ORDER BY coalesce(ended_at, started_at) DESC, id DESC LIMIT ?",
-        (since, user_scope, user_scope, limit),
+        (since, user_scope, user_scope, MAX_JUST_ENDED),
     ).fetchall()
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
+from integration.mirror.records.rows import Key
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -27,7 +28,6 @@ CREATE TABLE IF NOT EXISTS _deletions (
 ) STRICT, WITHOUT ROWID;
 """
 
-Key = int | str
 ConfirmedBy = Literal["404", "walk", "aged", "accepted"]
 """What confirmed it: its own path, a second complete walk, the old end of the history, a person."""
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
+from integration.mirror.records.rows import Key
 from integration.sqlite.transaction import Transaction
-
-Key = int | str
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def store_item(
         return
     key = get_usable_key(resource, record)
     if key is None:
-        _store_flagged(tx, resource, record, requested_at, "no usable key")
+        _store_flagged(tx, resource, record, requested_at)
         return
     stored_row = tx.execute(
         f"SELECT 1 FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
@@ -172,7 +172,7 @@ def _upsert_chunk(
         chunk = [remove_sip_credentials(resource, record) for record in chunk]
     for key, record in zip(list_usable_keys(resource, chunk), chunk, strict=True):
         if key is None:
-            _store_flagged(tx, resource, record, requested_at, "no usable key")
+            _store_flagged(tx, resource, record, requested_at)
             result.flagged += 1
         else:
             records_by_key[key] = record
@@ -319,10 +319,8 @@ def _build_upsert_sql(resource: Resource, promoted_columns: Sequence[str]) -> st
     )
 
 
-def _store_flagged(
-    tx: Transaction, resource: Resource, record: JsonRecord, flagged_at: str, reason: str
-) -> None:
+def _store_flagged(tx: Transaction, resource: Resource, record: JsonRecord, flagged_at: str) -> None:
     tx.execute(
         "INSERT OR IGNORE INTO _flagged (table_name, at, reason, doc) VALUES (?, ?, ?, ?)",
-        (resource.table, flagged_at, reason, _to_storable_text(record.text)),
+        (resource.table, flagged_at, "no usable key", _to_storable_text(record.text)),
     )

@@ -197,14 +197,12 @@ def finish_full_sync(
 
 
 def finish_incremental_sync(
-    tx: Transaction, collection: str, mark: int | str | None, seen_until: str, total: int | None = None
+    tx: Transaction, collection: str, mark: int | str | None, seen_until: str
 ) -> None:
     """A look-back has read all that is new. `mark` None leaves it where it is."""
     values: dict[str, Any] = {"seen_until": seen_until, **_get_success_values()}
     if mark is not None:
         values["mark"] = mark
-    if total is not None:
-        values["total"] = total
     _update(tx, collection, **values)
 
 
