@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from integration.core import clock
 from integration.core.errors import StorageError
 from integration.core.json_records import JsonRecord
-from integration.inbox.interpret import (
-    Event,
-    RecordingReady,
-    SmsReceived,
-    UnknownEvent,
-    interpret,
-    parse_body,
-)
+from integration.inbox.interpret import Event, RecordingReady, UnknownEvent, interpret, parse_body
 from integration.inbox.store import Inbox, Status, StoredWebhook
 from integration.mirror.calls import live_table
 from integration.mirror.calls.facts import CallEvent
@@ -155,7 +148,7 @@ class Applier:
             if event.name in END_EVENTS and event.leg_id is not None:
                 lookup_queue.enqueue_leg(tx, event.leg_id, event.event_time)
         for webhook in webhooks:
-            if isinstance(webhook.event, SmsReceived):
+            if isinstance(webhook.event, messages.SmsReceived):
                 messages.add_event(tx, webhook.event)
             elif isinstance(webhook.event, RecordingReady):
                 lookup_queue.enqueue_recording(tx, webhook.event.leg_id, webhook.event.monitor_id)

@@ -17,6 +17,7 @@ from integration.core.errors import PlatformBroken
 from integration.core.ids import as_id, event_clock
 from integration.core.json_records import JsonRecord, read_record, to_column_value
 from integration.mirror.calls.facts import CallEvent
+from integration.mirror.page_queries.messages import SmsReceived
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +31,6 @@ class Envelope:
 
 
 @dataclass(frozen=True, slots=True)
-class SmsReceived:
-    """`sms.received` (specification, SMS-received event): someone sent us a message."""
-
-    event_id: str
-    event_time: str
-    customer_id: int | None
-    user_id: int | None
-    sender: str
-    receiver: str
-    text: str
-    doc: str
-
-
-@dataclass(frozen=True, slots=True)
 class RecordingReady:
     """`monitor.audio_ready` (observed.md §1.1): a recording's file can be fetched."""
 
@@ -51,10 +38,6 @@ class RecordingReady:
     event_time: str
     monitor_id: int | None
     leg_id: int | None
-    user_id: int | None
-    duration: int | None
-    size: int | None
-    doc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +102,6 @@ def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | N
         return SmsReceived(
             event_id,
             occurred_at,
-            as_id(values.get("customer_id")),
             as_id(values.get("user_id")),
             _to_text(values.get("from_no")) or "",
             _to_text(values.get("to_no")) or "",
@@ -127,14 +109,7 @@ def interpret(record: JsonRecord, received_at: str, event_id: str, name: str | N
             record.text,
         )
     return RecordingReady(
-        event_id,
-        occurred_at,
-        as_id(values.get("monitor_id")),
-        as_id(values.get("call_id")),
-        as_id(values.get("user_id")),
-        as_id(values.get("duration")),
-        as_id(values.get("size")),
-        record.text,
+        event_id, occurred_at, as_id(values.get("monitor_id")), as_id(values.get("call_id"))
     )
 
 

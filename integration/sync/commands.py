@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from integration.catalogue import UnknownResource, get_resource
 from integration.core import clock
-from integration.core.commands import Arguments, Result, Unfinished, command
+from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.sync_state import collection_state, media_files
@@ -28,15 +28,6 @@ log = logging.getLogger(__name__)
 
 MAX_RETRY_WAIT_SECONDS = 15.0
 """How long one pass waits for a file's next try; what takes longer is left to the scheduler."""
-
-
-class SyncProgress(Protocol):
-    """Told how far the work is; `can_continue` turns False when it should end at its next commit."""
-
-    def __call__(self, **facts: Any) -> None: ...
-
-    @property
-    def can_continue(self) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -92,7 +83,7 @@ class SyncInterrupted(Exception):
 
 
 @command("collections.sync")
-def sync(context: SyncContext, arguments: Arguments, progress: SyncProgress) -> Result:
+def sync(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
     """Sync {resources, full, files, accept}; `resumed` and `done` continue an interrupted sync."""
     finished_rows = [CollectionResult(**row) for row in arguments.get("done", ())]
     if arguments.get("accept") and not arguments.get("resumed"):
@@ -118,7 +109,7 @@ def sync(context: SyncContext, arguments: Arguments, progress: SyncProgress) -> 
 
 
 @command("deletions.undo")
-def undo_deletions(context: SyncContext, arguments: Arguments, _: SyncProgress) -> Result:
+def undo_deletions(context: SyncContext, arguments: Arguments, _: Progress) -> Result:
     """Restore the missing records of {resources}; `back` has their numbers by collection."""
     counts = {name: deletions.restore_deleted(context, PLAN[name]) for name in arguments["resources"]}
     return {"complete": True, "back": counts}
@@ -151,7 +142,7 @@ def run_sync(
     *,
     full: bool,
     files: bool,
-    progress: SyncProgress,
+    progress: Progress,
     resumed: bool = False,
 ) -> SyncSummary:
     """One pass over `collections` (paths of the plan), then over their files.
@@ -182,7 +173,7 @@ def run_sync(
 
 
 def _sync_collection(
-    context: SyncContext, policy: Policy, full: bool, restart: bool, progress: SyncProgress
+    context: SyncContext, policy: Policy, full: bool, restart: bool, progress: Progress
 ) -> CollectionResult:
     collection, row, started_at = policy.collection, CollectionResult(policy.collection), clock.monotonic()
 
@@ -236,7 +227,7 @@ def _read_collection(context: SyncContext, policy: Policy, tally: Tally, full: b
             items.read_due_subresources(context, subresource, tally)
 
 
-def _assemble_calls(context: SyncContext, progress: SyncProgress) -> int:
+def _assemble_calls(context: SyncContext, progress: Progress) -> int:
     """Returns how many legs are left, because the work is no longer wanted here."""
 
     def send_progress(done: int, total: int | None) -> None:
@@ -245,7 +236,7 @@ def _assemble_calls(context: SyncContext, progress: SyncProgress) -> int:
     return call_assembly.assemble_pending(context, lambda: progress.can_continue, send_progress)
 
 
-def _fetch_files(context: SyncContext, kinds: Sequence[MediaKind], progress: SyncProgress) -> FilesResult:
+def _fetch_files(context: SyncContext, kinds: Sequence[MediaKind], progress: Progress) -> FilesResult:
     files, errors = FilesResult(), list[str]()
     enabled_kinds = [kind for kind in kinds if kind in download.list_enabled_kinds(context.settings)]
     for kind in enabled_kinds:

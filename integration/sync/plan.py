@@ -15,7 +15,7 @@ from typing import Literal
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.mirror.sync_state.media_files import MediaKind as MediaKind
+from integration.mirror.sync_state.media_files import MediaKind
 from integration.settings.model import Settings
 
 SyncKind = Literal["grows", "settings", "single", "live", "dictionary"]

@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 
 from integration.core import clock
 from integration.factory import ROOT
-from integration.inbox.interpret import SmsReceived
 from integration.mirror.page_queries import messages
 from integration.workspace import callbacks
 from tests.browser.conftest import go_by_keys, log_in, watch
@@ -178,7 +177,7 @@ def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, site
 def test_a_message_appears_in_its_thread_as_it_comes(browse, site, page):
     site.put("sms", id=1, created_at=ago(50), **{"from": CALLER, "to": OURS}, message="Hello?", type="I")
     browse(f"/messages?with={CALLER}")
-    event = SmsReceived("t.1", clock.utc_text(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    event = messages.SmsReceived("t.1", clock.utc_text(), None, CALLER, OURS, "Anybody there?", "{}")
     site.mirror_db.write(lambda tx: messages.add_event(tx, event))
     expect(page.locator("#talk")).to_contain_text("Anybody there?")
 
@@ -198,7 +197,7 @@ def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse
         )
 
     assert hidden() <= 0
-    event = SmsReceived("e", clock.utc_text(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    event = messages.SmsReceived("e", clock.utc_text(), None, CALLER, OURS, "Anybody there?", "{}")
     site.mirror_db.write(lambda tx: messages.add_event(tx, event))
     expect(page.locator(".bubble")).to_have_count(31)
     wait_for(lambda: hidden() <= 0, "the new message to be seen")

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import expect
 
 from integration.core import clock
-from integration.inbox.interpret import SmsReceived
 from integration.live import stream
 from integration.mirror.page_queries import messages
 from tests.browser.conftest import watch
@@ -107,7 +106,7 @@ def test_what_a_page_could_not_get_it_asks_for_again(browse, site, page, problem
     page.clock.install()
     browse(f"/messages?with={CALLER}")
     page.route("**/messages?**", lambda route: route.fulfill(status=503), times=1)
-    event = SmsReceived("t.1", clock.utc_text(), 1, None, CALLER, OURS, "Anybody there?", "{}")
+    event = messages.SmsReceived("t.1", clock.utc_text(), None, CALLER, OURS, "Anybody there?", "{}")
     site.mirror_db.write(lambda tx: messages.add_event(tx, event))
 
     def shown() -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
 
 from integration.core import clock
 from integration.core.number_variants import ERASED, digits
@@ -75,35 +75,29 @@ CREATE VIEW IF NOT EXISTS _messages AS
 """
 
 
-class SmsEvent(Protocol):
-    """What `inbox.interpret.SmsReceived` offers."""
+@dataclass(frozen=True, slots=True)
+class SmsReceived:
+    """`sms.received` (specification, SMS-received event): a message to the account."""
 
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def event_time(self) -> str: ...
-    @property
-    def user_id(self) -> int | None: ...
-    @property
-    def sender(self) -> str: ...
-    @property
-    def receiver(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def doc(self) -> str: ...
+    event_id: str
+    event_time: str
+    user_id: int | None
+    sender: str
+    receiver: str
+    text: str
+    doc: str
 
 
-def add_event(tx: Transaction, event: SmsEvent) -> None:
+def add_event(tx: Transaction, event: SmsReceived) -> None:
     """Take in an `sms.received`. The same event again changes nothing."""
-    event_key = (event.event_id, event.sender or "", event.receiver or "", event.text or "")
+    event_key = (event.event_id, event.sender, event.receiver, event.text)
     added = tx.execute(
         "INSERT OR IGNORE INTO _sms_events (event_id, sender, receiver, text, at, user_id, doc)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*event_key, event.event_time, event.user_id, event.doc),
     )
     if added.rowcount:
-        _match_text(tx, event.text or "")
+        _match_text(tx, event.text)
         tx.announce("sms", event.event_id, {"from": event.sender, "to": event.receiver})
 
 

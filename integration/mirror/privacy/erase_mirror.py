@@ -84,10 +84,8 @@ def find(
             matches.own_number_tables += [resource.table] if keys else []
         elif keys:
             matches.rows[resource.table] = keys
-    event_legs = {row[0] for row in _find_event_legs(connection, finder)} | {
-        row[0] for row in _find_polled_legs(connection, finder)
-    }
-    legs = event_legs | {
+    event_legs = _find_event_legs(connection, finder)
+    legs = set(event_legs) | {
         leg
         for table, fields in LEG_FIELDS.items()
         for name in fields
@@ -124,10 +122,8 @@ def find(
         )
     )
     matches.files = list(_list_files(connection, matches.rows))
-    matches.event_count = sum(1 for _ in _find_event_legs(connection, finder)) + sum(
-        1 for _ in _find_polled_legs(connection, finder)
-    )
-    matches.event_count += sum(1 for _ in scrub_tables.find_matching_rows(connection, "_sms_events", finder))
+    sms_events = scrub_tables.find_matching_rows(connection, "_sms_events", finder)
+    matches.event_count = len(event_legs) + sum(1 for _ in sms_events)
     for table in _list_other_tables(connection):
         matches.other_row_count += sum(1 for _ in scrub_tables.find_matching_rows(connection, table, finder))
     return matches
@@ -189,16 +185,13 @@ def _find_record_keys(connection: sqlite3.Connection, resource: Resource, finder
     ]
 
 
-def _find_event_legs(connection: sqlite3.Connection, finder: Finder[Any]) -> Iterator[tuple[int]]:
-    for leg, doc in connection.execute("SELECT leg_id, doc FROM _leg_events"):
-        if finder.contains_number(doc):
-            yield (leg,)
-
-
-def _find_polled_legs(connection: sqlite3.Connection, finder: Finder[Any]) -> Iterator[tuple[int]]:
-    for leg, doc in connection.execute("SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL"):
-        if finder.contains_number(doc):
-            yield (leg,)
+def _find_event_legs(connection: sqlite3.Connection, finder: Finder[Any]) -> list[int]:
+    """The legs of events and polls that name the number, one entry for each of them."""
+    rows = connection.execute(
+        "SELECT leg_id, doc FROM _leg_events"
+        " UNION ALL SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL"
+    )
+    return [leg for leg, doc in rows if finder.contains_number(doc)]
 
 
 def _list_files(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from integration.core import clock
+from integration.core import backoff, clock
 from integration.core.ids import as_id, id_list
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
@@ -303,7 +303,7 @@ def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str) -> No
 
 def mark_failed(tx: Transaction, file: MediaFile, error: str) -> None:
     """A try failed: the next one after the next gap."""
-    delay = RETRY_DELAYS[min(file.tries, len(RETRY_DELAYS) - 1)]
+    delay = backoff.delay(file.tries + 1, RETRY_DELAYS)
     tx.execute(
         "INSERT INTO media (kind, record_id, path, state, tries, last_error, next_try_at, updated_at) "
         "VALUES (?, ?, ?, 'failed', ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "

@@ -6,13 +6,10 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 
-import orjson
-
 from integration.catalogue import get_resource
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import PlatformError
-from integration.core.json_records import read_page
 from integration.mirror.records import single_record
 from integration.mirror.sync_state import pending_deletions
 from integration.mirror.sync_state.pending_deletions import PendingDeletion
@@ -59,12 +56,15 @@ def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], prior
 def _fetch_remaining(context: AppContext, entry: PendingDeletion, priority: Priority) -> list[int]:
     """The keys that are still there; of a whole collection one of them."""
     target = get_resource(entry.collection)
-    params: dict[str, object] = {"limit": 1}
-    if entry.keys is not None:
-        condition = [{"property": target.key, "operator": "in", "value": entry.keys}]
-        params = {"filter": orjson.dumps(condition).decode(), "limit": len(entry.keys)}
-    page = read_page(context.platform.get(f"/{target.collection}", params, priority=priority, tries=1).body)
-    return [record.values[target.key or "id"] for record in page.records]
+    key = target.key or "id"
+    page = context.platform.page(
+        target.collection,
+        filter=[] if entry.keys is None else [(key, "in", entry.keys)],
+        limit=1 if entry.keys is None else len(entry.keys),
+        priority=priority,
+        tries=1,
+    )
+    return [record.values[key] for record in page.records]
 
 
 def _record_result(context: AppContext, entry: PendingDeletion, remaining_keys: list[int]) -> None:
