@@ -22,7 +22,7 @@ from integration.privacy import erasures, holds
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.migrations import Step
-from integration.sqlite.schema import Schema
+from integration.sqlite.schema import Schema, execute_script
 from integration.sync.writing import write_log
 from integration.workspace import (
     callbacks,
@@ -83,7 +83,7 @@ def migrate(connection: sqlite3.Connection) -> None:
 
 def _create_tables(schema: Schema) -> None:
     for module in TABLE_MODULES:
-        schema.executescript(module.TABLES)
+        execute_script(schema, module.TABLES)
 
 
 def _make_private(path: Path) -> None:

@@ -24,7 +24,7 @@ from integration.inbox.interpret import read_envelope
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.readers import build_readonly_uri
-from integration.sqlite.schema import Schema
+from integration.sqlite.schema import Schema, execute_script
 from integration.sqlite.transaction import Transaction
 
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
@@ -327,7 +327,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _create_tables(schema: Schema) -> None:
-    schema.executescript(TABLES)
+    execute_script(schema, TABLES)
 
 
 def _load_hashes(tx: Transaction, event_ids: Set[str]) -> dict[str, set[bytes]]:

@@ -37,7 +37,7 @@ from integration.mirror.sync_state import (
 from integration.sqlite import migrations
 from integration.sqlite.database import Database
 from integration.sqlite.migrations import Step
-from integration.sqlite.schema import ANY, Schema
+from integration.sqlite.schema import ANY, Schema, execute_script, read_columns
 from integration.sqlite.transaction import Change
 
 CORE_TABLES = """
@@ -116,7 +116,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def _create_all(schema: Schema) -> None:
-    columns_by_table = {table.name: table.columns_dict for table in schema.tables}
+    columns_by_table = read_columns(schema)
     for resource in list_mirrored_resources():
         if resource.table not in columns_by_table:
             _create_table(schema, resource)
@@ -125,7 +125,7 @@ def _create_all(schema: Schema) -> None:
             if field.name not in columns_by_table[resource.table]:
                 promoted_fields.add_documented_column(schema, resource, field.name)
     for script in OWN_TABLES:
-        schema.executescript(script)
+        execute_script(schema, script)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
 

@@ -45,3 +45,30 @@ def open_schema(connection: sqlite3.Connection) -> Schema:
     """
     # The defaults set a pragma on the connection and run every installed plugin.
     return Schema(connection, recursive_triggers=False, execute_plugins=False, strict=True)
+
+
+def execute_script(schema: Schema, script: str) -> None:
+    """Execute the statements of `script` in the open transaction.
+
+    `Schema.executescript` compares every prefix of a statement, character by character: 60 of the 75 ms in
+    which a current mirror.db is opened. `sqlite3.executescript` would commit.
+    """
+    statement = ""
+    for part in script.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            schema.execute(statement)
+            statement = ""
+    if statement:
+        schema.execute(statement)
+
+
+def read_columns(schema: Schema) -> dict[str, set[str]]:
+    """Return the names of the columns of every table, in one query instead of two for each table."""
+    columns: dict[str, set[str]] = {}
+    for table, column in schema.execute(
+        "SELECT tables.name, columns.name FROM sqlite_schema AS tables"
+        " JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'"
+    ):
+        columns.setdefault(table, set()).add(column)
+    return columns
