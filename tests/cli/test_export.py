@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from integration.access import audit, people
 from integration.cli.export import command
 from integration.workspace import saved
+from tests.support import fork_server
 from tests.support.applications.facade_app import Room, room, sample, settings
 
 __all__ = ["room", "settings"]
@@ -32,13 +33,8 @@ def variables(data_dir: Path) -> dict[str, str]:
 
 
 def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "app.py", "export", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=Path(__file__).parents[2],
-        env=variables(data_dir),
+    return fork_server.run_process(
+        [sys.executable, "app.py", "export", *arguments], cwd=fork_server.ROOT, env=variables(data_dir)
     )
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import fork_server
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 
@@ -34,14 +36,12 @@ class Running:
     """A process of ours with its output gathered line by line."""
 
     def __init__(self, arguments: list[str], **environ: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = fork_server.start_process(
             [sys.executable, *arguments],
             cwd=ROOT,
             env=os.environ | environ,
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         self.out: list[str] = []
         self.err: list[str] = []

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support import fork_server
+
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9/v1.2"
 """A platform that is away: nothing listens on the discard port."""
@@ -78,15 +80,12 @@ class Process:
     def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
         self.lines: list[str] = []
-        self.popen = subprocess.Popen(
+        self.popen = fork_server.start_process(
             arguments,
             cwd=ROOT,
             env={**kept, "PYTHONUNBUFFERED": "1", **(environment or {})},
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -243,15 +242,11 @@ class Product(Process):
 
     def command(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """A command of the product with this one's settings."""
-        return subprocess.run(
+        return fork_server.run_process(
             [sys.executable, "app.py", *arguments],
             cwd=ROOT,
             env={**os.environ, **self.environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+            stdin=stdin or "",
         )
 
 

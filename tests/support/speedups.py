@@ -19,6 +19,7 @@ from jinja2.bccache import Bucket
 
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
+from tests.support import fork_server
 
 HERE = Path(__file__).parents[1]
 MEMORY = "/dev/shm"
@@ -32,6 +33,7 @@ def install() -> None:
     keep_folders_in_memory()
     share_schemas()
     share_templates()
+    fork_server.enable()
 
 
 def keep_bytecode() -> None:

@@ -17,6 +17,7 @@ import pytest
 from integration.app_schema import open_app_db
 from integration.inbox.store import Inbox
 from integration.mirror.schema import open_mirror
+from tests.support import fork_server
 from tests.support.harness import NOWHERE, ROOT
 
 
@@ -76,15 +77,10 @@ class Home:
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
-        return subprocess.run(
+        return fork_server.run_process(
             [sys.executable, str(ROOT / "app.py"), *arguments],
             cwd=self.folder,
             env={**kept, **self.environment(**settings)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
         )
 
 

@@ -1,0 +1,301 @@
+"""Start the product's programs by forking a process that has imported their modules.
+
+A command takes 0.4 s of processor time, of which imports take 0.35 s; a fork takes 0.02 s. The started
+process has its own descriptors, environment, folder, signals and exit status. `start_process` starts a new
+interpreter unless `enable` was called, which only the test suite does: trials and benchmarks do not.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import io
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parents[2]
+PRELOADED = (
+    "integration.factory",
+    "integration.server.worker",
+    "integration.server.supervisor",
+    "integration.simulator.server",
+    "tests.server.stub_product",
+    "tests.server.stub_command",
+)
+"""Beside the modules of all commands."""
+MAX_REQUEST_BYTES = 150_000
+"""Below the default buffer of a Unix socket, 212,992."""
+
+
+class ForkedProcess:
+    """The part of `subprocess.Popen` that the tests use, for a child of the fork server."""
+
+    def __init__(self, pid: int, status: socket.socket, streams: Mapping[str, IO[str]]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.stdout = streams.get("stdout")
+        self.stderr = streams.get("stderr")
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal, or None while the process runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status. Raises subprocess.TimeoutExpired after `timeout` seconds."""
+        if self.returncode is None:
+            # `settimeout(0)` means non-blocking, which raises BlockingIOError.
+            self._status.settimeout(timeout)
+            try:
+                answer = self._status.recv(16)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0) from None
+            if not answer:
+                raise RuntimeError("the fork server ended")
+            self.returncode = int(answer)
+            self._status.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class _Client:
+    """The test process's end of the fork server."""
+
+    def __init__(self) -> None:
+        self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.fork_server", str(other.fileno())],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[other.fileno()],
+        )
+        other.close()
+        atexit.register(self._stop)
+
+    def fork(self, request: bytes, descriptors: Sequence[int]) -> tuple[int, socket.socket]:
+        """Start a process with these standard streams; return its pid and the socket of its exit status."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(self._control, [request], [*descriptors, theirs.fileno()])
+        return int(ours.recv(16)), ours
+
+    def _stop(self) -> None:
+        self._control.close()
+        self._server.wait()
+
+
+_is_enabled = False
+_client: _Client | None = None
+
+
+def enable() -> None:
+    """Let `start_process` of this process and of no other fork."""
+    global _is_enabled
+    _is_enabled = True
+
+
+def start_process(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdout: int | IO[Any],
+    stderr: int | IO[Any],
+    stdin: int | IO[Any] = subprocess.DEVNULL,
+) -> subprocess.Popen[str] | ForkedProcess:
+    """Start `command`, by a fork where that makes no difference to the program.
+
+    `stdout` and `stderr` are PIPE, for text streams, a file, or for `stderr` STDOUT.
+    """
+    if not _is_enabled or not _is_forkable(command, env):
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+        )
+    global _client
+    _client = _client or _Client()
+    request = json.dumps({"arguments": list(command[1:]), "cwd": str(cwd), "env": dict(env)}).encode()
+    assert len(request) < MAX_REQUEST_BYTES
+    streams: dict[str, IO[str]] = {}
+    descriptors, opened = [], []
+    for name, target in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
+        if target == subprocess.PIPE:
+            reading, writing = os.pipe()
+            streams[name] = open(reading, encoding="utf-8", errors="replace")  # noqa: SIM115
+            opened.append(writing)
+            descriptors.append(writing)
+        elif target == subprocess.DEVNULL:
+            opened.append(os.open(os.devnull, os.O_RDWR))
+            descriptors.append(opened[-1])
+        elif target == subprocess.STDOUT:
+            descriptors.append(descriptors[1])
+        else:
+            descriptors.append(target if isinstance(target, int) else target.fileno())
+    try:
+        pid, status = _client.fork(request, descriptors)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return ForkedProcess(pid, status, streams)
+
+
+def run_process(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """Run `command` to its end. Raises subprocess.TimeoutExpired, the process killed."""
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as given,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as out,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as err,
+    ):
+        given.write(stdin)
+        given.seek(0)
+        process = start_process(command, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(command, status, out.read(), err.read())
+
+
+def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether a fork runs the same program: no options of the interpreter, by argument or variable."""
+    interpreter, program, *arguments = command
+    is_ours = program in ("app.py", str(ROOT / "app.py")) or (
+        program == "-m" and arguments[0] in ("integration", *PRELOADED)
+    )
+
+    def options(variables: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: value
+            for name, value in variables.items()
+            if name.startswith("PYTHON") and name != "PYTHONUNBUFFERED"
+        }
+
+    return interpreter == sys.executable and is_ours and options(env) == options(os.environ)
+
+
+def _serve(control: socket.socket) -> list[str] | None:
+    """Fork for each request. Returns its arguments in the started process, None in the server at the end."""
+    statuses: dict[int, tuple[int, socket.socket]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor != control.fileno():
+                poll.unregister(descriptor)
+                os.close(descriptor)
+                pid, status = statuses.pop(descriptor)
+                exit_status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with status:
+                    _send(status, exit_status)
+                continue
+            message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 4)
+            if not message:
+                return None
+            *standard, theirs = descriptors
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                os.close(theirs)
+                for pidfd, (_, status) in statuses.items():
+                    os.close(pidfd)
+                    status.close()
+                return _become(json.loads(message), standard)
+            for standard_descriptor in standard:
+                os.close(standard_descriptor)
+            status = socket.socket(fileno=theirs)
+            pidfd = os.pidfd_open(pid)
+            statuses[pidfd] = pid, status
+            poll.register(pidfd, select.POLLIN)
+            _send(status, pid)
+
+
+def _send(status: socket.socket, number: int) -> None:
+    try:
+        status.send(str(number).encode())
+    except BrokenPipeError:
+        pass  # The test no longer has the process.
+
+
+def _become(request: dict[str, Any], standard: Sequence[int]) -> list[str]:
+    """Give the forked process what a new interpreter would have got. Returns its arguments."""
+    for number, descriptor in enumerate(standard):
+        os.dup2(descriptor, number)
+    for descriptor in set(standard) - {0, 1, 2}:
+        os.close(descriptor)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    is_unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for name, number, errors in (("stdout", 1, "strict"), ("stderr", 2, "backslashreplace")):
+        raw = open(number, "wb", buffering=0 if is_unbuffered else -1, closefd=False)  # noqa: SIM115
+        stream = io.TextIOWrapper(
+            raw, "utf-8", errors, line_buffering=number == 2, write_through=is_unbuffered
+        )
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc] # noqa: SIM115
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return list(request["arguments"])
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    # Ctrl-C at a terminal reaches the whole process group; the test process closes the socket.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from integration.cli import COMMANDS
+
+    for name in (*PRELOADED, *(f"integration.cli.{command}" for command in COMMANDS)):
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    arguments = _serve(control)
+    if arguments is None:
+        return
+    program, *rest = arguments
+    if program == "-m":
+        sys.argv = [program, *rest[1:]]
+        # `python -m` runs the module as `__main__`, and imports it a second time where it is imported.
+        module = "integration.__main__" if rest[0] == "integration" else rest[0]
+        sys.modules.pop(module, None)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = [program, *rest]
+        runpy.run_path(str(ROOT / "app.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
