@@ -17,9 +17,7 @@ APP = [sys.executable, str(fork_server.ROOT / "app.py")]
 NEW_INTERPRETER = [sys.executable, "-I", str(fork_server.ROOT / "app.py")]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--version"], ["nonsense"], ["serve", "--config", "absent.toml"], ["hold", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["hold", "--help"], ["serve", "--config", "absent.toml"]])
 def test_status_and_output_are_those_of_a_new_interpreter(tmp_path: Path, arguments: list[str]) -> None:
     forked, new = (
         fork_server.run_process([*program, *arguments], cwd=tmp_path, env=os.environ)
@@ -61,12 +59,11 @@ def test_a_signal_is_its_status(tmp_path: Path) -> None:
     assert process.wait(30) == process.poll() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONWARNINGS"])
-def test_options_of_the_interpreter_need_a_new_one(tmp_path: Path, variable: str) -> None:
+def test_options_of_the_interpreter_need_a_new_one(tmp_path: Path) -> None:
     process = fork_server.start_process(
         [*APP, "--version"],
         cwd=tmp_path,
-        env={**os.environ, variable: "other"},
+        env={**os.environ, "PYTHONPATH": "other"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

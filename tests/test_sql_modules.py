@@ -22,7 +22,8 @@ def test_only_one_module_opens_databases_read_only() -> None:
     found = [
         str(path.relative_to(ROOT))
         for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        if "mode" in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "?mode=ro" in node.value
     ]
     assert found == ["sqlite/readers.py"]
@@ -32,10 +33,11 @@ def test_sql_stands_only_where_the_data_does() -> None:
     found = []
     for path in ROOT.rglob("*.py"):
         place = path.relative_to(ROOT)
-        if place.parts[0] not in ROOMS and str(place) not in FILES:
+        text = path.read_text()
+        if place.parts[0] not in ROOMS and str(place) not in FILES and "execute" in text:
             found += [
                 f"{place}:{node.lineno}"
-                for node in ast.walk(ast.parse(path.read_text()))
+                for node in ast.walk(ast.parse(text))
                 if isinstance(node, ast.Attribute) and node.attr in SPEAKS
             ]
     assert found == []
