@@ -24,6 +24,7 @@ pytest.register_assert_rewrite("tests.support")
 
 from integration.sync.plan import list_full_sync_policies
 from tests.support import speedups
+from tests.support.examples import EXHAUSTIVE
 from tests.support.harness import Product, Simulator, wait_for
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -43,16 +44,17 @@ CHROMIUM_ARGUMENTS = [
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery staple"
 
 
-hypothesis.settings.register_profile(
-    # What is slow is the machine; and a fixture that is shared by examples is meant to be.
-    "ours",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+for profile in ("suite", EXHAUSTIVE):
+    hypothesis.settings.register_profile(
+        # What is slow is the machine; and a fixture that is shared by examples is meant to be.
+        profile,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("ours")
+    hypothesis.settings.load_profile(EXHAUSTIVE if config.option.markexpr == "exhaustive" else "suite")
     speedups.install()
     if not hasattr(config, "workerinput"):
         speedups.compile_tests(len(config.getoption("tx", None) or ()))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from integration.core.errors import PlatformBroken
 from integration.core.json_records import read_item, read_page, read_record, to_column_value
+from tests.support.examples import example_count
 
 json_values = st.recursive(
     st.none()
@@ -22,6 +23,7 @@ json_values = st.recursive(
 )
 
 
+@example_count(40, exhaustive=100)
 @given(st.lists(st.dictionaries(st.text(max_size=8), json_values, max_size=5), max_size=4))
 def test_every_record_comes_back_with_the_same_keys_order_and_values(records):
     body = json.dumps({"data": records, "total": len(records)}).encode()

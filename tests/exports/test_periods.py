@@ -6,10 +6,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.exports.due_periods import FREQUENCIES, find_period, iter_ended
+from tests.support.examples import example_count
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ZONES = (
@@ -52,7 +53,7 @@ def test_keys_and_words() -> None:
     assert month.label == "December 2026"
 
 
-@settings(max_examples=150)
+@example_count(40, exhaustive=150)
 @given(
     st.sampled_from(FREQUENCIES),
     st.sampled_from(ZONES),

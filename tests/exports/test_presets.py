@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 from flask import Flask
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.access import people, sessions
@@ -23,6 +23,7 @@ from integration.exports.presets import PRESETS
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history, search_index
 from tests.support.applications.dashboard_site import Site, running
+from tests.support.examples import example_count
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ CALL = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@example_count(20, exhaustive=60)
 @given(st.lists(CALL, max_size=12), FILTERS)
 def test_any_filter_exports_the_rows_of_the_screen_in_its_order(site, records, args):
     site.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))

@@ -10,12 +10,13 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.core.errors import QueryError
 from integration.exports.formats import csv, jsonl
 from integration.exports.selection import select
+from tests.support.examples import example_count
 from tests.support.payloads.collection_table import collection_at, insert
 from tests.support.payloads.query_reference import CALLS
 
@@ -86,7 +87,7 @@ def guarded(value: Any) -> str:
     return text
 
 
-@settings(max_examples=150)
+@example_count(40, exhaustive=150)
 @given(
     st.lists(
         st.fixed_dictionaries({"src": CELL, "src_name": CELL, "duration": CELL, "extra": EXTRA}),

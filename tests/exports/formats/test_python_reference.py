@@ -19,6 +19,7 @@ from integration.catalogue.shapes import OPERATORS
 from integration.exports.formats import csv, jsonl, xlsx
 from integration.exports.selection import select
 from tests.exports.formats.test_csv import guarded
+from tests.support.examples import example_count
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS, CONDITION, RECORD, holds, rank
 
@@ -77,7 +78,7 @@ def row_of(record: dict[str, Any], zone: str | None) -> list[Any]:
     ]  # fmt: skip
 
 
-@settings(max_examples=60)
+@example_count(20, exhaustive=60)
 @given(
     st.lists(st.tuples(RECORD, st.none() | MOMENTS, st.integers(0, 90_000)), max_size=10),
     st.lists(CONDITION, max_size=2),

@@ -7,11 +7,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.mirror.calls.facts import CallEvent
 from tests.mirror.calls import test_worked_examples as examples
+from tests.support.examples import example_count
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
@@ -126,7 +127,7 @@ def webhooks(draw: st.DrawFn) -> CallEvent:
 
 
 @given(st.lists(webhooks(), max_size=12, unique_by=lambda told: (told.event_id, told.doc)), st.randoms())
-@settings(max_examples=200)
+@example_count(50, exhaustive=200)
 def test_any_set_of_events_has_one_meaning(told: list[CallEvent], chance: random.Random) -> None:
     expected = compute(told)
     order = list(told)
@@ -138,7 +139,7 @@ def test_any_set_of_events_has_one_meaning(told: list[CallEvent], chance: random
     st.lists(webhooks(), min_size=2, max_size=8, unique_by=lambda told: (told.event_id, told.doc)),
     st.randoms(),
 )
-@settings(max_examples=40)
+@example_count(12, exhaustive=40)
 def test_the_mirror_holds_that_meaning_whatever_the_order(
     office: Office, told: list[CallEvent], chance: random.Random
 ) -> None:

@@ -14,6 +14,7 @@ from integration.mirror.calls import writing
 from integration.mirror.calls.facts import Cdr, LegFacts, Recording, Voicemail
 from integration.mirror.calls.fast_path import build_single_record_leg, is_single_record
 from integration.mirror.calls.legs import build_leg
+from tests.support.examples import example_count
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
@@ -74,6 +75,7 @@ MESSAGES = st.lists(
 MARKS = st.none() | st.integers(T0, T0 + 90)
 
 
+@example_count(40, exhaustive=100)
 @given(CDRS, RECORDINGS, MESSAGES, MARKS, MARKS)
 def test_a_plain_leg_is_what_the_whole_way_makes_of_it(cdr, recordings, messages, missing, gone):
     facts = LegFacts(LEG, [], None, missing, gone, [cdr], messages, recordings)

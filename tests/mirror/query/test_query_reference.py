@@ -6,11 +6,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.catalogue.shapes import OPERATORS
 from integration.mirror.query import query
+from tests.support.examples import example_count
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import (
     CALLS,
@@ -22,7 +23,7 @@ from tests.support.payloads.query_reference import (
 )
 
 
-@settings(max_examples=300)
+@example_count(60, exhaustive=300)
 @given(
     st.lists(RECORD, max_size=12),
     st.lists(CONDITION, max_size=3),
@@ -73,7 +74,7 @@ def test_it_agrees_with_the_rules_read_in_python(
     table.close()
 
 
-@settings(max_examples=60)
+@example_count(20, exhaustive=60)
 @given(
     st.lists(RECORD, max_size=12),
     st.lists(CONDITION, max_size=2),
