@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -14,11 +15,22 @@ from integration.facade.openapi import build_document
 
 
 class Reference:
-    """The description of one facade, made once."""
+    """OpenAPI document of one facade.
+
+    Built at the first request: a start would take a tenth longer, and most installations never serve it.
+    """
 
     def __init__(self, base_paths: tuple[str, ...], max_limit: int) -> None:
-        self._document = build_document(base_paths, max_limit)
-        self._text = orjson.dumps(self._document)
+        self._base_paths = base_paths
+        self._max_limit = max_limit
+
+    @cached_property
+    def _document(self) -> Json:
+        return build_document(self._base_paths, self._max_limit)
+
+    @cached_property
+    def _text(self) -> bytes:
+        return orjson.dumps(self._document)
 
     def openapi(self) -> Response:
         return build_response(self._text)

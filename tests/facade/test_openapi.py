@@ -12,6 +12,7 @@ import pytest
 
 from integration.catalogue import OPERATIONS, list_methods, match
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.facade import reference
 from integration.facade.blueprint import list_base_paths
 from integration.facade.exposure import UNDOCUMENTED_METHODS as BEYOND_METHODS
 from integration.facade.openapi import build_document
@@ -91,11 +92,25 @@ def test_files_of_the_archive_are_described_with_their_parts(api: dict[str, Any]
         assert "Range" in [parameter["name"] for parameter in operation["parameters"]]
 
 
+def test_the_document_is_built_once_at_its_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[object] = []
+
+    def count(*arguments: Any) -> dict[str, Any]:
+        built.append(arguments)
+        return build_document(*arguments)
+
+    monkeypatch.setattr(reference, "build_document", count)
+    facade = reference.Reference(("/v1.2/voipstudio",), 5000)
+    assert built == []
+    assert facade.openapi().data == facade.openapi().data
+    assert built == [(("/v1.2/voipstudio",), 5000)]
+
+
 def test_every_reference_leads_somewhere(api: dict[str, Any]) -> None:
     text = json.dumps(api)
-    for reference in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
+    for target in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
         place: Any = api
-        for part in reference.split("/"):
+        for part in target.split("/"):
             place = place[part]
         assert place
 
