@@ -32,15 +32,25 @@ RUNTIME = names(PROJECT["dependencies"])
 EXTRAS = {extra: names(lines) for extra, lines in PROJECT["optional-dependencies"].items()}
 
 
-def modules(tree: ast.AST) -> Iterator[str]:
+def modules(path: Path, tree: ast.Module) -> Iterator[str]:
     """Top-level names of all modules that the tree imports, those of `importlib.import_module` included."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
-            yield from (arg.value.partition(".")[0] for arg in node.args if isinstance(arg, ast.Constant))
+    if "import_module" in path.read_text():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
+                yield from (arg.value.partition(".")[0] for arg in node.args if isinstance(arg, ast.Constant))
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below the node. `ast.walk` also visits expressions, nine of ten nodes."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(node, block, ()):
+            yield statement
+            yield from statements(statement)
 
 
 def at_import(tree: ast.Module) -> ast.Module:
@@ -67,7 +77,7 @@ def undeclared(path: Path, tree: ast.Module, declared: set[str]) -> set[str]:
     ignored = LOCAL | STUBS | set(sys.stdlib_module_names) | SEPARATE.get(str(path.relative_to(ROOT)), set())
     return {
         module
-        for module in set(modules(tree)) - ignored
+        for module in set(modules(path, tree)) - ignored
         if declared.isdisjoint(providers().get(module, [canonicalize_name(module)]))
     }
 
