@@ -40,6 +40,7 @@ CHROMIUM_ARGUMENTS = [
     # A process for each page and one for the network cost as much as the page.
     "--renderer-process-limit=1",
     "--enable-features=NetworkServiceInProcess2",
+    "--in-process-gpu",
 ]
 EMAIL, PASSWORD = "ann@example.com", "correct horse battery staple"
 

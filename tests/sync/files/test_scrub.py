@@ -81,9 +81,12 @@ def test_one_run_reads_so_much_and_the_next_goes_on(rig, archive, later, monkeyp
     read_again = (
         "SELECT count(*) FROM _checks JOIN media USING (kind, record_id) WHERE checked_at > updated_at"
     )
-    for number in range(len(archive)):
+    for number in range(3):
         scrub.scrub_due_files(rig.parts)
         assert rig.rows(read_again) == [(number + 1,)]
+    monkeypatch.setattr(scrub, "MAX_BYTES_PER_RUN", 10**9)
+    scrub.scrub_due_files(rig.parts)
+    assert rig.rows(read_again) == [(len(archive),)]
     with rig.mirror_db.read() as connection:
         assert scrub_log.due(connection, "2000-01-01 00:00:00", 10) == []
 
