@@ -108,9 +108,12 @@ def certificates(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def whole(tmp_path_factory, certificates):
-    """The whole product, shared by the tests of a session: each works with calls of its own."""
+    """The product and a simulator, shared by the tests of a file: each works with calls of its own.
+
+    They poll each other every second: until the end of the session they would use 3 % of a core.
+    """
     simulator = Simulator(
         "--seed", "7", "--cdrs", "400", "--no-traffic", "--webhook-ca", str(certificates / "ca.pem")
     )
@@ -153,7 +156,7 @@ def _is_filled(mirror: Path) -> bool:
     return waiting is None and complete >= {policy.collection for policy in list_full_sync_policies()}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def reader_key(whole):
     """A read key of the facade, as `Authorization` header."""
     added = whole.product.command("key", "add", "tests", "--scope", "read")
