@@ -61,6 +61,15 @@ def pytest_configure(config: pytest.Config) -> None:
         speedups.compile_tests(len(config.getoption("tx", None) or ()))
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files that the suite would import only to deselect all of their tests."""
+    if collection_path.suffix != ".py" or config.option.markexpr != "not exhaustive":
+        return None
+    if any(Path(argument.partition("::")[0]).resolve() == collection_path for argument in config.args):
+        return None
+    return True if "\npytestmark = pytest.mark.exhaustive\n" in collection_path.read_text() else None
+
+
 LONG = (
     "browser/test_webhook_to_page", "maintenance/test_backup_under_load", "server/", "cli/test_command_group",
     "cli/test_demo", "core/test_health", "web/", "sync/test_jobs", "sync/reading/test_full_sync", "browser/",
