@@ -28,6 +28,7 @@ def test_status_and_output_are_those_of_a_new_interpreter(tmp_path: Path, argume
 
 def test_it_has_its_own_environment_folder_input_and_streams(tmp_path: Path) -> None:
     settings = {
+        **os.environ,
         "SWITCHROOM_CONFIG": os.devnull,
         "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
         "SWITCHROOM_PLATFORM__USER_ID": "1000001",
