@@ -9,15 +9,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType
-from typing import Any
 
 from flask import Flask
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
-from werkzeug.routing import Rule
 
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
@@ -35,7 +33,6 @@ def install() -> None:
     keep_folders_in_memory()
     share_schemas()
     share_templates()
-    share_url_builders()
     fork_server.enable()
 
 
@@ -127,23 +124,3 @@ class Templates(BytecodeCache):
 def share_templates() -> None:
     """Each application has a cache of its own, and a test that looks at a page mostly has one of its own."""
     Flask.jinja_options = {**Flask.jinja_options, "bytecode_cache": Templates()}
-
-
-def share_url_builders() -> None:
-    """Compile the function that builds the URLs of a route once instead of in each application.
-
-    An application compiles two for each of its 94 routes, which is three quarters of its start.
-    """
-    compile_builder = Rule._compile_builder
-    kept: dict[tuple[object, ...], Callable[..., Any]] = {}
-
-    def shared(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
-        if rule.defaults:
-            return compile_builder(rule, append_unknown)
-        # All that the function depends on beside the defaults; its rule is an argument.
-        key = rule.rule, tuple(rule._trace), append_unknown
-        if key not in kept:
-            kept[key] = compile_builder(rule, append_unknown)
-        return kept[key]
-
-    Rule._compile_builder = shared
