@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_fields
+from integration.catalogue.rows import ModuleOperations, make_fields
 from integration.catalogue.shapes import Field, Operation, Resource
 
 RESOURCES = (
@@ -13,6 +13,8 @@ RESOURCES = (
         fields=(*make_fields("integer", "id"), *make_fields("string", "_name name product_code")),
     ),
 )
+
+_AUTHENTICATION = ModuleOperations("authentication")
 
 OPERATIONS = (
     Operation(
@@ -90,10 +92,6 @@ OPERATIONS = (
         ),
         is_public=True,
     ),
-    Operation(
-        "authentication", "GET", "/aclroles", "collection", "ACL roles.", "acl_role", query=COLLECTION_QUERY
-    ),
-    Operation(
-        "authentication", "GET", "/aclroles/{id}", "item", "One ACL role.", "acl_role", errors=(401, 403, 404)
-    ),
+    _AUTHENTICATION.list("/aclroles", "ACL roles.", "acl_role"),
+    _AUTHENTICATION.read("/aclroles/{id}", "One ACL role.", "acl_role"),
 )

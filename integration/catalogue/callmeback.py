@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_fields
-from integration.catalogue.shapes import Field, Operation, Relation, Resource
-
-_WRONG_EXAMPLE_NOTE = "Its examples show another resource. Kept as received."
+from integration.catalogue.rows import ModuleOperations, make_bare_resource, make_fields
+from integration.catalogue.shapes import Field, Relation, Resource
 
 RESOURCES = (
-    Resource(
-        name="callmeback_website",
-        collection="callmeback/websites",
-        title="Call-me-back website",
-        fields=(),
-        key=None,
-        item=False,
-        about="Fields not shown. Kept as received.",
+    make_bare_resource(
+        "callmeback_website", "callmeback/websites", "Call-me-back website", "Fields not shown."
     ),
     Resource(
         name="callmeback_setting",
@@ -31,23 +23,14 @@ RESOURCES = (
         date="created_at",
         relations=(Relation("button_id", "callmeback/buttons"),),
     ),
-    Resource(
-        name="callmeback_cdr",
-        collection="callmeback/cdrs",
-        title="Call-me-back CDR",
-        fields=(),
-        key=None,
-        item=False,
-        about=_WRONG_EXAMPLE_NOTE,
+    make_bare_resource(
+        "callmeback_cdr", "callmeback/cdrs", "Call-me-back CDR", "Its examples show another resource."
     ),
-    Resource(
-        name="callmeback_visitor",
-        collection="callmeback/visitors",
-        title="Call-me-back visitor",
-        fields=(),
-        key=None,
-        item=False,
-        about=_WRONG_EXAMPLE_NOTE,
+    make_bare_resource(
+        "callmeback_visitor",
+        "callmeback/visitors",
+        "Call-me-back visitor",
+        "Its examples show another resource.",
     ),
     Resource(
         name="callmeback_button",
@@ -71,121 +54,33 @@ _SETTING_BODY = (
     Field("max_call_rate", "number", "0.15 where not given (observed.md §4)"),
 )
 
+_CALLMEBACK = ModuleOperations("callmeback")
+
 OPERATIONS = (
-    Operation(
-        "callmeback",
-        "GET",
-        "/callmeback/websites",
-        "collection",
-        "Websites with a widget.",
-        "callmeback_website",
-        query=COLLECTION_QUERY,
+    _CALLMEBACK.list("/callmeback/websites", "Websites with a widget.", "callmeback_website"),
+    _CALLMEBACK.list("/callmeback/settings", "Widget settings.", "callmeback_setting"),
+    _CALLMEBACK.create(
+        "/callmeback/settings", "Makes a widget setting.", "callmeback_setting", _SETTING_BODY
     ),
-    Operation(
-        "callmeback",
-        "GET",
-        "/callmeback/settings",
-        "collection",
-        "Widget settings.",
-        "callmeback_setting",
-        query=COLLECTION_QUERY,
+    _CALLMEBACK.read("/callmeback/settings/{id}", "One widget setting.", "callmeback_setting"),
+    _CALLMEBACK.change(
+        "/callmeback/settings/{id}", "Changes a widget setting.", "callmeback_setting", _SETTING_BODY
     ),
-    Operation(
-        "callmeback",
-        "POST",
-        "/callmeback/settings",
-        "item",
-        "Makes a widget setting.",
-        "callmeback_setting",
-        success=(201,),
-        errors=(400, 401),
-        body=_SETTING_BODY,
+    _CALLMEBACK.delete(
+        "/callmeback/settings/{id}", "Deletes a widget setting.", "callmeback_setting", errors=(401, 403)
     ),
-    Operation(
-        "callmeback",
-        "GET",
-        "/callmeback/settings/{id}",
-        "item",
-        "One widget setting.",
-        "callmeback_setting",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "callmeback",
-        "PATCH",
-        "/callmeback/settings/{id}",
-        "item",
-        "Changes a widget setting.",
-        "callmeback_setting",
-        errors=(400, 401, 403, 404),
-        body=_SETTING_BODY,
-    ),
-    Operation(
-        "callmeback",
-        "DELETE",
-        "/callmeback/settings/{id}",
-        "none",
-        "Deletes a widget setting.",
-        "callmeback_setting",
-        success=(204,),
-        errors=(401, 403),
-    ),
-    Operation(
-        "callmeback",
-        "GET",
-        "/callmeback/cdrs",
-        "collection",
-        "Calls the widget made.",
-        "callmeback_cdr",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "callmeback",
-        "GET",
-        "/callmeback/visitors",
-        "collection",
-        "Visitors who met the widget.",
-        "callmeback_visitor",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "callmeback",
-        "POST",
-        "/callmeback/buttons",
-        "item",
-        "Makes a button.",
-        "callmeback_button",
-        success=(201,),
-        errors=(400, 401),
-        body=(),
-    ),
-    Operation(
-        "callmeback",
-        "GET",
+    _CALLMEBACK.list("/callmeback/cdrs", "Calls the widget made.", "callmeback_cdr"),
+    _CALLMEBACK.list("/callmeback/visitors", "Visitors who met the widget.", "callmeback_visitor"),
+    _CALLMEBACK.create("/callmeback/buttons", "Makes a button.", "callmeback_button", body=()),
+    _CALLMEBACK.read("/callmeback/buttons/{id}", "One button.", "callmeback_button"),
+    _CALLMEBACK.change(
         "/callmeback/buttons/{id}",
-        "item",
-        "One button.",
-        "callmeback_button",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "callmeback",
-        "PATCH",
-        "/callmeback/buttons/{id}",
-        "item",
         "Changes a button.",
         "callmeback_button",
+        make_fields("string", "name data_online data_offline"),
         errors=(400, 401),
-        body=make_fields("string", "name data_online data_offline"),
     ),
-    Operation(
-        "callmeback",
-        "DELETE",
-        "/callmeback/buttons/{id}",
-        "none",
-        "Deletes a button.",
-        "callmeback_button",
-        success=(204,),
-        errors=(401, 403),
+    _CALLMEBACK.delete(
+        "/callmeback/buttons/{id}", "Deletes a button.", "callmeback_button", errors=(401, 403)
     ),
 )

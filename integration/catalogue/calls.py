@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
+from integration.catalogue.rows import (
+    ModuleOperations,
+    make_dictionary_resource,
+    make_fields,
+)
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -71,43 +75,27 @@ RESOURCES = (
     make_dictionary_resource("mediasessions", "media_session", "Codes of media sessions"),
 )
 
+_CALLS = ModuleOperations("calls")
+
 OPERATIONS = (
-    Operation("calls", "GET", "/calls", "collection", "The live calls.", "call", query=COLLECTION_QUERY),
-    Operation(
-        "calls",
-        "POST",
+    _CALLS.list("/calls", "The live calls.", "call"),
+    _CALLS.create(
         "/calls",
-        "item",
         "Click to call: the user's own phone rings first, then the destination. 412 where no phone is "
         "registered, after about 10 s (observed.md §5).",
         "call",
-        success=(201,),
-        errors=(400, 401),
         body=(
             Field("to", "string", "destination, E.164", required=True),
             Field("from", "string", "user id the call originates from"),
             Field("caller_id", "string", "E.164 number or the word anonymous"),
         ),
     ),
-    Operation(
-        "calls",
-        "GET",
+    _CALLS.read("/calls/{id}", "One live call; 404 once it has ended.", "call"),
+    _CALLS.change(
         "/calls/{id}",
-        "item",
-        "One live call; 404 once it has ended.",
-        "call",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "calls",
-        "PATCH",
-        "/calls/{id}",
-        "item",
         "Transfers, answers, labels or records a live call. The success status is listed as 301; "
         "clients meet 200 too (observed.md §5).",
         "call",
-        success=(301,),
-        errors=(400, 401, 403, 404),
         body=(
             Field("dst", "string", "transfer target, E.164 or extension"),
             Field("state", "string", "answers a ringing call: answer, or CONNECTED (observed.md §5)"),
@@ -116,109 +104,39 @@ OPERATIONS = (
             Field("action_text", "string", "text shown for action_url"),
             Field("monitor_state", "string", "start, pause or resume recording"),
         ),
+        success=(301,),
     ),
-    Operation(
-        "calls",
-        "DELETE",
-        "/calls/{id}",
-        "none",
-        "Terminates the live call.",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
+    _CALLS.delete("/calls/{id}", "Terminates the live call."),
     Operation("calls", "GET", "/calls/{id}/trace", "unknown", "Call trace."),
     Operation("calls", "GET", "/calls/{id}/monitors", "unknown", "Recordings of the call."),
-    Operation("calls", "GET", "/webcalls", "collection", "Webcalls.", "webcall", query=COLLECTION_QUERY),
-    Operation(
-        "calls",
-        "POST",
+    _CALLS.list("/webcalls", "Webcalls.", "webcall"),
+    _CALLS.create(
         "/webcalls",
-        "item",
         "Calls two numbers and connects them.",
         "webcall",
-        success=(201,),
-        errors=(400, 401),
         body=(
             Field("from", "string", "source, E.164"),
             Field("to", "string", "destination, E.164 or extension"),
         ),
     ),
-    Operation(
-        "calls",
-        "POST",
+    _CALLS.create(
         "/leadcalls",
-        "item",
         "Calls a lead. caller_id is in fact required and must be a number of the account (observed.md §5).",
         "call",
-        success=(201,),
-        errors=(400, 401),
         body=(
             Field("caller_id", "string", required=True),
             Field("to", "string", "E.164 or extension"),
             Field("tts", "string"),
         ),
     ),
-    Operation(
-        "calls",
-        "GET",
-        "/mediasessions",
-        "collection",
-        "Media sessions.",
-        "media_session",
-        query=COLLECTION_QUERY,
+    _CALLS.list("/mediasessions", "Media sessions.", "media_session"),
+    _CALLS.read("/mediasessions/{id}", "One media session.", "media_session"),
+    _CALLS.list_codes(
+        "/mediasessions/dictionaries", "Dictionaries of media sessions.", "media_session_dictionary"
     ),
-    Operation(
-        "calls",
-        "GET",
-        "/mediasessions/{id}",
-        "item",
-        "One media session.",
-        "media_session",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "calls",
-        "GET",
-        "/mediasessions/dictionaries",
-        "dictionary",
-        "Dictionaries of media sessions.",
-        "media_session_dictionary",
-        errors=(),
-    ),
-    Operation(
-        "calls", "GET", "/calllabels", "collection", "Call labels.", "call_label", query=COLLECTION_QUERY
-    ),
-    Operation(
-        "calls",
-        "POST",
-        "/calllabels",
-        "item",
-        "Makes a call label.",
-        "call_label",
-        success=(201,),
-        errors=(400,),
-        body=(),
-    ),
-    Operation(
-        "calls", "GET", "/calllabels/{id}", "item", "One call label.", "call_label", errors=(401, 403, 404)
-    ),
-    Operation(
-        "calls",
-        "PATCH",
-        "/calllabels/{id}",
-        "item",
-        "Changes a call label.",
-        "call_label",
-        errors=(400, 404),
-        body=(),
-    ),
-    Operation(
-        "calls",
-        "DELETE",
-        "/calllabels/{id}",
-        "none",
-        "Deletes a call label.",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
+    _CALLS.list("/calllabels", "Call labels.", "call_label"),
+    _CALLS.create("/calllabels", "Makes a call label.", "call_label", body=(), errors=(400,)),
+    _CALLS.read("/calllabels/{id}", "One call label.", "call_label"),
+    _CALLS.change("/calllabels/{id}", "Changes a call label.", "call_label", body=(), errors=(400, 404)),
+    _CALLS.delete("/calllabels/{id}", "Deletes a call label."),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_fields
+from integration.catalogue.rows import ModuleOperations, make_fields
 from integration.catalogue.shapes import Field, FieldType, Meaning, Operation, Relation, Resource
 
 
@@ -182,194 +182,58 @@ RESOURCES = (
 
 _GROUP_BODY = make_fields("string", "name color")
 
+_CUSTOMER = ModuleOperations("customer")
+
 OPERATIONS = (
     Operation("customer", "GET", "/contacts/{id}/cdrs", "unknown", "CDRs of a contact."),
-    Operation(
-        "customer",
-        "GET",
-        "/queuegroups",
-        "collection",
-        "Queue groups.",
-        "queue_group",
-        query=COLLECTION_QUERY,
+    _CUSTOMER.list("/queuegroups", "Queue groups.", "queue_group"),
+    _CUSTOMER.create("/queuegroups", "Makes a queue group.", "queue_group", body=(), errors=(400,)),
+    _CUSTOMER.read("/queuegroups/{id}", "One queue group.", "queue_group"),
+    _CUSTOMER.change(
+        "/queuegroups/{id}", "Changes a queue group.", "queue_group", body=(), errors=(400, 404)
     ),
-    Operation(
-        "customer",
-        "POST",
-        "/queuegroups",
-        "item",
-        "Makes a queue group.",
-        "queue_group",
-        success=(201,),
-        errors=(400,),
-        body=(),
-    ),
-    Operation(
-        "customer",
-        "GET",
-        "/queuegroups/{id}",
-        "item",
-        "One queue group.",
-        "queue_group",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "customer",
-        "PATCH",
-        "/queuegroups/{id}",
-        "item",
-        "Changes a queue group.",
-        "queue_group",
-        errors=(400, 404),
-        body=(),
-    ),
-    Operation(
-        "customer",
-        "DELETE",
-        "/queuegroups/{id}",
-        "none",
-        "Deletes a queue group.",
-        "queue_group",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "customer",
-        "DELETE",
-        "/customers/{id}",
-        "none",
-        "Deletes the customer account.",
-        success=(204,),
-        errors=(401, 403),
-    ),
-    Operation("customer", "GET", "/users", "collection", "Users.", "user", query=COLLECTION_QUERY),
-    Operation(
-        "customer",
-        "PATCH",
+    _CUSTOMER.delete("/queuegroups/{id}", "Deletes a queue group.", "queue_group"),
+    _CUSTOMER.delete("/customers/{id}", "Deletes the customer account.", errors=(401, 403)),
+    _CUSTOMER.list("/users", "Users.", "user"),
+    _CUSTOMER.change_many(
         "/users",
-        "unknown",
         "Sets location and groups of many users.",
         "user",
-        errors=(400, 401, 403, 404),
         body=(
             Field("id", "integer"),
             Field("location_id", "integer"),
             Field("groups", "array"),
         ),
-        is_bulk=True,
     ),
-    Operation("customer", "GET", "/users/{id}", "item", "One user.", "user", errors=(401, 403, 404)),
-    Operation(
-        "customer",
-        "DELETE",
-        "/users/{id}",
-        "none",
-        "Deletes a user.",
-        "user",
-        success=(204,),
-        errors=(401, 403),
-    ),
-    Operation("customer", "GET", "/me", "item", "The current user.", "me", errors=(401, 403)),
+    _CUSTOMER.read("/users/{id}", "One user.", "user"),
+    _CUSTOMER.delete("/users/{id}", "Deletes a user.", "user", errors=(401, 403)),
+    _CUSTOMER.read("/me", "The current user.", "me", errors=(401, 403)),
     Operation("customer", "GET", "/users/{id}/contacts", "unknown", "Contacts of a user."),
     Operation("customer", "GET", "/users/{id}/cdrs", "unknown", "CDRs of a user."),
     Operation("customer", "GET", "/users/{id}/chatmsgs", "unknown", "Chat messages of a user."),
     Operation("customer", "GET", "/users/{id}/calls", "unknown", "Live calls of a user."),
-    Operation(
-        "customer", "GET", "/usergroups", "collection", "User groups.", "user_group", query=COLLECTION_QUERY
+    _CUSTOMER.list("/usergroups", "User groups.", "user_group"),
+    _CUSTOMER.create("/usergroups", "Makes a user group.", "user_group", _GROUP_BODY, errors=(400,)),
+    _CUSTOMER.read("/usergroups/{id}", "One user group.", "user_group"),
+    _CUSTOMER.change(
+        "/usergroups/{id}", "Changes a user group.", "user_group", _GROUP_BODY, errors=(400, 404)
     ),
-    Operation(
-        "customer",
-        "POST",
-        "/usergroups",
-        "item",
-        "Makes a user group.",
-        "user_group",
-        success=(201,),
-        errors=(400,),
-        body=_GROUP_BODY,
+    _CUSTOMER.delete("/usergroups/{id}", "Deletes a user group.", "user_group"),
+    _CUSTOMER.list("/usergrouppolicies", "User group policies.", "user_group_policy"),
+    _CUSTOMER.create(
+        "/usergrouppolicies", "Makes a user group policy.", "user_group_policy", _GROUP_BODY, errors=(400,)
     ),
-    Operation(
-        "customer", "GET", "/usergroups/{id}", "item", "One user group.", "user_group", errors=(401, 403, 404)
-    ),
-    Operation(
-        "customer",
-        "PATCH",
-        "/usergroups/{id}",
-        "item",
-        "Changes a user group.",
-        "user_group",
-        errors=(400, 404),
-        body=_GROUP_BODY,
-    ),
-    Operation(
-        "customer",
-        "DELETE",
-        "/usergroups/{id}",
-        "none",
-        "Deletes a user group.",
-        "user_group",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "customer",
-        "GET",
-        "/usergrouppolicies",
-        "collection",
-        "User group policies.",
-        "user_group_policy",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "customer",
-        "POST",
-        "/usergrouppolicies",
-        "item",
-        "Makes a user group policy.",
-        "user_group_policy",
-        success=(201,),
-        errors=(400,),
-        body=_GROUP_BODY,
-    ),
-    Operation(
-        "customer",
-        "GET",
+    _CUSTOMER.read("/usergrouppolicies/{id}", "One user group policy.", "user_group_policy"),
+    _CUSTOMER.change(
         "/usergrouppolicies/{id}",
-        "item",
-        "One user group policy.",
-        "user_group_policy",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "customer",
-        "PATCH",
-        "/usergrouppolicies/{id}",
-        "item",
         "Changes a user group policy.",
         "user_group_policy",
-        errors=(400, 404),
         body=_GROUP_BODY,
+        errors=(400, 404),
     ),
-    Operation(
-        "customer",
-        "DELETE",
-        "/usergrouppolicies/{id}",
-        "none",
-        "Deletes a user group policy.",
-        "user_group_policy",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
+    _CUSTOMER.delete("/usergrouppolicies/{id}", "Deletes a user group policy.", "user_group_policy"),
     Operation("customer", "GET", "/users/{id}/audio", "unknown", "Audio of a user.", errors=(401, 403, 404)),
-    Operation(
-        "customer",
-        "DELETE",
-        "/users/{id}/audio",
-        "none",
-        "Resets the user's audio.",
-        success=(204,),
-        errors=(401, 403),
-    ),
+    _CUSTOMER.delete("/users/{id}/audio", "Resets the user's audio.", errors=(401, 403)),
     Operation(
         "customer",
         "GET",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
+from integration.catalogue.rows import (
+    ModuleOperations,
+    make_bare_resource,
+    make_dictionary_resource,
+    make_fields,
+)
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -94,23 +99,9 @@ RESOURCES = (
         audience="viewer",
         user_key="user_id",
     ),
-    Resource(
-        name="tracked_cdr",
-        collection="cdrs/calltracking",
-        title="CDR under call tracking",
-        fields=(),
-        key=None,
-        item=False,
-        about="Fields not shown. Kept as received.",
-    ),
-    Resource(
-        name="calltracking_cdr",
-        collection="calltracking/cdrs",
-        title="Call tracking CDR",
-        fields=(),
-        key=None,
-        item=False,
-        about="Its examples show another resource. Kept as received.",
+    make_bare_resource("tracked_cdr", "cdrs/calltracking", "CDR under call tracking", "Fields not shown."),
+    make_bare_resource(
+        "calltracking_cdr", "calltracking/cdrs", "Call tracking CDR", "Its examples show another resource."
     ),
     Resource(
         name="monitor",
@@ -174,73 +165,25 @@ RESOURCES = (
     make_dictionary_resource("msdrs", "msdr", "Codes of media session detail records"),
 )
 
+_HISTORY = ModuleOperations("history")
+
 OPERATIONS = (
-    Operation("history", "GET", "/chats", "collection", "Chats.", "chat", query=COLLECTION_QUERY),
-    Operation("history", "GET", "/chats/{id}", "item", "One chat.", "chat", errors=(401, 403, 404)),
-    Operation(
-        "history",
-        "DELETE",
-        "/chatmsgs/{ids}",
-        "none",
-        "Deletes chat messages.",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history", "DELETE", "/chatmsgs", "none", "Deletes the chat message collection.", success=(204,)
-    ),
-    Operation("history", "GET", "/cdrs", "collection", "Call detail records.", "cdr", query=COLLECTION_QUERY),
-    Operation(
-        "history",
-        "PATCH",
-        "/cdrs",
-        "unknown",
-        "Changes many CDRs.",
-        "cdr",
-        errors=(400, 401, 403, 404),
-        body=(),
-        is_bulk=True,
-    ),
-    Operation("history", "DELETE", "/cdrs", "none", "Deletes the CDR collection.", "cdr", success=(204,)),
-    Operation("history", "GET", "/cdrs/{id}", "item", "One CDR.", "cdr", errors=(401, 403, 404)),
-    Operation(
-        "history", "GET", "/cdrs/{id}.trace", "file", "SIP trace of the CDR.", "cdr", errors=(401, 403, 404)
-    ),
-    Operation(
-        "history", "GET", "/cdrs/{id}.pcap", "file", "PCAP file of the CDR.", "cdr", errors=(401, 403, 404)
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/cdrs/calltracking",
-        "collection",
-        "CDRs under call tracking.",
-        "tracked_cdr",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/cdrs/dictionaries",
-        "dictionary",
-        "Dictionaries of CDRs.",
-        "cdr_dictionary",
-        errors=(),
-    ),
+    _HISTORY.list("/chats", "Chats.", "chat"),
+    _HISTORY.read("/chats/{id}", "One chat.", "chat"),
+    _HISTORY.delete("/chatmsgs/{ids}", "Deletes chat messages."),
+    _HISTORY.delete("/chatmsgs", "Deletes the chat message collection.", errors=(401,)),
+    _HISTORY.list("/cdrs", "Call detail records.", "cdr"),
+    _HISTORY.change_many("/cdrs", "Changes many CDRs.", "cdr", body=()),
+    _HISTORY.delete("/cdrs", "Deletes the CDR collection.", "cdr", errors=(401,)),
+    _HISTORY.read("/cdrs/{id}", "One CDR.", "cdr"),
+    _HISTORY.download("/cdrs/{id}.trace", "SIP trace of the CDR.", "cdr"),
+    _HISTORY.download("/cdrs/{id}.pcap", "PCAP file of the CDR.", "cdr"),
+    _HISTORY.list("/cdrs/calltracking", "CDRs under call tracking.", "tracked_cdr"),
+    _HISTORY.list_codes("/cdrs/dictionaries", "Dictionaries of CDRs.", "cdr_dictionary"),
     Operation("history", "GET", "/cdrs/{id}/notes", "unknown", "Notes for the CDR.", errors=(401, 403, 404)),
-    Operation(
-        "history",
-        "GET",
-        "/calltracking/cdrs",
-        "collection",
-        "Call tracking CDRs.",
-        "calltracking_cdr",
-        query=COLLECTION_QUERY,
-    ),
-    Operation("history", "GET", "/users/{id}/cdrs.csv", "file", "CSV export of the user's CDRs.", "cdr"),
-    Operation(
-        "history", "GET", "/monitors", "collection", "Call recordings.", "monitor", query=COLLECTION_QUERY
-    ),
+    _HISTORY.list("/calltracking/cdrs", "Call tracking CDRs.", "calltracking_cdr"),
+    _HISTORY.download("/users/{id}/cdrs.csv", "CSV export of the user's CDRs.", "cdr", errors=(401,)),
+    _HISTORY.list("/monitors", "Call recordings.", "monitor"),
     Operation(
         "history",
         "DELETE",
@@ -250,115 +193,36 @@ OPERATIONS = (
         "monitor",
         success=(202,),
     ),
-    Operation(
-        "history",
-        "GET",
-        "/monitors/{id}",
-        "item",
-        "One recording's record.",
-        "monitor",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "GET",
+    _HISTORY.read("/monitors/{id}", "One recording's record.", "monitor"),
+    _HISTORY.download(
         "/monitors/{id}.mp3",
-        "file",
         "The recording. The platform sends the whole body and ignores Range (observed.md §6).",
         "monitor",
-        errors=(401, 403, 404),
     ),
-    Operation(
-        "history",
-        "PATCH",
+    _HISTORY.change(
         "/monitors/{id}",
-        "item",
         "Changes transcript, summary and scores.",
         "monitor",
-        errors=(400, 404),
         body=(
             *make_fields("string", "transcript transcript_speakers summary sentiment"),
             *make_fields("integer", "cx_score"),
             *make_fields("any", "metadata"),
         ),
+        errors=(400, 404),
     ),
-    Operation(
-        "history",
-        "DELETE",
-        "/monitors/{ids}",
-        "none",
-        "Deletes recordings.",
-        "monitor",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/msdrs",
-        "collection",
-        "Media session detail records.",
-        "msdr",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/msdrs/{id}",
-        "item",
-        "One media session detail record.",
-        "msdr",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/msdrs/{id}.trace",
-        "file",
-        "SIP trace of the record.",
-        "msdr",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/msdrs/{id}.pcap",
-        "file",
-        "PCAP file of the record.",
-        "msdr",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/msdrs/dictionaries",
-        "dictionary",
-        "Dictionaries of msdrs.",
-        "msdr_dictionary",
-        errors=(),
-    ),
-    Operation(
-        "history", "DELETE", "/statements", "none", "Deletes the statement collection.", success=(204,)
-    ),
-    Operation(
-        "history",
-        "GET",
+    _HISTORY.delete("/monitors/{ids}", "Deletes recordings.", "monitor"),
+    _HISTORY.list("/msdrs", "Media session detail records.", "msdr"),
+    _HISTORY.read("/msdrs/{id}", "One media session detail record.", "msdr"),
+    _HISTORY.download("/msdrs/{id}.trace", "SIP trace of the record.", "msdr"),
+    _HISTORY.download("/msdrs/{id}.pcap", "PCAP file of the record.", "msdr"),
+    _HISTORY.list_codes("/msdrs/dictionaries", "Dictionaries of msdrs.", "msdr_dictionary"),
+    _HISTORY.delete("/statements", "Deletes the statement collection.", errors=(401,)),
+    _HISTORY.list("/voicemessages", "Voice messages.", "voicemessage"),
+    _HISTORY.change_many(
         "/voicemessages",
-        "collection",
-        "Voice messages.",
-        "voicemessage",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "history",
-        "PATCH",
-        "/voicemessages",
-        "unknown",
         "Moves many voice messages.",
         "voicemessage",
-        errors=(400, 401, 403, 404),
         body=(Field("id", "integer"), Field("folder", "string")),
-        is_bulk=True,
     ),
     Operation(
         "history",
@@ -369,32 +233,7 @@ OPERATIONS = (
         "voicemessage",
         success=(202,),
     ),
-    Operation(
-        "history",
-        "GET",
-        "/voicemessages/{id}",
-        "item",
-        "One voice message's record.",
-        "voicemessage",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "GET",
-        "/voicemessages/{id}.mp3",
-        "file",
-        "The voice message as MP3.",
-        "voicemessage",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "history",
-        "DELETE",
-        "/voicemessages/{ids}",
-        "none",
-        "Deletes voice messages.",
-        "voicemessage",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
+    _HISTORY.read("/voicemessages/{id}", "One voice message's record.", "voicemessage"),
+    _HISTORY.download("/voicemessages/{id}.mp3", "The voice message as MP3.", "voicemessage"),
+    _HISTORY.delete("/voicemessages/{ids}", "Deletes voice messages.", "voicemessage"),
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
-from integration.catalogue.shapes import Field, Operation, Resource
+from integration.catalogue.rows import (
+    ModuleOperations,
+    make_dictionary_resource,
+    make_fields,
+)
+from integration.catalogue.shapes import Field, Resource
 
 RESOURCES = (
     Resource(
@@ -38,63 +42,15 @@ _SCHEDULE_BODY = (
     Field("tz", "string", "in the platform's older pages (observed.md §4)", documented=False),
 )
 
+_REPORTS = ModuleOperations("reports")
+
 OPERATIONS = (
-    Operation(
-        "reports",
-        "GET",
-        "/reportschedules",
-        "collection",
-        "Report schedules.",
-        "report_schedule",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "reports",
-        "POST",
-        "/reportschedules",
-        "item",
-        "Schedules a report.",
-        "report_schedule",
-        success=(201,),
-        errors=(400, 401),
-        body=_SCHEDULE_BODY,
-    ),
-    Operation(
-        "reports",
-        "GET",
-        "/reportschedules/{id}",
-        "item",
-        "One report schedule.",
-        "report_schedule",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "reports",
-        "PATCH",
-        "/reportschedules/{id}",
-        "item",
-        "Changes a report schedule.",
-        "report_schedule",
-        errors=(400, 401, 403, 404),
-        body=_SCHEDULE_BODY,
-    ),
-    Operation(
-        "reports",
-        "DELETE",
-        "/reportschedules/{id}",
-        "none",
-        "Deletes a report schedule.",
-        "report_schedule",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "reports",
-        "GET",
-        "/reportschedules/dictionaries",
-        "dictionary",
-        "Dictionaries of report schedules.",
-        "report_schedule_dictionary",
-        errors=(),
+    _REPORTS.list("/reportschedules", "Report schedules.", "report_schedule"),
+    _REPORTS.create("/reportschedules", "Schedules a report.", "report_schedule", _SCHEDULE_BODY),
+    _REPORTS.read("/reportschedules/{id}", "One report schedule.", "report_schedule"),
+    _REPORTS.change("/reportschedules/{id}", "Changes a report schedule.", "report_schedule", _SCHEDULE_BODY),
+    _REPORTS.delete("/reportschedules/{id}", "Deletes a report schedule.", "report_schedule"),
+    _REPORTS.list_codes(
+        "/reportschedules/dictionaries", "Dictionaries of report schedules.", "report_schedule_dictionary"
     ),
 )

@@ -1,10 +1,11 @@
-"""Shorthand for the rows: many fields of one type in one line, and the query every collection takes."""
+"""Shorthand for declarations: fields of one type, usual operations, resources without fields."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
-from integration.catalogue.shapes import Field, FieldType, Meaning, Resource
+from integration.catalogue.shapes import Field, FieldType, Meaning, Module, Operation, Resource
 
 
 def make_fields(
@@ -40,18 +41,89 @@ COLLECTION_QUERY = (
     Field("sort", "string", "a property of the resource (observed.md §3)", documented=False),
     Field("dir", "string", "ASC or DESC (observed.md §3)", documented=False),
 )
-"""What every GET of a collection takes: pager, filter, grouping and, as observed, sorting."""
+"""Query of every GET of a collection: pager, filter, grouping and, as observed, sorting."""
+
+_Fields = tuple[Field, ...]
+_Statuses = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleOperations:
+    """Operations of one module of the specification, with the statuses that most of their kind have."""
+
+    module: Module
+
+    def list(
+        self, path: str, about: str, resource: str | None = None, query: _Fields = COLLECTION_QUERY
+    ) -> Operation:
+        """GET of a collection."""
+        return Operation(self.module, "GET", path, "collection", about, resource, query=query)
+
+    def list_codes(self, path: str, about: str, resource: str) -> Operation:
+        """GET of the dictionaries of a collection."""
+        return Operation(self.module, "GET", path, "dictionary", about, resource, errors=())
+
+    def read(
+        self, path: str, about: str, resource: str | None = None, errors: _Statuses = (401, 403, 404)
+    ) -> Operation:
+        """GET of one record."""
+        return Operation(self.module, "GET", path, "item", about, resource, errors=errors)
+
+    def download(
+        self, path: str, about: str, resource: str | None = None, errors: _Statuses = (401, 403, 404)
+    ) -> Operation:
+        """GET of a file."""
+        return Operation(self.module, "GET", path, "file", about, resource, errors=errors)
+
+    def create(
+        self, path: str, about: str, resource: str | None, body: _Fields, errors: _Statuses = (400, 401)
+    ) -> Operation:
+        """POST of one record."""
+        return Operation(
+            self.module, "POST", path, "item", about, resource, success=(201,), errors=errors, body=body
+        )
+
+    def change(
+        self,
+        path: str,
+        about: str,
+        resource: str,
+        body: _Fields,
+        success: _Statuses = (200,),
+        errors: _Statuses = (400, 401, 403, 404),
+    ) -> Operation:
+        """PATCH of one record."""
+        return Operation(
+            self.module, "PATCH", path, "item", about, resource, success=success, errors=errors, body=body
+        )
+
+    def change_many(self, path: str, about: str, resource: str, body: _Fields) -> Operation:
+        """PATCH of a collection: an array of objects, each with the id of its record."""
+        errors = (400, 401, 403, 404)
+        return Operation(
+            self.module, "PATCH", path, "unknown", about, resource, errors=errors, body=body, is_bulk=True
+        )
+
+    def delete(
+        self,
+        path: str,
+        about: str,
+        resource: str | None = None,
+        success: _Statuses = (204,),
+        errors: _Statuses = (401, 403, 404),
+    ) -> Operation:
+        """DELETE of one record, of records or of a collection."""
+        return Operation(self.module, "DELETE", path, "none", about, resource, success=success, errors=errors)
+
+
+def make_bare_resource(name: str, collection: str, title: str, about: str) -> Resource:
+    """Declare a collection whose fields the specification does not show."""
+    return Resource(
+        name, collection, title, fields=(), key=None, item=False, about=f"{about} Kept as received."
+    )
 
 
 def make_dictionary_resource(collection: str, resource_name: str, title: str) -> Resource:
-    """What `/<collection>/dictionaries` lists: the codes of the resource `resource_name`. Its records aren't
-    shown."""
-    return Resource(
-        name=f"{resource_name}_dictionary",
-        collection=f"{collection}/dictionaries",
-        title=title,
-        fields=(),
-        key=None,
-        item=False,
-        about="Fields not shown. Kept as received.",
-    )
+    """Declare `/<collection>/dictionaries`, the codes of the resource `resource_name`."""
+    name, path = f"{resource_name}_dictionary", f"{collection}/dictionaries"
+    return make_bare_resource(name, path, title, "Fields not shown.")

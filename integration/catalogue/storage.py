@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from integration.catalogue.rows import COLLECTION_QUERY, make_dictionary_resource, make_fields
+from integration.catalogue.rows import (
+    ModuleOperations,
+    make_dictionary_resource,
+    make_fields,
+)
 from integration.catalogue.shapes import Field, Operation, Relation, Resource
 
 RESOURCES = (
@@ -72,19 +76,14 @@ _ANNOUNCEMENT_BODY = (
     Field("data", "string", "the file in base64: MP3, MP4, WAV or AAC"),
 )
 
+_STORAGE = ModuleOperations("storage")
+
 OPERATIONS = (
-    Operation(
-        "storage", "GET", "/sms", "collection", "SMS, inbound and outbound.", "sms", query=COLLECTION_QUERY
-    ),
-    Operation(
-        "storage",
-        "POST",
+    _STORAGE.list("/sms", "SMS, inbound and outbound.", "sms"),
+    _STORAGE.create(
         "/sms",
-        "item",
         "Sends an SMS.",
         "sms",
-        success=(201,),
-        errors=(400, 401),
         body=(
             Field("to", "string", "E.164", required=True),
             Field("from", "string", "E.164"),
@@ -92,111 +91,28 @@ OPERATIONS = (
         ),
     ),
     Operation("storage", "DELETE", "/sms", "unknown", "Deletes the SMS collection.", success=(202,)),
-    Operation("storage", "GET", "/sms/{id}", "item", "One SMS.", "sms", errors=(401, 403, 404)),
-    Operation(
-        "storage",
-        "GET",
-        "/sms/dictionaries",
-        "dictionary",
-        "Dictionaries of SMS.",
-        "sms_dictionary",
-        errors=(),
+    _STORAGE.read("/sms/{id}", "One SMS.", "sms"),
+    _STORAGE.list_codes("/sms/dictionaries", "Dictionaries of SMS.", "sms_dictionary"),
+    _STORAGE.list("/sms/cannedresponses", "Canned responses.", "sms_canned_response"),
+    _STORAGE.create(
+        "/sms/cannedresponses", "Makes a canned response.", "sms_canned_response", _CANNED_RESPONSE_BODY
     ),
-    Operation(
-        "storage",
-        "GET",
-        "/sms/cannedresponses",
-        "collection",
-        "Canned responses.",
-        "sms_canned_response",
-        query=COLLECTION_QUERY,
-    ),
-    Operation(
-        "storage",
-        "POST",
-        "/sms/cannedresponses",
-        "item",
-        "Makes a canned response.",
-        "sms_canned_response",
-        success=(201,),
-        errors=(400, 401),
-        body=_CANNED_RESPONSE_BODY,
-    ),
-    Operation(
-        "storage",
-        "GET",
+    _STORAGE.read("/sms/cannedresponses/{id}", "One canned response.", "sms_canned_response"),
+    _STORAGE.change(
         "/sms/cannedresponses/{id}",
-        "item",
-        "One canned response.",
-        "sms_canned_response",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "storage",
-        "PATCH",
-        "/sms/cannedresponses/{id}",
-        "item",
         "Changes a canned response.",
         "sms_canned_response",
-        errors=(400, 401, 403, 404),
         body=_CANNED_RESPONSE_BODY,
     ),
-    Operation(
-        "storage",
-        "DELETE",
-        "/sms/cannedresponses/{id}",
-        "none",
-        "Deletes a canned response.",
-        success=(204,),
-        errors=(401, 403),
+    _STORAGE.delete("/sms/cannedresponses/{id}", "Deletes a canned response.", errors=(401, 403)),
+    _STORAGE.list("/faxes", "Faxes.", "fax"),
+    _STORAGE.list("/vmannouncements", "Voicemail announcements.", "vm_announcement"),
+    _STORAGE.create(
+        "/vmannouncements", "Makes a voicemail announcement.", "vm_announcement", _ANNOUNCEMENT_BODY
     ),
-    Operation("storage", "GET", "/faxes", "collection", "Faxes.", "fax", query=COLLECTION_QUERY),
-    Operation(
-        "storage",
-        "GET",
-        "/vmannouncements",
-        "collection",
-        "Voicemail announcements.",
-        "vm_announcement",
-        query=COLLECTION_QUERY,
+    _STORAGE.read("/vmannouncements/{id}", "One voicemail announcement.", "vm_announcement"),
+    _STORAGE.change(
+        "/vmannouncements/{id}", "Changes a voicemail announcement.", "vm_announcement", _ANNOUNCEMENT_BODY
     ),
-    Operation(
-        "storage",
-        "POST",
-        "/vmannouncements",
-        "item",
-        "Makes a voicemail announcement.",
-        "vm_announcement",
-        success=(201,),
-        errors=(400, 401),
-        body=_ANNOUNCEMENT_BODY,
-    ),
-    Operation(
-        "storage",
-        "GET",
-        "/vmannouncements/{id}",
-        "item",
-        "One voicemail announcement.",
-        "vm_announcement",
-        errors=(401, 403, 404),
-    ),
-    Operation(
-        "storage",
-        "PATCH",
-        "/vmannouncements/{id}",
-        "item",
-        "Changes a voicemail announcement.",
-        "vm_announcement",
-        errors=(400, 401, 403, 404),
-        body=_ANNOUNCEMENT_BODY,
-    ),
-    Operation(
-        "storage",
-        "DELETE",
-        "/vmannouncements/{id}",
-        "none",
-        "Deletes a voicemail announcement.",
-        success=(204,),
-        errors=(401, 403, 404),
-    ),
+    _STORAGE.delete("/vmannouncements/{id}", "Deletes a voicemail announcement."),
 )

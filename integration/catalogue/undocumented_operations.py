@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from integration.catalogue.rows import ModuleOperations
 from integration.catalogue.shapes import Field, Operation
 
+_AUTHENTICATION = ModuleOperations("authentication")
+_HISTORY = ModuleOperations("history")
+_SETTINGS = ModuleOperations("settings")
+_STORAGE = ModuleOperations("storage")
+
 UNDOCUMENTED_OPERATIONS = (
-    Operation("settings", "PATCH", "/queues/{id}", "item", "Logs agents in or out of a queue.", "queue",
-              errors=(400, 401, 403, 404), body=(Field("users", "array", "objects {id, status}"),)),
-    Operation("authentication", "GET", "/apitokens", "collection", "The caller's API tokens."),
-    Operation("authentication", "POST", "/apitokens", "item", "Makes an API token.", success=(201,),
-              errors=(400, 401), body=(Field("name", "string", required=True),
-                                       Field("expiry", "integer", "seconds without use"))),
-    Operation("authentication", "DELETE", "/apitokens/{token}", "none", "Destroys a token.", success=(204,),
-              errors=(401, 404)),
-    Operation("storage", "GET", "/faxes/{id}", "item", "One fax.", "fax", errors=(401, 403, 404)),
-    Operation("storage", "GET", "/faxes/{id}.pdf", "file", "The fax.", errors=(401, 403, 404)),
-    Operation("history", "GET", "/transactions", "collection", "Payments."),
-    Operation("history", "GET", "/transactions/{id}", "item", "One payment.", errors=(401, 403, 404)),
-    Operation("history", "GET", "/transactions/{id}.pdf", "unknown", "The invoice, as base64 in JSON.",
-              errors=(400, 401, 403, 404)),
-    Operation("history", "GET", "/conversations", "collection", "Conversations of all channels."),
-)  # fmt: skip
+    _SETTINGS.change(
+        "/queues/{id}",
+        "Logs agents in or out of a queue.",
+        "queue",
+        body=(Field("users", "array", "objects {id, status}"),),
+    ),
+    _AUTHENTICATION.list("/apitokens", "The caller's API tokens.", query=()),
+    _AUTHENTICATION.create(
+        "/apitokens",
+        "Makes an API token.",
+        None,
+        body=(Field("name", "string", required=True), Field("expiry", "integer", "seconds without use")),
+    ),
+    _AUTHENTICATION.delete("/apitokens/{token}", "Destroys a token.", errors=(401, 404)),
+    _STORAGE.read("/faxes/{id}", "One fax.", "fax"),
+    _STORAGE.download("/faxes/{id}.pdf", "The fax."),
+    _HISTORY.list("/transactions", "Payments.", query=()),
+    _HISTORY.read("/transactions/{id}", "One payment."),
+    Operation(
+        "history",
+        "GET",
+        "/transactions/{id}.pdf",
+        "unknown",
+        "The invoice, as base64 in JSON.",
+        errors=(400, 401, 403, 404),
+    ),
+    _HISTORY.list("/conversations", "Conversations of all channels.", query=()),
+)
