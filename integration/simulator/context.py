@@ -1,19 +1,22 @@
-"""All parts of one simulator in one place, for the routes."""
+"""Simulator context: the parts of one simulator, and the user of the current request."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
+
+from flask import g
 
 from integration.simulator.calls.player import Player
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.calls.traffic_generator import TrafficGenerator
 from integration.simulator.calls.webhooks import WebhookSender
+from integration.simulator.calls.world import World
 from integration.simulator.http.faults import ActiveFaults
-from integration.simulator.records.authentication import LoginService
+from integration.simulator.records.authentication import LoginService, Token
+from integration.simulator.records.people import Person
 from integration.simulator.records.registrations import Registrations
-from integration.simulator.world import World
 
 Record = dict[str, Any]
 
@@ -34,4 +37,11 @@ class SimulatorContext:
     registrations: Registrations
     request_log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_SIZE))
     outage_until: float = 0.0
-    escape_slashes: bool = True
+
+
+def get_simulator_context() -> SimulatorContext:
+    return cast("SimulatorContext", g.simulator_context)
+
+
+def get_current_user() -> Person:
+    return cast("Token", g.token).person

@@ -13,6 +13,7 @@ from integration.simulator.calls.player import Player
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.calls.traffic_generator import TrafficGenerator
 from integration.simulator.calls.webhooks import RETRY_GAPS, WebhookSender
+from integration.simulator.calls.world import World
 from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import ActiveFaults
 from integration.simulator.http.transport import SimulatorServer
@@ -20,7 +21,6 @@ from integration.simulator.records.authentication import TOKEN_IDLE_SECONDS, Log
 from integration.simulator.records.people import Person
 from integration.simulator.records.registrations import Registrations
 from integration.simulator.server import create_app
-from integration.simulator.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,8 @@ from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import Fault
 from integration.simulator.http.responses import ErrorResponse, make_json_response
 from integration.simulator.http.transport import Environ, WireFault
-from integration.simulator.records import accounts, groups
 from integration.simulator.records.authentication import LoginDenied
-from integration.simulator.routes import crud, files, live, reads, sessions, subpaths
+from integration.simulator.routes import accounts, crud, files, groups, live, reads, sessions, subpaths
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 CONTEXT_KEY = "simulator.context"

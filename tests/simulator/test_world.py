@@ -13,7 +13,7 @@ from integration import catalogue
 from integration.catalogue import OPERATIONS
 from integration.simulator import embed
 from integration.simulator.calls.history import seed_history
-from integration.simulator.world import World
+from integration.simulator.calls.world import World
 from tests.support.simulator_client import START, sample
 
 COLLECTIONS = (

@@ -10,15 +10,12 @@ import heapq
 import math
 import random
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from integration.simulator.calls.legs import CallOptions, CallPlan
 from integration.simulator.calls.player import Player, is_leg_recorded
 from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.calls.world import World
 from integration.simulator.records import chats, faxes, notes, numbers, widgets, words
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
 
 DAY = 86400
 DEFAULT_CDRS = 20_000

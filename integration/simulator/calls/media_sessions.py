@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import Leg
 from integration.simulator.calls.records import count_seconds_between
+from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.store import make_owner_test
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
 
 Record = dict[str, Any]
 
@@ -23,21 +21,21 @@ HISTORY_DAYS = 30
 _APPLICATION_PREFIXES = ("Desk", "Mobile")
 
 
-def add_collections(world: World) -> None:
-    world.add_collection("mediasessions", mine=make_owner_test("user"))
-    world.add_collection("msdrs", mine=make_owner_test("user_id"))
+def add_collections(state: AccountState) -> None:
+    state.add_collection("mediasessions", mine=make_owner_test("user"))
+    state.add_collection("msdrs", mine=make_owner_test("user_id"))
 
 
-def begin_session(world: World, leg: Leg) -> None:
+def begin_session(state: AccountState, leg: Leg) -> None:
     """The session of `leg`, which has just been answered; nothing where its phone is no application."""
     if leg.user is None or leg.connected_at is None or leg.session is not None:
         return
     if leg.user.user_agent is None or not leg.user.user_agent.startswith(_APPLICATION_PREFIXES):
         return
     stamp = clock.utc_text(leg.connected_at)
-    leg.session = world.collections["mediasessions"].add(
+    leg.session = state.collections["mediasessions"].add(
         {
-            "id": world.new_id("mediasessions"),
+            "id": state.new_id("mediasessions"),
             "call_id": f"{leg.src_hash[:16]}@sip.example.net",
             "src_id": leg.src_id,
             "src_ua": leg.user.user_agent if leg.is_outbound else None,
@@ -53,17 +51,17 @@ def begin_session(world: World, leg: Leg) -> None:
     )
 
 
-def end_session(world: World, leg: Leg) -> None:
+def end_session(state: AccountState, leg: Leg) -> None:
     """Close the session of `leg`, which has ended, and file its detail record."""
-    begin_session(world, leg)
+    begin_session(state, leg)
     session = leg.session
     if session is None or leg.ended_at is None or leg.connected_at is None or leg.user is None:
         return
     duration = count_seconds_between(leg.connected_at, leg.ended_at)
     session.update(status="ENDED", duration=duration, updated_at=clock.utc_text(leg.ended_at))
-    world.collections["msdrs"].add(
+    state.collections["msdrs"].add(
         {
-            "id": world.new_id("msdrs"),
+            "id": state.new_id("msdrs"),
             "media_session_id": session["id"],
             "user_id": leg.user.id,
             "call_id": session["call_id"],

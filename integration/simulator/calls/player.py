@@ -8,16 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.simulator.calls import media_sessions, records, webcalls
 from integration.simulator.calls.events import call_event, recording_event, sms_event
 from integration.simulator.calls.legs import CallPlan, Leg, Step
+from integration.simulator.calls.world import World
 from integration.simulator.records import widgets, words
 from integration.simulator.records.people import Person
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
 
 Record = dict[str, Any]
 SendEvent = Callable[[Record, float], None]

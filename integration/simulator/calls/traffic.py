@@ -13,14 +13,11 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
 from integration.simulator.calls.player import CallResult, Player, is_leg_recorded
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.calls.world import World
 
 _CDR_DELAY_RANGE = (2.0, 8.0)
 _RECORDING_DELAY_RANGE = (6.0, 20.0)

@@ -6,17 +6,15 @@ scripts with a generator of their own: the history of other calls stays the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallOptions, CallPlan, Leg
 from integration.simulator.calls.participants import Participants
 from integration.simulator.calls.records import compute_billed_seconds
 from integration.simulator.records import numbers
+from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.widgets import choose_visitor_phone
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
 
 Record = dict[str, Any]
 
@@ -123,11 +121,11 @@ class WebScripts:
         plan.add_step(end_offset + 0.2, first_leg, "hangup", cause=_NORMAL, by="system")
 
 
-def add_webcall(world: World, plan: CallPlan, started_at: float) -> Record:
+def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Record:
     """The record of a web call that begins at `started_at`; `bill_leg` fills in what its legs took."""
     first_number, second_number = plan.legs[0].dst, plan.legs[1].dst
     plan.webcall = {
-        "id": world.new_id("webcalls"),
+        "id": state.new_id("webcalls"),
         "calldate": clock.utc_text(started_at),
         "from": first_number,
         "from_duration": 0,
@@ -139,7 +137,7 @@ def add_webcall(world: World, plan: CallPlan, started_at: float) -> Record:
         "to_charge": 0.0,
         "charge": 0.0,
     }
-    return world.collections["webcalls"].add(plan.webcall)
+    return state.collections["webcalls"].add(plan.webcall)
 
 
 def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:

@@ -1,17 +1,12 @@
-"""The shapes the platform answers in, and who is being answered."""
+"""Envelopes and errors of the platform's responses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import orjson
-from flask import Response, g
-
-if TYPE_CHECKING:
-    from integration.simulator.context import SimulatorContext
-    from integration.simulator.records.authentication import Token
-    from integration.simulator.records.people import Person
+from flask import Response
 
 Record = dict[str, Any]
 
@@ -36,9 +31,7 @@ def make_validation_error(*fields: str) -> ErrorResponse:
 
 def make_json_response(data: Any, status: int = 200) -> Response:
     """JSON as the platform writes it: compact, `/` escaped as `\\/` (observed.md §4)."""
-    body = orjson.dumps(data)
-    if get_simulator_context().escape_slashes:
-        body = body.replace(b"/", b"\\/")
+    body = orjson.dumps(data).replace(b"/", b"\\/")
     return Response(body, status, content_type="application/json")
 
 
@@ -61,11 +54,3 @@ def make_no_content_response() -> Response:
     response = Response(status=204)
     del response.headers["Content-Type"]
     return response
-
-
-def get_simulator_context() -> SimulatorContext:
-    return cast("SimulatorContext", g.simulator_context)
-
-
-def get_current_user() -> Person:
-    return cast("Token", g.token).person

@@ -6,16 +6,14 @@ The fields of chat messages are not shown: invented. `state` of a chat is 2 (end
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.core import clock
 from integration.simulator.records import words
+from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.people import CUSTOMER_ID, Person
 from integration.simulator.records.store import make_owner_test
 from integration.simulator.records.widgets import BROWSERS
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
 
 Record = dict[str, Any]
 
@@ -23,14 +21,14 @@ _PLACES = (("London", "51.51,-0.13"), ("Leeds", "53.80,-1.55"), ("Cardiff", "51.
 _NAMES = ("Sam", "Alex", "Robin", "Jo", "Charlie", "Morgan", "Kim", "Lee")
 
 
-def add_collections(world: World) -> None:
-    world.add_collection("chats", mine=make_owner_test("operator_id"))
-    world.add_collection("chatmsgs", mine=make_owner_test("user_id"))
+def add_collections(state: AccountState) -> None:
+    state.add_collection("chats", mine=make_owner_test("operator_id"))
+    state.add_collection("chatmsgs", mine=make_owner_test("user_id"))
 
 
-def add_chat(world: World, rng: random.Random, operator: Person, started_at: float) -> Record:
+def add_chat(state: AccountState, rng: random.Random, operator: Person, started_at: float) -> Record:
     """A whole chat that began at `started_at`: its record, and its messages beside it."""
-    chat_id = world.new_id("chats")
+    chat_id = state.new_id("chats")
     question, answer = words.choose_sms_pair(rng)
     name, (city, place) = rng.choice(_NAMES), rng.choice(_PLACES)
     lines = [
@@ -38,12 +36,12 @@ def add_chat(world: World, rng: random.Random, operator: Person, started_at: flo
         ("operator", f"Hello, {operator.first_name} here. {answer}", rng.randrange(15, 60)),
         ("visitor", "Thank you!", rng.randrange(10, 90)),
     ]
-    messages, sent_at = world.collections["chatmsgs"], started_at
+    messages, sent_at = state.collections["chatmsgs"], started_at
     for sender_kind, message, wait_seconds in lines:
         sent_at += wait_seconds
         messages.add(
             {
-                "id": world.new_id("chatmsgs"),
+                "id": state.new_id("chatmsgs"),
                 "chat_id": chat_id,
                 "user_id": operator.id,
                 "from": sender_kind,
@@ -52,7 +50,7 @@ def add_chat(world: World, rng: random.Random, operator: Person, started_at: flo
                 "created_at": clock.utc_text(sent_at),
             }
         )
-    return world.collections["chats"].add(
+    return state.collections["chats"].add(
         {
             "id": chat_id,
             "customer_id": CUSTOMER_ID,

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from integration.simulator.records import numbers
-from integration.simulator.records.store import make_record
+from integration.simulator.records.record_fields import make_record
 
 Record = dict[str, Any]
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.store import make_owner_test
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
 
 Record = dict[str, Any]
 
 
-def add_collections(world: World) -> None:
-    world.add_collection(
-        "conversations", mine=make_owner_test("user_id"), derive=lambda: _iterate_rows(world)
+def add_collections(state: AccountState) -> None:
+    state.add_collection(
+        "conversations", mine=make_owner_test("user_id"), derive=lambda: _iterate_rows(state)
     )
 
 
-def _iterate_rows(world: World) -> Iterator[Record]:
-    for sms in world.collections["sms"].records.values():
+def _iterate_rows(state: AccountState) -> Iterator[Record]:
+    for sms in state.collections["sms"].records.values():
         yield _make_row("sms", sms, sms["created_at"], sms["from"], sms["to"], 0)
-    for cdr in world.collections["cdrs"].records.values():
+    for cdr in state.collections["cdrs"].records.values():
         if cdr["is_root"]:
             yield _make_row("call", cdr, cdr["calldate"], cdr["src"], cdr["dst"], cdr["duration"])
 

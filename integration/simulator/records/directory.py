@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from integration.simulator.records.people import CUSTOMER_ID, Ddi, Group, Person
-from integration.simulator.records.store import ACCOUNT_CREATED_AT
+from integration.simulator.records.record_fields import ACCOUNT_CREATED_AT
 
 Record = dict[str, Any]
 

@@ -8,33 +8,31 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.core import clock
 from integration.simulator.records import numbers
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.records.account_state import AccountState
 
 Record = dict[str, Any]
 
 
-def add_collections(world: World) -> None:
-    world.add_collection("faxes", unfilterable=frozenset({"from", "to"}))
-    world.add_collection("transactions", records=_make_transactions(world))
+def add_collections(state: AccountState) -> None:
+    state.add_collection("faxes", unfilterable=frozenset({"from", "to"}))
+    state.add_collection("transactions", records=_make_transactions(state))
 
 
-def add_fax(world: World, rng: random.Random, created_at: float) -> Record:
+def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Record:
     """A fax at `created_at`, mostly one that came in."""
-    own_number = next(line.e164 for line in world.account.ddis if line.fax)
+    own_number = next(line.e164 for line in state.account.ddis if line.fax)
     outside_number = numbers.make_london_number(rng.randrange(900, 1000))
     inbound = rng.random() < 0.75
     sender, receiver = (outside_number, own_number) if inbound else (own_number, outside_number)
     pages = rng.choices((1, 2, 3, 6), weights=(6, 3, 2, 1))[0]
     time_text = clock.utc_text(created_at).translate(str.maketrans("", "", "-: "))
-    return world.collections["faxes"].add(
+    return state.collections["faxes"].add(
         {
-            "id": world.new_id("faxes"),
+            "id": state.new_id("faxes"),
             "created_at": clock.utc_text(created_at),
             "from": sender,
             "to": receiver,
@@ -47,23 +45,23 @@ def add_fax(world: World, rng: random.Random, created_at: float) -> Record:
     )
 
 
-def _make_transactions(world: World) -> list[Record]:
+def _make_transactions(state: AccountState) -> list[Record]:
     """One on the first of each of the last twelve months, and one that is not completed yet."""
-    day = clock.parse_utc(clock.utc_text(world.start))
+    day = clock.parse_utc(clock.utc_text(state.start))
     assert day is not None
     month_starts: list[datetime] = []
     while len(month_starts) < 12:
         day = day.replace(day=1, hour=4, minute=0, second=0)
         month_starts.append(day)
         day -= timedelta(days=1)
-    rng = random.Random(f"transactions {world.seed}")
+    rng = random.Random(f"transactions {state.seed}")
     created_times = [
         *(clock.utc_text(first) for first in reversed(month_starts)),
-        clock.utc_text(world.start - 7200),
+        clock.utc_text(state.start - 7200),
     ]
     return [
         {
-            "id": world.new_id("transactions"),
+            "id": state.new_id("transactions"),
             "created_at": created_at,
             "amount": round(40 + rng.random() * 60, 2),
             "currency_iso": "GBP",

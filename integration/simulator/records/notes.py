@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.core import clock
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.records.account_state import AccountState
 
 Record = dict[str, Any]
 
@@ -19,16 +17,18 @@ _TEXTS = (
 )
 
 
-def add_collections(world: World) -> None:
-    world.add_collection("cdrs/notes")
+def add_collections(state: AccountState) -> None:
+    state.add_collection("cdrs/notes")
 
 
-def add_note(world: World, cdr: Record, user_id: int | None, note_text: str, created_at: float) -> Record:
+def add_note(
+    state: AccountState, cdr: Record, user_id: int | None, note_text: str, created_at: float
+) -> Record:
     """A note on `cdr`, whose `nb_notes` counts it."""
     cdr["nb_notes"] += 1
-    return world.collections["cdrs/notes"].add(
+    return state.collections["cdrs/notes"].add(
         {
-            "id": world.new_id("cdrs/notes"),
+            "id": state.new_id("cdrs/notes"),
             "cdr_id": cdr["id"],
             "user_id": user_id,
             "text": note_text,
@@ -37,13 +37,13 @@ def add_note(world: World, cdr: Record, user_id: int | None, note_text: str, cre
     )
 
 
-def seed_notes(world: World) -> None:
+def seed_notes(state: AccountState) -> None:
     """Some notes and labels on the last thousand CDRs."""
-    rng = random.Random(f"notes {world.seed}")
-    labels = [label["name"] for label in world.collections["calllabels"].records.values()][:3]
+    rng = random.Random(f"notes {state.seed}")
+    labels = [label["name"] for label in state.collections["calllabels"].records.values()][:3]
     connected_cdrs = [
         cdr
-        for cdr in list(world.collections["cdrs"].records.values())[-1000:]
+        for cdr in list(state.collections["cdrs"].records.values())[-1000:]
         if cdr["billsec"] and cdr["user_id"]
     ]
     for cdr in connected_cdrs:
@@ -54,7 +54,7 @@ def seed_notes(world: World) -> None:
             call_started = clock.parse_utc(cdr["calldate"])
             assert call_started is not None
             add_note(
-                world,
+                state,
                 cdr,
                 cdr["user_id"],
                 rng.choice(_TEXTS),

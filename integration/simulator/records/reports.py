@@ -7,15 +7,13 @@ the object as JSON.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from integration.core import clock
-from integration.simulator.records.store import make_record
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.record_fields import make_record
 
 Record = dict[str, Any]
 
@@ -51,10 +49,10 @@ def _is_scheduled_day(frequency: Record, candidate: datetime) -> bool:
     return True
 
 
-def add_collections(world: World) -> None:
+def add_collections(state: AccountState) -> None:
     weekly = {"type": "W", "time_of_day": [6], "day_of_week": [1], "day_of_month": []}
     monthly = {"type": "M", "time_of_day": [7], "day_of_week": [], "day_of_month": [1]}
-    created_at = clock.utc_text(world.start - 90 * 86400)
+    created_at = clock.utc_text(state.start - 90 * 86400)
     records = [
         make_record(
             "reportschedules",
@@ -65,7 +63,7 @@ def add_collections(world: World) -> None:
             emails="ada@example.com,ben@example.com",
             frequency=orjson.dumps(weekly).decode(),
             created_at=created_at,
-            last_run_at=clock.utc_text(world.start - world.start % 86400 - 4 * 86400 + 6 * 3600),
+            last_run_at=clock.utc_text(state.start - state.start % 86400 - 4 * 86400 + 6 * 3600),
         ),
         make_record(
             "reportschedules",
@@ -80,5 +78,5 @@ def add_collections(world: World) -> None:
         ),
     ]
     for record in records:
-        record["next_run_at"] = compute_next_run(record, world.start)
-    world.add_collection("reportschedules", records=records)
+        record["next_run_at"] = compute_next_run(record, state.start)
+    state.add_collection("reportschedules", records=records)

@@ -8,13 +8,12 @@ and another resource's fields for canned responses: `name`, `color`/`text`, `use
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.records.store import is_shared_or_owned, make_owner_test, make_record
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.records.record_fields import make_record
+from integration.simulator.records.store import is_shared_or_owned, make_owner_test
 
 Record = dict[str, Any]
 
@@ -27,18 +26,18 @@ ROLES = (
 )
 
 
-def add_collections(world: World) -> None:
+def add_collections(state: AccountState) -> None:
     """Add these collections with their seeded records."""
-    people, groups = world.account.people, world.account.groups
-    world.add_collection(
+    people, groups = state.account.people, state.account.groups
+    state.add_collection(
         "aclroles",
         records=[
             {"id": n, "_name": name, "name": title, "product_code": product}
             for n, (name, title, product) in enumerate(ROLES, 1)
         ],
     )
-    world.add_collection("pickupgroups", records=_make_pickup_groups(world))
-    world.add_collection(
+    state.add_collection("pickupgroups", records=_make_pickup_groups(state))
+    state.add_collection(
         "conferences",
         records=[
             make_record(
@@ -62,7 +61,7 @@ def add_collections(world: World) -> None:
             ),
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "ivrs",
         records=[
             make_record(
@@ -84,7 +83,7 @@ def add_collections(world: World) -> None:
         ("I", f"R:{groups[1].id}", "", "442079460101", "1,2"),
         ("O", "block", str(people[5].id), "premium", ""),
     )
-    world.add_collection(
+    state.add_collection(
         "routingrules",
         records=[
             {
@@ -101,23 +100,23 @@ def add_collections(world: World) -> None:
             for n, (direction, action, source, destination, interval) in enumerate(rules, 1)
         ],
     )
-    world.add_collection("queuegroups", records=[{"id": 74001, "name": "Front of house"}])
+    state.add_collection("queuegroups", records=[{"id": 74001, "name": "Front of house"}])
     groups_and_colors = (("Office", "#2f6fde"), ("Workshop", "#c2571a"), ("Field", "#2c8a4b"))
-    world.add_collection(
+    state.add_collection(
         "usergroups",
         records=[
             {"id": 75000 + n, "name": name, "color": color}
             for n, (name, color) in enumerate(groups_and_colors, 1)
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "usergrouppolicies",
         records=[
             {"id": 76001, "name": "No international calls", "color": "#aa3333"},
             {"id": 76002, "name": "Recording on request", "color": "#777777"},
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "vmannouncements",
         mine=make_owner_test("extension"),
         records=[
@@ -132,11 +131,11 @@ def add_collections(world: World) -> None:
             )
         ],
     )
-    _add_texts(world)
+    _add_texts(state)
 
 
-def _make_pickup_groups(world: World) -> list[Record]:
-    people = world.account.people
+def _make_pickup_groups(state: AccountState) -> list[Record]:
+    people = state.account.people
     records: list[Record] = []
     for n, (name, members) in enumerate((("Front desk", people[0:5]), ("Back office", people[5:9])), 71001):
         for person in members:
@@ -147,9 +146,9 @@ def _make_pickup_groups(world: World) -> list[Record]:
     return records
 
 
-def _add_texts(world: World) -> None:
+def _add_texts(state: AccountState) -> None:
     """Call labels and canned responses: most for everybody, some somebody's own."""
-    people = world.account.people
+    people = state.account.people
     labels = (
         ("Order", "#2f6fde", None),
         ("Complaint", "#c0392b", None),
@@ -163,7 +162,7 @@ def _add_texts(world: World) -> None:
         ("Ready", "Your order is ready to collect from the front desk.", people[1].id),
         ("Sizes", "It comes in three sizes, see https://example.com/sizes", people[3].id),
     )
-    world.add_collection(
+    state.add_collection(
         "calllabels",
         mine=is_shared_or_owned,
         own=make_owner_test("user_id"),
@@ -172,7 +171,7 @@ def _add_texts(world: World) -> None:
             for n, (name, color, owner) in enumerate(labels, 1)
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "sms/cannedresponses",
         mine=is_shared_or_owned,
         own=make_owner_test("user_id"),

@@ -7,23 +7,22 @@ invented. `calldate` of a campaign (its last call) is what one real client reads
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from integration.simulator.records.store import make_owner_test, make_record
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.record_fields import make_record
+from integration.simulator.records.store import make_owner_test
 
 Record = dict[str, Any]
 
 _SOURCES = (("search", "organic"), ("search", "cpc"), ("newsletter", "email"), ("leaflet", "print"))
 
 
-def add_collections(world: World) -> None:
-    ddis = world.account.ddis
-    world.add_collection(
+def add_collections(state: AccountState) -> None:
+    ddis = state.account.ddis
+    state.add_collection(
         "calltracking/campaigns",
-        derive=lambda: _iterate_campaigns(world),
+        derive=lambda: _iterate_campaigns(state),
         records=[
             make_record(
                 "calltracking/campaigns",
@@ -41,7 +40,7 @@ def add_collections(world: World) -> None:
             ),
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "calltracking/ddis",
         records=[
             {
@@ -53,42 +52,42 @@ def add_collections(world: World) -> None:
             for n, (ddi_index, campaign) in enumerate(((0, 81001), (5, 81001), (1, 81002)), 1)
         ],
     )
-    ddi_fields = world.collections["ddis"].fields
-    world.add_collection(
-        "ddis/calltracking", fields=(*ddi_fields, "campaign_id"), derive=lambda: _iterate_ddis(world)
+    ddi_fields = state.collections["ddis"].fields
+    state.add_collection(
+        "ddis/calltracking", fields=(*ddi_fields, "campaign_id"), derive=lambda: _iterate_ddis(state)
     )
-    world.add_collection(
+    state.add_collection(
         "cdrs/calltracking",
-        fields=(*world.collections["cdrs"].fields, "campaign_id", "campaign"),
+        fields=(*state.collections["cdrs"].fields, "campaign_id", "campaign"),
         mine=make_owner_test("user_id"),
-        derive=lambda: _iterate_cdrs(world),
+        derive=lambda: _iterate_cdrs(state),
     )
-    world.add_collection(
+    state.add_collection(
         "calltracking/cdrs",
         mine=make_owner_test("user_id"),
-        derive=lambda: (_make_tracked_cdr(cdr, campaign) for cdr, campaign in _iterate_tracked_calls(world)),
+        derive=lambda: (_make_tracked_cdr(cdr, campaign) for cdr, campaign in _iterate_tracked_calls(state)),
     )
 
 
-def _campaigns_by_number(world: World) -> dict[str, Record]:
-    campaigns = world.collections["calltracking/campaigns"].records
+def _campaigns_by_number(state: AccountState) -> dict[str, Record]:
+    campaigns = state.collections["calltracking/campaigns"].records
     return {
         ddi["e164"]: campaigns[ddi["campaign_id"]]
-        for ddi in world.collections["calltracking/ddis"].records.values()
+        for ddi in state.collections["calltracking/ddis"].records.values()
         if ddi["campaign_id"] in campaigns
     }
 
 
-def _iterate_tracked_calls(world: World) -> Iterator[tuple[Record, Record]]:
+def _iterate_tracked_calls(state: AccountState) -> Iterator[tuple[Record, Record]]:
     """First legs of calls that came in on a tracked number, each with its campaign."""
-    campaign_by_number = _campaigns_by_number(world)
-    for cdr in world.collections["cdrs"].records.values():
+    campaign_by_number = _campaigns_by_number(state)
+    for cdr in state.collections["cdrs"].records.values():
         if cdr["is_root"] and cdr["destination"] == "in" and cdr["dst"] in campaign_by_number:
             yield cdr, campaign_by_number[cdr["dst"]]
 
 
-def _iterate_cdrs(world: World) -> Iterator[Record]:
-    for cdr, campaign in _iterate_tracked_calls(world):
+def _iterate_cdrs(state: AccountState) -> Iterator[Record]:
+    for cdr, campaign in _iterate_tracked_calls(state):
         yield {**cdr, "campaign_id": campaign["id"], "campaign": campaign["name"]}
 
 
@@ -111,15 +110,15 @@ def _make_tracked_cdr(cdr: Record, campaign: Record) -> Record:
     }
 
 
-def _iterate_ddis(world: World) -> Iterator[Record]:
-    ddis = world.collections["ddis"].records
-    for number, campaign in _campaigns_by_number(world).items():
+def _iterate_ddis(state: AccountState) -> Iterator[Record]:
+    ddis = state.collections["ddis"].records
+    for number, campaign in _campaigns_by_number(state).items():
         yield {**ddis[number], "campaign_id": campaign["id"]}
 
 
-def _iterate_campaigns(world: World) -> Iterator[Record]:
+def _iterate_campaigns(state: AccountState) -> Iterator[Record]:
     last_call_dates: dict[int, str] = {}
-    for cdr, campaign in _iterate_tracked_calls(world):
+    for cdr, campaign in _iterate_tracked_calls(state):
         last_call_dates[campaign["id"]] = max(cdr["calldate"], last_call_dates.get(campaign["id"], ""))
-    for record in world.collections["calltracking/campaigns"].records.values():
+    for record in state.collections["calltracking/campaigns"].records.values():
         yield {**record, "calldate": last_call_dates.get(record["id"])}

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from integration.core import clock
 from integration.simulator.records import numbers
-from integration.simulator.records.store import make_owner_test, make_record
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.record_fields import make_record
+from integration.simulator.records.store import make_owner_test
 
 Record = dict[str, Any]
 
@@ -27,8 +26,8 @@ BROWSERS = (
 )
 
 
-def add_collections(world: World) -> None:
-    world.add_collection(
+def add_collections(state: AccountState) -> None:
+    state.add_collection(
         "callmeback/buttons",
         records=[
             make_record(
@@ -40,7 +39,7 @@ def add_collections(world: World) -> None:
             )
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "callmeback/settings",
         records=[
             make_record(
@@ -48,12 +47,12 @@ def add_collections(world: World) -> None:
                 id=1501,
                 button_id=2001,
                 name="Website widget",
-                ddi=int(world.account.ddis[0].id),
+                ddi=int(state.account.ddis[0].id),
                 privacy_policy_url="https://example.com/privacy",
             )
         ],
     )
-    world.add_collection(
+    state.add_collection(
         "callmeback/websites",
         records=[
             make_record(
@@ -61,17 +60,17 @@ def add_collections(world: World) -> None:
             )
         ],
     )
-    world.add_collection("callmeback/visitors")
-    world.add_collection(
+    state.add_collection("callmeback/visitors")
+    state.add_collection(
         "callmeback/cdrs",
         mine=make_owner_test("user_id"),
-        derive=lambda: _iterate_calls(world),
+        derive=lambda: _iterate_calls(state),
     )
 
 
-def _iterate_calls(world: World) -> Iterator[Record]:
-    website = next(iter(world.collections["callmeback/websites"].records.values()))
-    for cdr in world.collections["cdrs"].records.values():
+def _iterate_calls(state: AccountState) -> Iterator[Record]:
+    website = next(iter(state.collections["callmeback/websites"].records.values()))
+    for cdr in state.collections["cdrs"].records.values():
         if cdr["destination"] == "callmeback" and not cdr["is_root"]:
             yield {
                 "id": cdr["id"],
@@ -89,15 +88,15 @@ def _iterate_calls(world: World) -> Iterator[Record]:
             }
 
 
-def record_visit(world: World, phone: str, visited_at: float) -> Record:
+def record_visit(state: AccountState, phone: str, visited_at: float) -> Record:
     """Somebody at `phone` uses the widget: a new visitor, or one seen before."""
-    visitors = world.collections["callmeback/visitors"]
+    visitors = state.collections["callmeback/visitors"]
     visitor = next((record for record in visitors.records.values() if record["phone"] == phone), None)
     if visitor is None:
         rng = random.Random(f"visitor {phone}")
         visitor = visitors.add(
             {
-                "id": world.new_id("callmeback/visitors"),
+                "id": state.new_id("callmeback/visitors"),
                 "website_id": 1601,
                 "phone": phone,
                 "country": "US" if phone.startswith("1") else "GB",

@@ -13,13 +13,11 @@ from flask import Flask, Response
 from integration import catalogue
 from integration.catalogue.shapes import Operation
 from integration.core import clock
+from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http import bodies
 from integration.simulator.http.forms import make_form
-from integration.simulator.http.relations import expand_record
 from integration.simulator.http.responses import (
     ErrorResponse,
-    get_current_user,
-    get_simulator_context,
     make_accepted_response,
     make_item_response,
     make_list_response,
@@ -28,13 +26,13 @@ from integration.simulator.http.responses import (
 )
 from integration.simulator.records import notes, reports
 from integration.simulator.records.people import CUSTOMER_ID, UnplayedDestination
-from integration.simulator.records.store import (
-    apply_fields,
+from integration.simulator.records.record_fields import apply_fields, make_record
+from integration.simulator.routes.record_checks import (
     check_references,
     get_permitted_record,
     get_readable_collection,
-    make_record,
 )
+from integration.simulator.routes.relations import expand_record
 
 Record = dict[str, Any]
 

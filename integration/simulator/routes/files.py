@@ -11,15 +11,10 @@ from typing import Any
 from flask import Flask, Response
 
 from integration import catalogue
-from integration.simulator.http.responses import (
-    ErrorResponse,
-    get_current_user,
-    get_simulator_context,
-    make_accepted_response,
-    make_item_response,
-)
+from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.http.responses import ErrorResponse, make_accepted_response, make_item_response
 from integration.simulator.media import audio, canned
-from integration.simulator.records.store import get_permitted_record, get_readable_collection
+from integration.simulator.routes.record_checks import get_permitted_record, get_readable_collection
 
 Record = dict[str, Any]
 

@@ -11,18 +11,17 @@ from integration.simulator.calls import records
 from integration.simulator.calls.legs import CallOptions, CallPlan, Leg, Step
 from integration.simulator.calls.traffic import RunningCall
 from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
     ErrorResponse,
-    get_current_user,
-    get_simulator_context,
     make_item_response,
     make_no_content_response,
     make_validation_error,
 )
 from integration.simulator.records import numbers
 from integration.simulator.records.people import Person
-from integration.simulator.records.store import get_permitted_record
+from integration.simulator.routes.record_checks import get_permitted_record
 
 Record = dict[str, Any]
 

@@ -7,19 +7,18 @@ from typing import Any
 
 from flask import Flask, Response, g, request
 
+from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http import filters
-from integration.simulator.http.relations import expand_record
 from integration.simulator.http.responses import (
     ErrorResponse,
-    get_current_user,
-    get_simulator_context,
     make_item_response,
     make_json_response,
     make_list_response,
 )
 from integration.simulator.records import dictionaries
 from integration.simulator.records.directory import me_record
-from integration.simulator.records.store import get_permitted_record, get_readable_collection
+from integration.simulator.routes.record_checks import get_permitted_record, get_readable_collection
+from integration.simulator.routes.relations import expand_record
 
 Record = dict[str, Any]
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from flask import Flask, Response, g
 
+from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
     ErrorResponse,
-    get_current_user,
-    get_simulator_context,
     make_item_response,
     make_json_response,
     make_list_response,

@@ -11,17 +11,16 @@ from typing import Any
 from flask import Flask, Response
 
 from integration.core import clock
+from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http.responses import (
-    get_current_user,
-    get_simulator_context,
     make_item_response,
     make_list_response,
     make_no_content_response,
 )
 from integration.simulator.media import canned
 from integration.simulator.records.people import Person
-from integration.simulator.records.store import get_permitted_record
 from integration.simulator.routes.reads import make_page_response, select_page
+from integration.simulator.routes.record_checks import get_permitted_record
 
 Record = dict[str, Any]
 BelongsToPerson = Callable[[Record, Person], bool]

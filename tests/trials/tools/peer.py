@@ -25,8 +25,8 @@ import orjson
 
 from integration.core import clock
 from integration.simulator.calls.history import seed_history
+from integration.simulator.calls.world import World
 from integration.simulator.media import audio
-from integration.simulator.world import World
 
 FIFTH = 5
 STEP = 60.0

@@ -1,7 +1,4 @@
-"""Everything the pretend platform knows: the account's collections and its live calls.
-
-One lock guards it all; callers hold `world.lock` while they read or change more than one thing.
-"""
+"""Account state: people, numbers and collections of the simulated account."""
 
 from __future__ import annotations
 
@@ -11,27 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.calls import media_sessions
-from integration.simulator.calls.events import EventIdGenerator
-from integration.simulator.calls.legs import Leg
-from integration.simulator.calls.participants import Participants
-from integration.simulator.calls.records import live_record
-from integration.simulator.calls.scripts import CallScripts
-from integration.simulator.calls.webcalls import WebScripts
-from integration.simulator.records import (
-    chats,
-    conversations,
-    directory,
-    faxes,
-    notes,
-    people,
-    reports,
-    settings,
-    tracking,
-    widgets,
-)
-from integration.simulator.records.people import Account, Group, Person
-from integration.simulator.records.store import Collection, Record, list_fields, make_owner_test
+from integration.simulator.records import directory, people
+from integration.simulator.records.people import Group, Person
+from integration.simulator.records.record_fields import Record, list_fields
+from integration.simulator.records.store import Collection, make_owner_test
 
 # Ids that the account begins with are below these.
 _NEXT_IDS = {
@@ -69,48 +49,26 @@ _NEXT_IDS = {
 }
 
 
-class World:
-    """The state of one simulated platform, from a seed and the moment its history ends (Unix seconds)."""
+class AccountState:
+    """One account, from a seed and the Unix time at which its history ends.
+
+    Callers hold `lock` while they read or change more than one item.
+    """
 
     def __init__(self, seed: int, start: float | None = None) -> None:
         self.seed = seed
         self.start = float(int(clock.unix() if start is None else start))
         self.lock = threading.RLock()
-        self.rng = random.Random(f"switchroom {seed}")
-        self.account: Account = people.make_account(random.Random(f"account {seed}"))
-        self.event_ids = EventIdGenerator(random.Random(f"events {seed}"))
-        self.live_legs: dict[int, Leg] = {}
+        self.account = people.make_account(random.Random(f"account {seed}"))
         self._next_ids = dict(_NEXT_IDS)
-        self.participants = Participants(self.account, self.rng, lambda: self.new_id("calls"))
-        self.scripts = CallScripts(self.participants)
-        web_participants = Participants(
-            self.account, random.Random(f"web {seed}"), lambda: self.new_id("calls")
-        )
-        self.scripts.by_name |= WebScripts(web_participants).by_name
         self.collections: dict[str, Collection] = {}
         self._add_core_collections()
-        for module in (
-            settings,
-            reports,
-            tracking,
-            widgets,
-            chats,
-            faxes,
-            media_sessions,
-            notes,
-            conversations,
-        ):
-            module.add_collections(self)
 
     def new_id(self, collection: str) -> int:
         with self.lock:
             number = self._next_ids[collection]
             self._next_ids[collection] = number + 1
             return number
-
-    def list_live_records(self, now: float) -> list[Record]:
-        with self.lock:
-            return [live_record(leg, now) for leg in sorted(self.live_legs.values(), key=lambda leg: leg.id)]
 
     def find_contact_name(self, number: str) -> str | None:
         """The contact who has `number`."""
@@ -131,12 +89,10 @@ class World:
             own=make_owner_test("user_id"),
             records=account.contacts,
         )
-        self.add_collection("calls", mine=is_party, derive=lambda: self.list_live_records(clock.unix()))
-        self.add_collection("webcalls")
         self.add_collection(
             "users",
             mine=make_owner_test("id"),
-            # Nobody changes a user but administrators.
+            # Only administrators change users.
             own=lambda *_: False,
             item=self._make_user_item,
             records=[directory.user_record(person) for person in account.people],
@@ -172,7 +128,7 @@ class World:
         new_count = sum(1 for message in messages if message["is_new"])
         return {
             **directory.user_item(person, new_count, len(messages) - new_count),
-            **_copy_without(record, "customer"),
+            **{name: value for name, value in record.items() if name != "customer"},
         }
 
     def _make_group_item(self, record: Record) -> Record:
@@ -205,11 +161,3 @@ class World:
             current = directory.ddi_record(ddi)
             record = self.collections["ddis"].records[ddi.e164]
             record.update(target_type=current["target_type"], target_id=current["target_id"])
-
-
-def is_party(call: Record, person: Person) -> bool:
-    return str(person.id) in (call["src_id"], call["dst_id"])
-
-
-def _copy_without(record: Record, name: str) -> Record:
-    return {key: value for key, value in record.items() if key != name}

@@ -6,23 +6,23 @@ from typing import Any
 
 from flask import Flask, Response
 
+from integration.simulator.context import get_simulator_context
 from integration.simulator.http import bodies
 from integration.simulator.http.forms import make_form
-from integration.simulator.http.relations import expand_record
 from integration.simulator.http.responses import (
-    get_simulator_context,
     make_item_response,
     make_no_content_response,
     make_validation_error,
 )
 from integration.simulator.records import directory
 from integration.simulator.records.people import Group, Person
-from integration.simulator.records.store import (
-    apply_fields,
+from integration.simulator.records.record_fields import apply_fields
+from integration.simulator.routes.record_checks import (
     check_references,
     get_permitted_record,
     get_readable_collection,
 )
+from integration.simulator.routes.relations import expand_record
 
 Record = dict[str, Any]
 

@@ -7,18 +7,16 @@ words are this simulator's, one for each relation that a record's fields show.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flask import request
 
-from integration.simulator.http.responses import get_simulator_context
-
-if TYPE_CHECKING:
-    from integration.simulator.world import World
+from integration.simulator.calls.world import World
+from integration.simulator.context import get_simulator_context
 
 Record = dict[str, Any]
 # Makes what stands under the word: a record, a list of them, or None.
-FindRelated = Callable[["World", Record], Any]
+FindRelated = Callable[[World, Record], Any]
 
 
 def _make_single_relation(field: str, name: str) -> FindRelated:

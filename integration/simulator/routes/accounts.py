@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from flask import Flask, Response
 
+from integration.simulator.context import get_current_user, get_simulator_context
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
     ErrorResponse,
-    get_current_user,
-    get_simulator_context,
     make_item_response,
     make_json_response,
     make_list_response,
@@ -16,7 +15,7 @@ from integration.simulator.http.responses import (
 )
 from integration.simulator.records import registrations
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.records.store import get_permitted_record
+from integration.simulator.routes.record_checks import get_permitted_record
 
 
 def add_routes(app: Flask) -> None:

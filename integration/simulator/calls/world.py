@@ -1,0 +1,66 @@
+"""World: the state of the account and its live calls."""
+
+from __future__ import annotations
+
+import random
+
+from integration.core import clock
+from integration.simulator.calls import media_sessions
+from integration.simulator.calls.events import EventIdGenerator
+from integration.simulator.calls.legs import Leg
+from integration.simulator.calls.participants import Participants
+from integration.simulator.calls.records import live_record
+from integration.simulator.calls.scripts import CallScripts
+from integration.simulator.calls.webcalls import WebScripts
+from integration.simulator.records import (
+    chats,
+    conversations,
+    faxes,
+    notes,
+    reports,
+    settings,
+    tracking,
+    widgets,
+)
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.people import Person
+from integration.simulator.records.record_fields import Record
+
+
+class World(AccountState):
+    """The state of one simulated platform."""
+
+    def __init__(self, seed: int, start: float | None = None) -> None:
+        super().__init__(seed, start)
+        self.event_ids = EventIdGenerator(random.Random(f"events {seed}"))
+        self.live_legs: dict[int, Leg] = {}
+        self.participants = self._make_participants("switchroom")
+        self.scripts = CallScripts(self.participants)
+        self.scripts.by_name |= WebScripts(self._make_participants("web")).by_name
+        self.add_collection("calls", mine=_is_party, derive=self._list_live_records)
+        self.add_collection("webcalls")
+        for module in (
+            settings,
+            reports,
+            tracking,
+            widgets,
+            chats,
+            faxes,
+            media_sessions,
+            notes,
+            conversations,
+        ):
+            module.add_collections(self)
+
+    def _make_participants(self, purpose: str) -> Participants:
+        rng = random.Random(f"{purpose} {self.seed}")
+        return Participants(self.account, rng, lambda: self.new_id("calls"))
+
+    def _list_live_records(self) -> list[Record]:
+        now = clock.unix()
+        with self.lock:
+            return [live_record(leg, now) for leg in sorted(self.live_legs.values(), key=lambda leg: leg.id)]
+
+
+def _is_party(call: Record, person: Person) -> bool:
+    return str(person.id) in (call["src_id"], call["dst_id"])

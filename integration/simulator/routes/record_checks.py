@@ -1,0 +1,57 @@
+"""Checks of a request: the user's permission, and references of a body to other records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from integration.simulator.context import get_current_user, get_simulator_context
+from integration.simulator.http.responses import ErrorResponse, make_validation_error
+from integration.simulator.records.store import Collection
+
+Record = dict[str, Any]
+
+_REFERENCES = {
+    "ddis": "ddis",
+    "ddi_e164": "ddis",
+    "user_id": "users",
+    "extension_id": "users",
+    "button_id": "callmeback/buttons",
+    "call_me_back_setting_id": "callmeback/settings",
+    "campaign_id": "calltracking/campaigns",
+    "post_call_ivr_id": "ivrs",
+    "users groups": "usergroups",
+}
+"""Collections whose keys a body field holds, by field name or by collection and field name."""
+
+
+def check_references(name: str, fields: Record) -> None:
+    """Raise ErrorResponse if a body for collection `name` refers to a record that does not exist."""
+    collections = get_simulator_context().world.collections
+    for field_name, value in fields.items():
+        target = _REFERENCES.get(f"{name} {field_name}") or _REFERENCES.get(field_name)
+        keys = value if isinstance(value, list) else [value]
+        if target and any(key is not None and collections[target].find(str(key)) is None for key in keys):
+            raise make_validation_error(field_name)
+
+
+def get_readable_collection(name: str) -> Collection:
+    """Return collection `name`. Raises ErrorResponse if the user cannot read any of its records."""
+    collection = get_simulator_context().world.collections[name]
+    if collection.mine is None and not get_current_user().is_root:
+        raise ErrorResponse(403, "Access denied")
+    return collection
+
+
+def get_permitted_record(name: str, key: str, *, for_write: bool = False) -> Record:
+    """Return record `key` of collection `name`.
+
+    Raises ErrorResponse if it does not exist or the user cannot read it (`for_write`: change it).
+    """
+    collection = get_readable_collection(name)
+    record = collection.find(key)
+    if record is None:
+        raise ErrorResponse(404, "Resource not found")
+    is_allowed = collection.can_write if for_write else collection.can_read
+    if not is_allowed(record, get_current_user()):
+        raise ErrorResponse(403, "Access denied")
+    return record
