@@ -73,6 +73,7 @@ from integration.sync.writing import deletion_poller
 from integration.web import BLOCKING_THREADS, health_routes, trusted_proxies
 from integration.web.request_limits import RequestLimits
 from integration.workspace import callbacks, promoted_fields
+from integration.workspace.callback_following import update_from_mirror
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -261,7 +262,7 @@ class Product:
         app_db, mirror_db = self.context.app_db, self.context.mirror_db
         with app_db.read() as connection:
             old_fingerprint = callbacks.compute_fingerprint(connection)
-        callbacks.update_from_mirror(app_db, mirror_db, self.context.settings.calls.callback_seconds)
+        update_from_mirror(app_db, mirror_db, self.context.settings.calls.callback_seconds)
         with app_db.read() as connection:
             new_fingerprint = callbacks.compute_fingerprint(connection)
         if new_fingerprint != old_fingerprint:

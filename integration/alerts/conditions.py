@@ -16,6 +16,7 @@ from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
 from integration.mirror.sync_state import collection_state
 from integration.workspace import callbacks
+from integration.workspace.callback_items import CallbackItem
 
 RECENT_HOURS = 1
 """How old a call or a message may be that is told as new: what came while nothing ran, and no history."""
@@ -110,7 +111,7 @@ def _not_called_back(evaluation: Evaluation) -> list[Match]:
     ]
 
 
-def _format_party(context: AppContext, item: callbacks.CallbackItem) -> str:
+def _format_party(context: AppContext, item: CallbackItem) -> str:
     number = (
         "A withheld number"
         if item.party.startswith("withheld:")
@@ -149,18 +150,13 @@ def _queue_length(evaluation: Evaluation) -> list[Match]:
     ]
 
 
-def _missed_call(evaluation: Evaluation) -> list[Match]:
-    return _not_answered(evaluation, "Missed call from")
-
-
-def _voicemail(evaluation: Evaluation) -> list[Match]:
-    return _not_answered(evaluation, "Voicemail from")
-
-
-def _not_answered(evaluation: Evaluation, prefix: str) -> list[Match]:
+def _not_answered(evaluation: Evaluation) -> list[Match]:
+    is_missed = evaluation.rule.condition == "missed_call"
+    prefix = "Missed call from" if is_missed else "Voicemail from"
     with evaluation.context.mirror_db.read() as connection:
-        outcome = "missed" if evaluation.rule.condition == "missed_call" else "voicemail"
-        calls = alert_queries.list_unanswered_calls(connection, outcome, evaluation.new_since, MAX_MATCHES)  # type: ignore[arg-type]
+        calls = alert_queries.list_unanswered_calls(
+            connection, "missed" if is_missed else "voicemail", evaluation.new_since, MAX_MATCHES
+        )
     return [
         _make_call_match(
             call,
@@ -276,8 +272,10 @@ CONDITIONS: Mapping[str, Condition] = {
     ),
     "waiting": Condition("A caller has been waiting for", "seconds", 60, 5, 3600, _waiting),
     "queue_length": Condition("Callers waiting in one queue, at least", "callers", 5, 1, 1000, _queue_length),
-    "missed_call": Condition("A call was missed", "", 0, 0, 0, _missed_call, reports_recovery=False),
-    "voicemail": Condition("A caller left a voice message", "", 0, 0, 0, _voicemail, reports_recovery=False),
+    "missed_call": Condition("A call was missed", "", 0, 0, 0, _not_answered, reports_recovery=False),
+    "voicemail": Condition(
+        "A caller left a voice message", "", 0, 0, 0, _not_answered, reports_recovery=False
+    ),
     "sms": Condition("A message (SMS) came in", "", 0, 0, 0, _sms, reports_recovery=False),
     "silent_webhooks": Condition("No webhook has come for", "minutes", 60, 1, 10_080, _silent_webhooks),
     "behind": Condition("Call records were not read for", "minutes", 15, 1, 10_080, _late_records),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
@@ -263,12 +263,6 @@ def save_findings(tx: Transaction, current: Iterable[Finding], ended: Iterable[F
             for finding in current
         ],
     )
-
-
-def delete_other_findings(tx: Transaction, rule_ids: Sequence[int]) -> None:
-    """Forget what rules found that are there no more."""
-    placeholders = ", ".join("?" * len(rule_ids))
-    tx.execute(f"DELETE FROM alert_findings WHERE rule_id NOT IN ({placeholders})", list(rule_ids))
 
 
 def _column_values(rule: Rule) -> list[object]:

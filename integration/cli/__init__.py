@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -116,7 +116,22 @@ config_option = click.option(
     metavar="FILE",
     help="Settings file; without it $SWITCHROOM_CONFIG, or config.toml if there is one.",
 )
-"""`--config FILE`, as every command that needs settings takes it; passed as `config: Path | None`."""
+"""`--config FILE`, for commands that check their arguments before they load it as `config: Path | None`."""
+
+
+def settings_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Add `--config FILE` and pass the loaded settings as `settings`."""
+
+    @config_option
+    @functools.wraps(function)
+    def wrapper(config: Path | None, **parameters: Any) -> None:
+        # `--help` needs no settings, and pydantic takes 300 ms to import.
+        from integration.settings.model import load
+
+        function(settings=load(config, os.environ), **parameters)
+
+    return wrapper
+
 
 UNLIMITED_WIDTH = 100_000
 """Columns of a console that folds no line; rich assumes 80 where the output is no terminal."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from integration.cli import _progress, config_option
-from integration.settings.model import load
+from integration.cli import _progress, settings_option
+from integration.settings.model import Settings
 
 
 @click.command(
@@ -18,11 +17,10 @@ from integration.settings.model import load
     " filesystem.",
 )
 @click.argument("dest", type=click.Path(path_type=Path, file_okay=False))
-@config_option
-def command(dest: Path, config: Path | None) -> None:
+@settings_option
+def command(dest: Path, settings: Settings) -> None:
     from integration.maintenance import backup
 
-    settings = load(config, os.environ)
     with _progress.show_progress() as report_progress:
         result = backup.create(settings.storage.data_dir, dest, report_progress)
     for note in result.notes:

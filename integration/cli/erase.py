@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 import click
 
-from integration.cli import config_option, exit_on_error, print_table
+from integration.cli import exit_on_error, print_table, settings_option
 from integration.core.phone_numbers import PhoneNumbers
 from integration.maintenance import backup
 from integration.privacy import erase
 from integration.server.run_command import run_command
-from integration.settings.model import Settings, load
+from integration.settings.model import Settings
 
 
 @click.command(
@@ -23,10 +21,9 @@ from integration.settings.model import Settings, load
 )
 @click.argument("number")
 @click.option("--yes", is_flag=True, help="Do it; without it nothing is changed.")
-@config_option
 @exit_on_error
-def command(number: str, yes: bool, config: Path | None) -> None:
-    settings = load(config, os.environ)
+@settings_option
+def command(number: str, yes: bool, settings: Settings) -> None:
     e164 = parse_number(settings, number)
     if not yes:
         _print_traces(settings, e164)

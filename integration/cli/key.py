@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
 from integration.access import keys
-from integration.cli import config_option, print_table
+from integration.cli import print_table, settings_option
 from integration.core import clock
 from integration.server.run_command import run_command
-from integration.settings.model import load
+from integration.settings.model import Settings
 from integration.sqlite.readers import ReadOnlyDatabase
 
 
@@ -27,10 +24,10 @@ def command() -> None:
     "--collections", metavar="A,B", help="Only these collections, such as cdrs,sms; all without it."
 )
 @click.option("--user", "user_id", type=int, metavar="ID", help="Only what belongs to this platform user.")
-@config_option
-def add(name: str, scope: str, collections: str | None, user_id: int | None, config: Path | None) -> None:
+@settings_option
+def add(name: str, scope: str, collections: str | None, user_id: int | None, settings: Settings) -> None:
     result = run_command(
-        load(config, os.environ),
+        settings,
         "key.add",
         {
             "name": name,
@@ -44,9 +41,8 @@ def add(name: str, scope: str, collections: str | None, user_id: int | None, con
 
 
 @command.command("list", help="List the keys in force; secrets are not kept.")
-@config_option
-def list_(config: Path | None) -> None:
-    settings = load(config, os.environ)
+@settings_option
+def list_(settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("NAME", "USER ID", "SCOPE", "COLLECTIONS", "PLATFORM USER", "CREATED", "LAST USED")]
     for key in keys.list_all(app_db) if app_db.exists else ():
@@ -66,10 +62,10 @@ def list_(config: Path | None) -> None:
 
 @command.command(help="Revoke a key; it stops working at once.")
 @click.argument("name")
-@config_option
-def revoke(name: str, config: Path | None) -> None:
+@settings_option
+def revoke(name: str, settings: Settings) -> None:
     run_command(
-        load(config, os.environ),
+        settings,
         "key.revoke",
         {"name": name},
         on_notice=lambda notice: click.echo(notice, err=True),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from integration.cli import _progress, config_option
-from integration.settings.model import load
+from integration.cli import _progress, settings_option
+from integration.settings.model import Settings
 
 
 @click.command(
@@ -21,11 +20,10 @@ from integration.settings.model import load
 @click.option(
     "--skip-damaged", is_flag=True, help="Leave out damaged recordings and voicemail instead of refusing."
 )
-@config_option
-def command(src: Path, replace: bool, skip_damaged: bool, config: Path | None) -> None:
+@settings_option
+def command(src: Path, replace: bool, skip_damaged: bool, settings: Settings) -> None:
     from integration.maintenance import restore
 
-    settings = load(config, os.environ)
     data_dir = settings.storage.data_dir
     try:
         with _progress.show_progress() as report_progress:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 
 import click
 
-from integration.cli import config_option, exit_on_error, print_table
+from integration.cli import exit_on_error, print_table, settings_option
 from integration.core import clock
 from integration.exports import schedule_status
-from integration.settings.model import load
+from integration.settings.model import Settings
 from integration.sqlite.readers import ReadOnlyDatabase
 
 
 @click.command("schedules")
-@config_option
 @exit_on_error
-def command(config: Path | None) -> None:
+@settings_option
+def command(settings: Settings) -> None:
     """List the schedules of exports, which the dashboard has under System, Exports. Times are UTC; exit
     status 1 where one fails."""
-    app_db = ReadOnlyDatabase(load(config, os.environ).storage.data_dir / "house.db")
+    app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("NAME", "EXPORT", "WHEN", "WHERE TO", "LAST", "STATE")]
     statuses: list[schedule_status.ScheduleStatus] = []
     if app_db.exists:

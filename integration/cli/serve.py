@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
-from integration.cli import config_option
-from integration.settings.model import load
+from integration.cli import settings_option
+from integration.settings.model import Settings
 
 
 @click.command(
@@ -16,9 +13,8 @@ from integration.settings.model import load
     help="Run the webhook receiver, the scheduler, the dashboard and the REST facade."
     " Stops cleanly on SIGTERM and SIGINT.",
 )
-@config_option
-def command(config: Path | None) -> None:
-    settings = load(config, os.environ)
+@settings_option
+def command(settings: Settings) -> None:
     # Not at the top: Granian is only needed once the settings are right.
     from integration.server import supervisor
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
-from integration.cli import _progress, config_option, print_table
+from integration.cli import _progress, print_table, settings_option
 from integration.server.run_command import run_command
-from integration.settings.model import Settings, load
+from integration.settings.model import Settings
 from integration.sync.commands import resolve_collections
 
 UNDO_DELETIONS = "undo-deletions"
@@ -34,11 +32,10 @@ for every record there is and will be; `sync demote RESOURCE FIELD` takes the co
     is_flag=True,
     help="What a complete reading of the named collections misses is gone, however much it is.",
 )
-@config_option
+@settings_option
 def command(
-    resources: tuple[str, ...], full: bool, no_files: bool, accept_deletions: bool, config: Path | None
+    resources: tuple[str, ...], full: bool, no_files: bool, accept_deletions: bool, settings: Settings
 ) -> None:
-    settings = load(config, os.environ)
     if resources[:1] == (UNDO_DELETIONS,):
         if len(resources) == 1:
             raise click.UsageError(f"{UNDO_DELETIONS} needs the name of a collection")

@@ -12,7 +12,7 @@ import click
 from integration.access import passwords, people
 from integration.access.rights import RIGHTS, ROLES
 from integration.access.setup_links import find_base_url
-from integration.cli import config_option, print_table
+from integration.cli import config_option, print_table, settings_option
 from integration.core.errors import ConfigurationError, DomainError
 from integration.server.run_command import run_command
 from integration.settings.model import Settings, load
@@ -36,9 +36,8 @@ def command() -> None:
 @click.option("--role", type=click.Choice(ROLES), required=True, help="What they may do.")
 @password_option
 @platform_user_option
-@config_option
-def add(email: str, role: str, password_stdin: bool, user_id: int | None, config: Path | None) -> None:
-    settings = load(config, os.environ)
+@settings_option
+def add(email: str, role: str, password_stdin: bool, user_id: int | None, settings: Settings) -> None:
     result = _run_command(
         settings,
         "user.add",
@@ -54,9 +53,8 @@ def add(email: str, role: str, password_stdin: bool, user_id: int | None, config
 
 
 @command.command("list", help="List the people, their role and rights.")
-@config_option
-def list_(config: Path | None) -> None:
-    settings = load(config, os.environ)
+@settings_option
+def list_(settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     rows = [("E-MAIL", "ROLE", "MAY", "PLATFORM USER", "LAST LOGIN")]
     for person in people.list_all(app_db) if app_db.exists else ():
@@ -75,9 +73,8 @@ def list_(config: Path | None) -> None:
 @command.command(help="Give a person a new password; without --password-stdin prints a one-time set-up link.")
 @click.argument("email")
 @password_option
-@config_option
-def passwd(email: str, password_stdin: bool, config: Path | None) -> None:
-    settings = load(config, os.environ)
+@settings_option
+def passwd(email: str, password_stdin: bool, settings: Settings) -> None:
     password_hash = _hash_from_stdin() if password_stdin else None
     result = _run_command(
         settings,
@@ -116,9 +113,9 @@ def change(
 
 @command.command(help="Remove a person; their sessions end at once.")
 @click.argument("email")
-@config_option
-def remove(email: str, config: Path | None) -> None:
-    _run_command(load(config, os.environ), "user.remove", {"email": email})
+@settings_option
+def remove(email: str, settings: Settings) -> None:
+    _run_command(settings, "user.remove", {"email": email})
     click.echo(f"{people.normalize_email(email)} is removed", err=True)
 
 

@@ -7,7 +7,7 @@ more, unless a person asks for it again; an `open` one waits, for its data or af
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal
 
 from integration.access import audit
@@ -246,8 +246,5 @@ def _insert_attempt(tx: Transaction, attempt: DeliveryAttempt) -> None:
     tx.execute(
         "INSERT INTO export_attempts (schedule_id, name, period, at, file, rows, bytes, state, result)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            attempt.schedule_id, attempt.name, attempt.period, attempt.at, attempt.file, attempt.rows,
-            attempt.bytes, attempt.state, attempt.result,
-        ),
-    )  # fmt: skip
+        astuple(attempt),
+    )

@@ -79,7 +79,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     key_field, key = _parse_key(request, resource)
     # A call that began a moment ago may not have been heard of: no webhook, no poll yet.
     is_live = resource.table == "calls"
-    if request.requires_fresh and resource.table != "me":
+    if request.requires_fresh:
         return pass_through.read_through(request, resource)
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         state = get_state(connection, resource.collection)
@@ -100,8 +100,7 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
         if stored_record is None or stored_record.is_missing:
             raise not_found_error if is_missing else gateway_error from None
         return _build_record_response(request, resource, stored_record, state, key)
-    if request.caller.visibility.user_scope is not None:
-        _require_own_record(request, resource, key)
+    check_user_scope(request, resource, key)
     return response
 
 
@@ -173,8 +172,7 @@ def _build_record_response(
     state: State,
     key: int | str,
 ) -> Response:
-    if request.caller.visibility.user_scope is not None:
-        _require_own_record(request, resource, key)
+    check_user_scope(request, resource, key)
     text = (stored_record.item or stored_record.doc).encode()
     if request.caller.is_local:
         text = mask_json(text)
@@ -188,19 +186,15 @@ def _build_record_response(
     )
 
 
-def _require_own_record(request: FacadeRequest, resource: Resource, key: int | str) -> None:
-    """Raise ApiError 403 unless the record belongs to the user to whom the key is limited."""
+def check_user_scope(request: FacadeRequest, resource: Resource, key: int | str) -> None:
+    """Raise ApiError 403 if the key is limited to a user and the record is another user's."""
+    if request.caller.visibility.user_scope is None:
+        return
     record_query = Query(resource, (Condition(resource.key or "id", "eq", key),))
     with request.context.mirror_db.read(seconds=QUERY_TIMEOUT_SECONDS) as connection:
         own_record_query = request.caller.visibility.restrict_query(connection, record_query)
         if own_record_query.count_matches(connection) == 0:
             raise ApiError(403, "This key sees only its own user's records.")
-
-
-def check_user_scope(request: FacadeRequest, resource: Resource, key: int) -> None:
-    """Raise ApiError 403 if the key is limited to a user and the record is another user's."""
-    if request.caller.visibility.user_scope is not None:
-        _require_own_record(request, resource, key)
 
 
 def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, int | str]:

@@ -9,28 +9,14 @@ outlives a mirror that is built anew.
 from __future__ import annotations
 
 import sqlite3
+from typing import Literal
 
 from integration.core import clock
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackItem, recompute_items
 
-__all__ = [
-    "TABLES",
-    "CallbackItem",
-    "assign_owner",
-    "close_item",
-    "compute_fingerprint",
-    "count_open",
-    "find_item",
-    "find_open_item",
-    "list_items",
-    "list_open_call_ids",
-    "reopen_item",
-    "set_note",
-    "update_from_mirror",
-]  # fmt: skip
+ItemAction = Literal["close", "reopen", "assign", "note"]
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS callbacks (
@@ -113,34 +99,20 @@ def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
 # --- what people do ------------------------------------------------------------------------------------
 
 
-def close_item(app_db: Database, item_id: int, who: str, note: str | None = None) -> bool:
-    """Close an item by hand. False where there is none, as for the other deeds."""
-    return _record_action(app_db, item_id, who, "close", note)
+def record_action(app_db: Database, item_id: int, who: str, action: ItemAction, text: str = "") -> bool:
+    """Apply an action of a user to an item. Returns False if the item does not exist.
 
+    `text` is the note (close, note) or the new owner (assign); an empty one removes it. `reopen` has no
+    effect while the caller has a newer open item.
+    """
 
-def reopen_item(app_db: Database, item_id: int, who: str) -> bool:
-    """Open a closed item again. Without effect while the caller has a newer one that is open."""
-    return _record_action(app_db, item_id, who, "reopen", None)
-
-
-def assign_owner(app_db: Database, item_id: int, owner: str | None, who: str) -> bool:
-    """Give an item to somebody, or to nobody."""
-    return _record_action(app_db, item_id, who, "assign", owner)
-
-
-def set_note(app_db: Database, item_id: int, text: str, who: str) -> bool:
-    """Write the item's note; an empty one takes it away."""
-    return _record_action(app_db, item_id, who, "note", text.strip() or None)
-
-
-def _record_action(app_db: Database, item_id: int, who: str, action: str, text: str | None) -> bool:
     def work(tx: Transaction) -> bool:
         stored = find_item(tx.connection, item_id)
         if stored is None:
             return False
         action_id = tx.execute(
             "INSERT INTO callback_deeds (at, who, deed, text) VALUES (?, ?, ?, ?)",
-            (clock.utc_text(), who, action, text),
+            (clock.utc_text(), who, action, text.strip() or None),
         ).lastrowid
         tx.execute(
             "INSERT INTO callback_deed_calls SELECT call_id, ? FROM callback_calls WHERE item_id = ?",

@@ -13,6 +13,7 @@ from integration.alerts.evaluate import RuleEvaluationFailed, RuleEvaluator, lis
 from integration.alerts.rules import Rule
 from integration.core import clock
 from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.dashboard_site import running
 
 
@@ -47,18 +48,18 @@ def log(site) -> list[tuple[str, str]]:
 def test_a_missed_caller_who_is_not_called_back(site, watch):
     add(site, "not_called_back", 30)
     site.call(1, ago(1700), outcome="missed", party_name="Ann Example")
-    callbacks.update_from_mirror(site.app_db, site.mirror_db, 15)
+    update_from_mirror(site.app_db, site.mirror_db, 15)
     watch.run()
     assert now(site) == []
     site.call(2, ago(2000), outcome="missed", party="447700900102", party_e164="+447700900102")
     site.mirror_db.write(lambda tx: tx.announce("call", 2, {}))
     site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
-    callbacks.update_from_mirror(site.app_db, site.mirror_db, 15)
+    update_from_mirror(site.app_db, site.mirror_db, 15)
     watch.run()
     assert now(site) == ["07700 900102 waits for a call back"]
     with site.app_db.read() as connection:
         (item,) = [one for one in callbacks.list_items(connection) if one.party.endswith("102")]
-    callbacks.close_item(site.app_db, item.id, "ann@example.com")
+    callbacks.record_action(site.app_db, item.id, "ann@example.com", "close")
     watch.run()
     assert [kind for kind, _ in log(site)] == ["recovered", "alert"]
 

@@ -11,7 +11,8 @@ from integration.alerts.evaluate import RuleEvaluator
 from integration.alerts.rules import Rule
 from integration.core import clock
 from integration.sync.writing import write_log
-from integration.workspace import callbacks, notes, wallboards
+from integration.workspace import notes, wallboards
+from integration.workspace.callback_following import update_from_mirror
 
 pytestmark = pytest.mark.exhaustive
 
@@ -95,7 +96,7 @@ def full(site):
     site.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
-    while callbacks.update_from_mirror(site.app_db, site.mirror_db):
+    while update_from_mirror(site.app_db, site.mirror_db):
         pass
     for number, state in enumerate(("ringing", "dialling", "talking", "on_hold"), 40):
         site.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)

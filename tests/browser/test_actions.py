@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from integration.core import clock
-from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import log_in, watch
 
 pytestmark = pytest.mark.exhaustive
@@ -105,7 +105,7 @@ def test_a_call_back_done_by_hand_leaves_every_open_page(browse, site, page, pro
         7, clock.utc_text(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1
     )
     site.mirror_db.write(lambda tx: tx.announce("call", 7, {}))
-    callbacks.update_from_mirror(site.app_db, site.mirror_db)
+    update_from_mirror(site.app_db, site.mirror_db)
     browse("/missed")
     expect(page.locator("main")).to_contain_text("Greta Lindqvist")
     other = page.context.new_page()

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from integration.core import clock
 from integration.factory import ROOT
 from integration.mirror.page_queries import messages
-from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import go_by_keys, log_in, watch
 from tests.support.applications.dashboard_site import CALLER, OURS
 from tests.support.harness import wait_for
@@ -50,7 +50,7 @@ def some(site):
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
     site.call(39, ago(600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
-    while callbacks.update_from_mirror(site.app_db, site.mirror_db):
+    while update_from_mirror(site.app_db, site.mirror_db):
         pass
     for number in range(1, 31):
         site.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))

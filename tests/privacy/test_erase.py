@@ -29,6 +29,8 @@ from integration.mirror.records.upsert import upsert
 from integration.privacy import erasures
 from integration.sync.files import download
 from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
+from integration.workspace.callback_items import CallbackItem
 from tests.support.applications.filled_data_dir import OTHER, OURS, THEIRS, Place
 
 TRACES = (THEIRS[2:], "7700 900123", "7700 900 123", "Ann Example", "a" * 40)
@@ -40,7 +42,7 @@ def ask(product: Product, sql: str) -> list[tuple]:
         return [tuple(row) for row in connection.execute(sql)]
 
 
-def items(product: Product) -> list[callbacks.CallbackItem]:
+def items(product: Product) -> list[CallbackItem]:
     with product.context.app_db.read() as connection:
         return callbacks.list_items(connection)
 
@@ -112,7 +114,7 @@ def test_nothing_comes_back(erased: Place) -> None:
         with erased.product() as product:
             erased.sync(product)
             erased.receive(product)
-            callbacks.update_from_mirror(
+            update_from_mirror(
                 product.context.app_db,
                 product.context.mirror_db,
                 product.context.settings.calls.callback_seconds,

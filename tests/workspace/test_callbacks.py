@@ -7,13 +7,14 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from integration.mirror.schema import open_mirror
 from integration.sqlite.database import Database
 from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
 from tests.support.payloads.call_facts import (
     ANN,
@@ -49,14 +50,14 @@ class List:
 
     def __init__(self, office: Office, app_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
         self.office, self.app_db, self._patch = office, app_db, monkeypatch
-        callbacks.update_from_mirror(app_db, office.mirror_db)
+        update_from_mirror(app_db, office.mirror_db)
 
     def tell(self, *facts: Fact) -> None:
         self.office.tell(*facts)
         self.follow()
 
     def follow(self) -> int:
-        return callbacks.update_from_mirror(self.app_db, self.office.mirror_db)
+        return update_from_mirror(self.app_db, self.office.mirror_db)
 
     def do(self, when: float, deed: Callable[..., bool], *more: Any) -> bool:
         set_now(self._patch, when)
@@ -156,21 +157,21 @@ def test_withheld_numbers_are_listed_one_by_one_and_closed_only_by_hand(work: Li
     work.tell(missed(101, 0, src=""), missed(102, 60, src="anonymous"), answered(103, 120, src=""))
     assert sorted(work.open()) == ["withheld:101", "withheld:102"]
     number = work.items("id", "party")[0][0]
-    assert work.do(200, callbacks.close_item, number, WHO, "rang back by chance")
+    assert work.do(200, callbacks.record_action, number, WHO, "close", "rang back by chance")
     assert len(work.open()) == 1
 
 
 def test_it_is_closed_by_hand_with_a_note_and_reopened(work: List) -> None:
     work.tell(missed(101, 0))
     number = work.items("id")[0][0]
-    assert work.do(60, callbacks.assign_owner, number, WHO, WHO)
-    assert work.do(90, callbacks.close_item, number, WHO, "left word")
+    assert work.do(60, callbacks.record_action, number, WHO, "assign", WHO)
+    assert work.do(90, callbacks.record_action, number, WHO, "close", "left word")
     assert work.items("id", "state", "closed_by", "closed_at", "owner", "note") == [
         (number, "closed", WHO, at(90), WHO, "left word")
     ]
-    assert work.do(120, callbacks.reopen_item, number, WHO)
+    assert work.do(120, callbacks.record_action, number, WHO, "reopen")
     assert work.items("id", "state", "closed_at") == [(number, "open", None)]
-    assert work.do(130, callbacks.set_note, number, " ", WHO)
+    assert work.do(130, callbacks.record_action, number, WHO, "note", " ")
     assert work.items("note") == [(None,)]
     work.tell(answered(102, 200))
     assert work.items("id", "state", "closed_by") == [(number, "closed", "auto")]
@@ -178,26 +179,21 @@ def test_it_is_closed_by_hand_with_a_note_and_reopened(work: List) -> None:
 
 def test_a_deed_counts_though_the_platforms_clock_is_ahead_of_ours(work: List) -> None:
     work.tell(missed(101, 5000))
-    assert work.do(60, callbacks.close_item, work.items("id")[0][0], WHO)
+    assert work.do(60, callbacks.record_action, work.items("id")[0][0], WHO, "close")
     assert work.items("state", "closed_by") == [("closed", WHO)]
 
 
 def test_a_deed_on_what_does_not_exist_says_so(work: List) -> None:
-    for deed, more in (
-        (callbacks.close_item, (7, WHO)),
-        (callbacks.reopen_item, (7, WHO)),
-        (callbacks.assign_owner, (7, WHO, WHO)),
-        (callbacks.set_note, (7, "x", WHO)),
-    ):
-        assert not work.do(1, deed, *more)
+    for action in get_args(callbacks.ItemAction):
+        assert not work.do(1, callbacks.record_action, 7, WHO, action, "x")
 
 
 def test_reopening_changes_nothing_while_a_newer_item_of_the_caller_is_open(work: List) -> None:
     work.tell(missed(101, 0))
     number = work.items("id")[0][0]
-    work.do(60, callbacks.close_item, number, WHO)
+    work.do(60, callbacks.record_action, number, WHO, "close")
     work.tell(missed(102, 100))
-    work.do(200, callbacks.reopen_item, number, WHO)
+    work.do(200, callbacks.record_action, number, WHO, "reopen")
     assert work.items("state", "attempts") == [("open", 1), ("closed", 1)]
 
 
@@ -205,15 +201,17 @@ def test_a_deed_outlives_the_joining_of_its_call(work: List) -> None:
     work.tell(missed(101, 0, src=""), missed(102, 30, src=""))
     work.do(
         60,
-        callbacks.close_item,
+        callbacks.record_action,
         next(n for n, party in work.items("id", "party") if party == "withheld:102"),
         WHO,
+        "close",
     )
     work.do(
         60,
-        callbacks.close_item,
+        callbacks.record_action,
         next(n for n, party in work.items("id", "party") if party == "withheld:101"),
         WHO,
+        "close",
     )
     work.tell(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=99, src="")))
     work.tell(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
@@ -233,7 +231,13 @@ def test_following_again_changes_nothing(work: List) -> None:
 
 def test_items_and_deeds_outlive_a_mirror_that_is_built_anew(work: List, tmp_path: Path) -> None:
     work.tell(missed(101, 0), missed(102, 10, src=OTHER))
-    work.do(60, callbacks.close_item, next(n for n, p in work.items("id", "party") if p.endswith("102")), WHO)
+    work.do(
+        60,
+        callbacks.record_action,
+        next(n for n, p in work.items("id", "party") if p.endswith("102")),
+        WHO,
+        "close",
+    )
     before = work.items()
     empty = Office(open_mirror(tmp_path / "anew.db"))
     empty.seed()

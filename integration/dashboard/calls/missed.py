@@ -13,6 +13,7 @@ from integration.dashboard.site import layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.mirror.page_queries import history, live
 from integration.workspace import callbacks
+from integration.workspace.callbacks import ItemAction
 
 blueprint = Blueprint("missed", __name__)
 
@@ -62,49 +63,37 @@ def _is_visible_to(call: Any, user_id: int) -> bool:
 @blueprint.post("/missed/<int:number>/close")
 @requires("agent")
 def close(number: int) -> Response:
-    email = current_person().email
-    note = request.form.get("note", "").strip()[:MAX_NOTE_LENGTH] or None
-    return _respond_done(
-        number, "close", callbacks.close_item(app_context().app_db, number, email, note), {"done": number}
-    )
+    return _record_action(number, "close", request.form.get("note", ""), done=number)
 
 
 @blueprint.post("/missed/<int:number>/reopen")
 @requires("agent")
 def reopen(number: int) -> Response:
-    return _respond_done(
-        number, "reopen", callbacks.reopen_item(app_context().app_db, number, current_person().email)
-    )
+    return _record_action(number, "reopen")
 
 
 @blueprint.post("/missed/<int:number>/assign")
 @requires("agent")
 def assign(number: int) -> Response:
     """Take an item (`owner=me`) or give it back (empty)."""
-    email = current_person().email
-    owner = email if request.form.get("owner") == "me" else None
-    return _respond_done(number, "assign", callbacks.assign_owner(app_context().app_db, number, owner, email))
+    owner = current_person().email if request.form.get("owner") == "me" else ""
+    return _record_action(number, "assign", owner)
 
 
 @blueprint.post("/missed/<int:number>/note")
 @requires("agent")
 def note(number: int) -> Response:
-    text = request.form.get("note", "").strip()[:MAX_NOTE_LENGTH]
-    return _respond_done(
-        number, "note", callbacks.set_note(app_context().app_db, number, text, current_person().email)
-    )
+    return _record_action(number, "note", request.form.get("note", ""))
 
 
-def _respond_done(
-    number: int, action: str, changed: object, parameters: dict[str, Any] | None = None
-) -> Response:
-    if not changed:
+def _record_action(number: int, action: ItemAction, text: str = "", **parameters: Any) -> Response:
+    context, text = app_context(), text.strip()[:MAX_NOTE_LENGTH]
+    if not callbacks.record_action(context.app_db, number, current_person().email, action, text):
         abort(404)
-    context = app_context()
     audit_action(f"call-back {action}", f"item {number}")
     # Other pages that are open take it from the stream of changes, which is the mirror's.
     context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
     if request.form.get("state") == "closed":
-        parameters = {"state": "closed", **(parameters or {})}
+        parameters = {"state": "closed", **parameters}
     query = f"?{urlencode(parameters)}" if parameters else ""
     return redirect(f"/missed{query}", 303)

@@ -13,6 +13,7 @@ from integration.core import clock
 from integration.dashboard.calls.live import render_change
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.dashboard_site import CALLER
 from tests.support.page_text import call_ids, text
 
@@ -31,7 +32,7 @@ def missed(site):
         )
     )
     site.call(7, ago(600), outcome="missed", party_name="Greta Lindqvist", talk_seconds=None, change_no=1)
-    while callbacks.update_from_mirror(site.app_db, site.mirror_db):
+    while update_from_mirror(site.app_db, site.mirror_db):
         pass
     with site.app_db.read() as connection:
         (item,) = callbacks.list_items(connection)

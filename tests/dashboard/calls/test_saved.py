@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from integration.core import clock
-from integration.workspace import callbacks, notes
+from integration.workspace import notes
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.page_text import call_ids, text
 
 
@@ -121,7 +122,7 @@ def test_the_badge_of_missed_counts_ones_own_where_agents_see_their_own(own_call
     site.call(7, ago(600), outcome="missed", user_id=1, change_no=1)
     site.call(8, ago(600), outcome="missed", user_id=2, party="1", party_e164="+447700900102", change_no=2)
     site.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
-    callbacks.update_from_mirror(site.app_db, site.mirror_db)
+    update_from_mirror(site.app_db, site.mirror_db)
     badge = 'data-count="missed">{}<'
     assert badge.format(1) in site.client("agent", platform_user_id=1).get("/").text
     assert badge.format(2) in site.client("supervisor").get("/").text

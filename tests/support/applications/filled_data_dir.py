@@ -199,7 +199,7 @@ class Place:
                 lambda tx: notes.add_note(tx, OTHER_LEG, "sue@example.com", "Bob Other is not")
             )
             parts.app_db.write(lambda tx: _missed(tx))
-            callbacks.set_note(parts.app_db, 1, "ring Ann Example", "sue@example.com")
+            callbacks.record_action(parts.app_db, 1, "sue@example.com", "note", "ring Ann Example")
             reads.mark_thread_read(parts.app_db, person.id, THEIRS, stamp(1))
             audit.record(parts.app_db, "sue@example.com", "export", f"calls of +{THEIRS}")
             write_log.begin(
