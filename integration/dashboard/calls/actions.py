@@ -98,14 +98,21 @@ def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> Call
     )
 
 
+def require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
+    """Return the call; aborts with 404 if it does not exist or the person cannot see it."""
+    call = history.find(connection, number)
+    user_scope = layout.get_visibility().user_scope
+    if call is None or (user_scope is not None and call["user_id"] != user_scope):
+        abort(404)
+    return call
+
+
 def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]:
     """The call and its live legs, if the person may steer it. 403, 404, 409."""
-    context, user_scope = app_context(), layout.get_visibility().user_scope
+    context = app_context()
     phone = find_phone(context, current_person())
     with context.mirror_db.read() as connection:
-        call = history.find(connection, number)
-        if call is None or (user_scope is not None and call["user_id"] != user_scope):
-            abort(404)
+        call = require_call(connection, number)
         legs = phones.list_live_legs(connection, call["id"])
     if not can_control_call(current_person(), phone, call, legs):
         abort(403, "Agents steer the calls at their own phone; a supervisor may steer every call.")

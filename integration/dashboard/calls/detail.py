@@ -32,20 +32,11 @@ DONE_MESSAGES = {
 }
 
 
-def _require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
-    """The call, if there is one and the person may see it; else 404."""
-    call = history.find(connection, number)
-    user_scope = layout.get_visibility().user_scope
-    if call is None or (user_scope is not None and call["user_id"] != user_scope):
-        abort(404)
-    return call
-
-
 @blueprint.get("/calls/<int:number>")
 def index(number: int) -> str | Response:
     context = app_context()
     with context.mirror_db.read() as connection:
-        call = _require_call(connection, number)
+        call = actions.require_call(connection, number)
         if call["id"] != number:
             # An id the call had before its legs were joined: one address per call.
             return redirect(f"/calls/{call['id']}", 302)
@@ -129,7 +120,7 @@ def _send_labels(number: int) -> WriteResult | None:
     """A call that goes on carries its labels on the platform too; one that is over has only ours."""
     context = app_context()
     with context.mirror_db.read() as connection:
-        call = _require_call(connection, number)
+        call = actions.require_call(connection, number)
         live_legs = phones.list_live_legs(connection, call["id"])
         leg_ids = [call["id"], *(leg["leg_id"] for leg in call_detail.list_legs(connection, call["id"]))]
     if not live_legs:
@@ -143,7 +134,7 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
     """Do `change` with the call's leg ids (its root's, or the lowest, first), and audit it."""
     context, email = app_context(), current_person().email
     with context.mirror_db.read() as connection:
-        call = _require_call(connection, number)
+        call = actions.require_call(connection, number)
         all_leg_ids = [leg["leg_id"] for leg in call_detail.load_call_detail(connection, call["id"]).legs]
     leg_ids = [call["id"], *(leg for leg in all_leg_ids if leg != call["id"])]
 
@@ -164,17 +155,13 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
 @blueprint.get("/recordings/<int:number>.mp3")
 @requires("recordings")
 def recording(number: int) -> Response:
-    with app_context().mirror_db.read() as connection:
-        exists, user_id = call_detail.find_recording_user(connection, number)
-    return _send_audio("recording", number, exists, user_id)
+    return _send_audio("recording", number, call_detail.find_recording_user)
 
 
 @blueprint.get("/voicemail/<int:number>.mp3")
 @requires("recordings")
 def voicemail(number: int) -> Response:
-    with app_context().mirror_db.read() as connection:
-        exists, user_id = call_detail.find_voicemail_user(connection, number)
-    return _send_audio("voicemail", number, exists, user_id)
+    return _send_audio("voicemail", number, call_detail.find_voicemail_user)
 
 
 @blueprint.get("/calls/<int:number>/<int:record>.<any(trace, pcap):kind>")
@@ -183,7 +170,7 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
     """A CDR's SIP messages as text, or its packets; fetched once and kept."""
     context = app_context()
     with context.mirror_db.read() as connection:
-        call = _require_call(connection, number)
+        call = actions.require_call(connection, number)
         if record not in [row["id"] for row in call_detail.load_call_detail(connection, call["id"]).cdrs]:
             abort(404)
     try:
@@ -196,9 +183,13 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
     return send_file(path, mimetype="application/octet-stream", as_attachment=True, download_name=path.name)
 
 
-def _send_audio(kind: MediaKind, number: int, exists: bool, user_id: int | None) -> Response:
-    """The file with Range support, fetched first if we don't have it yet. Who listened is kept."""
+def _send_audio(
+    kind: MediaKind, number: int, find_user: Callable[[sqlite3.Connection, int], tuple[bool, int | None]]
+) -> Response:
+    """Send the file with Range support, fetched first if it is missing; audit the listener."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
+    with context.mirror_db.read() as connection:
+        exists, user_id = find_user(connection, number)
     if not exists or (user_scope is not None and user_id != user_scope):
         abort(404)
     try:

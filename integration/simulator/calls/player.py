@@ -165,19 +165,9 @@ class Player:
         *,
         translated: bool = False,
     ) -> tuple[Record, Record | None]:
-        """An SMS from outside, and the webhook body that told it."""
+        """Store an SMS from outside. Returns its record and the body of its webhook."""
         with self.world.lock:
-            record = records.sms_record(
-                self.world.new_id("sms"),
-                unix_time,
-                sender=sender,
-                receiver=receiver,
-                text=text,
-                user=user,
-                inbound=True,
-                name=self.world.find_contact_name(sender),
-            )
-            self.world.collections["sms"].add(record)
+            record = self._store_sms(user, sender, receiver, text, unix_time, inbound=True)
             if self.send_event is None:
                 return record, None
             event = sms_event(self.world.event_ids.make(unix_time), unix_time, record, translated=translated)
@@ -186,18 +176,22 @@ class Player:
 
     def send_sms(self, user: Person, sender: str, receiver: str, text: str, unix_time: float) -> Record:
         with self.world.lock:
-            record = records.sms_record(
-                self.world.new_id("sms"),
-                unix_time,
-                sender=sender,
-                receiver=receiver,
-                text=text,
-                user=user,
-                inbound=False,
-                name=self.world.find_contact_name(receiver),
-                result="OK",
-            )
-            return self.world.collections["sms"].add(record)
+            return self._store_sms(user, sender, receiver, text, unix_time, inbound=False)
+
+    def _store_sms(
+        self, user: Person | None, sender: str, receiver: str, text: str, unix_time: float, *, inbound: bool
+    ) -> Record:
+        record = records.sms_record(
+            self.world.new_id("sms"),
+            unix_time,
+            sender=sender,
+            receiver=receiver,
+            text=text,
+            user=user,
+            inbound=inbound,
+            contact_name=self.world.find_contact_name(sender if inbound else receiver),
+        )
+        return self.world.collections["sms"].add(record)
 
 
 def is_leg_recorded(leg: Leg) -> bool:

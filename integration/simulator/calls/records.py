@@ -182,22 +182,21 @@ def sms_record(
     text: str,
     user: Person | None,
     inbound: bool,
-    name: str | None = None,
-    result: str | None = None,
+    contact_name: str | None,
 ) -> Record:
-    """An SMS. `name` is what is known about the outside party."""
+    """Build an SMS."""
     own_id, own_name = (str(user.id), user.name) if user else (None, None)
     return {
         "id": sms_id,
         "created_at": clock.utc_text(created_at),
         "from": sender,
         "from_id": None if inbound else own_id,
-        "from_name": name if inbound else own_name,
+        "from_name": contact_name if inbound else own_name,
         "to": receiver,
         "to_id": own_id if inbound else None,
-        "to_name": own_name if inbound else name,
+        "to_name": own_name if inbound else contact_name,
         "message": text,
         "type": "I" if inbound else "O",
-        "result": result,
+        "result": None if inbound else "OK",
         "user_id": user.id if user else None,
     }
