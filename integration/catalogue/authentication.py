@@ -17,36 +17,30 @@ RESOURCES = (
 _AUTHENTICATION = ModuleOperations("authentication")
 
 OPERATIONS = (
-    Operation(
-        "authentication",
+    _AUTHENTICATION.public(
         "POST",
         "/login",
-        "message",
         "Opens a session: message, user_token and user_id, flat. With a second factor switched on the "
         "platform answers 202 with a flat nonce instead (observed.md §2).",
-        errors=(400,),
         body=(
             Field("email", "string"),
             Field("password", "string", meaning="secret"),
             Field("remember_me", "boolean"),
             Field("device_fingerprint", "string", meaning="secret"),
         ),
-        is_public=True,
+        response_kind="message",
     ),
-    Operation(
-        "authentication",
+    _AUTHENTICATION.public(
         "POST",
         "/login2fa",
-        "message",
         "Completes a login with the code sent by e-mail: message, user_token and user_id, flat.",
-        errors=(400,),
         body=(
             Field("code", "string", meaning="secret"),
             Field("nonce", "string", meaning="secret"),
             Field("add_device", "boolean"),
             Field("remember_me", "boolean"),
         ),
-        is_public=True,
+        response_kind="message",
     ),
     Operation(
         "authentication", "POST", "/logout", "message", "Destroys the token; an unknown one is answered 401."
@@ -59,38 +53,18 @@ OPERATIONS = (
         "Keeps the token alive. Observed answer: {data: {response: 'Pong', …}} (observed.md §2).",
         errors=(),
     ),
-    Operation(
-        "authentication",
-        "POST",
-        "/confirmation",
-        "unknown",
-        "Sends the confirmation e-mail again.",
-        errors=(400,),
-        body=(Field("email", "string"),),
-        is_public=True,
+    _AUTHENTICATION.public(
+        "POST", "/confirmation", "Sends the confirmation e-mail again.", body=(Field("email", "string"),)
     ),
-    Operation(
-        "authentication",
-        "POST",
-        "/password",
-        "unknown",
-        "Starts a password reset.",
-        errors=(400,),
-        body=(Field("email", "string"),),
-        is_public=True,
-    ),
-    Operation(
-        "authentication",
+    _AUTHENTICATION.public("POST", "/password", "Starts a password reset.", body=(Field("email", "string"),)),
+    _AUTHENTICATION.public(
         "POST",
         "/reset",
-        "unknown",
         "Sets a new password with the token from the reset e-mail.",
-        errors=(400,),
         body=(
             Field("token", "string", meaning="secret"),
             Field("password", "string", "the new one", meaning="secret"),
         ),
-        is_public=True,
     ),
     _AUTHENTICATION.list("/aclroles", "ACL roles.", "acl_role"),
     _AUTHENTICATION.read("/aclroles/{id}", "One ACL role.", "acl_role"),

@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-from integration.catalogue.shapes import Operation, Resource
+from integration.catalogue.rows import ModuleOperations
+from integration.catalogue.shapes import Resource
 
 RESOURCES: tuple[Resource, ...] = ()
 
+_REGISTRATION = ModuleOperations("registration")
+_ERRORS = (400, 403, 404, 500)
+
 OPERATIONS = (
-    Operation(
-        "registration",
-        "POST",
-        "/registrations",
-        "unknown",
-        "Starts a sign-up.",
-        errors=(400, 401, 403, 404),
-        body=(),
-        is_public=True,
+    _REGISTRATION.public("POST", "/registrations", "Starts a sign-up.", body=(), errors=(400, 401, 403, 404)),
+    _REGISTRATION.public("GET", "/registrations/{hash}", "One sign-up.", errors=_ERRORS),
+    _REGISTRATION.public("PATCH", "/registrations/{hash}", "Changes a sign-up.", body=(), errors=_ERRORS),
+    _REGISTRATION.public(
+        "POST", "/registrations/{hash}/resend", "Sends the e-mail code again.", errors=_ERRORS
     ),
-    Operation(
-        "registration",
-        "GET",
-        "/registrations/{hash}",
-        "unknown",
-        "One sign-up.",
-        errors=(400, 403, 404, 500),
-        is_public=True,
-    ),
-    Operation(
-        "registration",
-        "PATCH",
-        "/registrations/{hash}",
-        "unknown",
-        "Changes a sign-up.",
-        errors=(400, 403, 404, 500),
-        body=(),
-        is_public=True,
-    ),
-    Operation(
-        "registration",
-        "POST",
-        "/registrations/{hash}/resend",
-        "unknown",
-        "Sends the e-mail code again.",
-        errors=(400, 403, 404, 500),
-        is_public=True,
-    ),
-    Operation(
-        "registration",
-        "GET",
-        "/registrations/{hash}/numbers/{areacode}",
-        "unknown",
-        "Numbers on offer in an area.",
-        errors=(400, 403, 404, 500),
-        is_public=True,
+    _REGISTRATION.public(
+        "GET", "/registrations/{hash}/numbers/{areacode}", "Numbers on offer in an area.", errors=_ERRORS
     ),
 )

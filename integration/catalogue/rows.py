@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from integration.catalogue.shapes import Field, FieldType, Meaning, Module, Operation, Resource
+from integration.catalogue.shapes import (
+    Field,
+    FieldType,
+    Meaning,
+    Method,
+    Module,
+    Operation,
+    Resource,
+    ResponseKind,
+)
 
 
 def make_fields(
@@ -114,6 +123,20 @@ class ModuleOperations:
     ) -> Operation:
         """DELETE of one record, of records or of a collection."""
         return Operation(self.module, "DELETE", path, "none", about, resource, success=success, errors=errors)
+
+    def public(
+        self,
+        method: Method,
+        path: str,
+        about: str,
+        body: _Fields | None = None,
+        response_kind: ResponseKind = "unknown",
+        errors: _Statuses = (400,),
+    ) -> Operation:
+        """Operation that needs no credentials."""
+        return Operation(
+            self.module, method, path, response_kind, about, errors=errors, body=body, is_public=True
+        )
 
 
 def make_bare_resource(name: str, collection: str, title: str, about: str) -> Resource:

@@ -1,7 +1,7 @@
 """Where settings come from: a TOML file and the environment, and every mistake in them at once.
 
-pydantic-settings is not used: its environment source ignores misspelt sections, knows no `_FILE` and turns
-text of digits into numbers.
+pydantic-settings 2.16 is not used: its environment source ignores a variable with a misspelt section, has no
+`<KEY>_FILE` and no comma-separated lists, and one value that cannot be parsed hides all other mistakes.
 """
 
 from __future__ import annotations

@@ -162,21 +162,16 @@ def _add_texts(state: AccountState) -> None:
         ("Ready", "Your order is ready to collect from the front desk.", people[1].id),
         ("Sizes", "It comes in three sizes, see https://example.com/sizes", people[3].id),
     )
-    state.add_collection(
-        "calllabels",
-        mine=is_shared_or_owned,
-        own=make_owner_test("user_id"),
-        records=[
-            make_record("calllabels", id=6000 + n, name=name, color=color, user_id=owner)
-            for n, (name, color, owner) in enumerate(labels, 1)
-        ],
-    )
-    state.add_collection(
-        "sms/cannedresponses",
-        mine=is_shared_or_owned,
-        own=make_owner_test("user_id"),
-        records=[
-            make_record("sms/cannedresponses", id=6500 + n, name=name, text=text, user_id=owner)
-            for n, (name, text, owner) in enumerate(replies, 1)
-        ],
-    )
+    for name, first_id, field, rows in (
+        ("calllabels", 6001, "color", labels),
+        ("sms/cannedresponses", 6501, "text", replies),
+    ):
+        state.add_collection(
+            name,
+            mine=is_shared_or_owned,
+            own=make_owner_test("user_id"),
+            records=[
+                make_record(name, **{"id": n, "name": title, field: value, "user_id": owner})
+                for n, (title, value, owner) in enumerate(rows, first_id)
+            ],
+        )
