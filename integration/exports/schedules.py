@@ -46,7 +46,7 @@ MAX_SCHEDULES = 100
 MAX_NAME_LENGTH = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
     """`export` and `form` are those of `/exports/<export>.<form>`, `args` its parameters. `file` is how
     names of files begin, before their period. `at` is 'HH:MM' in `zone`; `place` is a folder below the
@@ -56,24 +56,24 @@ class Schedule:
     there is where `incomplete` says so. Periods that were due until `since` (UTC text) are none of its.
     """
 
-    id: int
-    name: str
-    file: str
-    who: str
+    id: int = 0
+    name: str = ""
+    file: str = ""
+    who: str = ""
     export: str
-    form: str
+    form: str = "xlsx"
     args: Mapping[str, str]
-    every: Literal["day", "week", "month"]
-    at: str
+    every: Literal["day", "week", "month"] = "day"
+    at: str = "06:00"
     zone: str
-    target: Target
-    place: str
-    secret: str
-    wait_hours: int
-    incomplete: bool
-    since: str
-    paused_at: str | None
-    created_at: str
+    target: Target = "folder"
+    place: str = ""
+    secret: str = ""
+    wait_hours: int = 6
+    incomplete: bool = True
+    since: str = ""
+    paused_at: str | None = None
+    created_at: str = ""
 
     @property
     def display_place(self) -> str:

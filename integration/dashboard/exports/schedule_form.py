@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -35,9 +36,7 @@ def parse_form(
     wrong."""
     fields = {name: value.strip() for name, value in form.items()}
     name = " ".join(fields.get("name", "").split())
-    args = {key: fields[key] for key in EXPORT_PARAMETERS if fields.get(key)}
-    if "view" in args:
-        args["view"] = remove_days(args["view"])
+    args = _select_export_parameters(fields)
     if fields.get("bom"):
         args["bom"] = "1"
     target = _parse_choice("target", fields, TARGETS)
@@ -49,12 +48,11 @@ def parse_form(
         raise DomainError(str(error)) from None
     resource, _ = export_request.find_export(old_schedule.export)
     suffixes = tuple(entry.suffix for entry in formats.list_available(resource, person))
-    schedule = Schedule(
-        id=old_schedule.id,
+    schedule = replace(
+        old_schedule,
         name=name,
         file=make_file_name(name),
         who=person.email,
-        export=old_schedule.export,
         form=_parse_choice("form", fields, suffixes),
         args=args,
         every=_parse_choice("every", fields, FREQUENCIES),
@@ -65,9 +63,6 @@ def parse_form(
         secret=_choose_secret(fields, target, place, old_schedule),
         wait_hours=_parse_wait_hours(fields.get("wait_hours", "")),
         incomplete=fields.get("otherwise") != "wait",
-        since=old_schedule.since,
-        paused_at=old_schedule.paused_at,
-        created_at=old_schedule.created_at,
     )
     try:
         viewer = visibility.of(person, context.settings.dashboard.agents_see)
@@ -83,31 +78,16 @@ def parse_form(
 
 
 def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Schedule:
-    """What the form shows for a new one."""
-    parameters = {key: args[key] for key in EXPORT_PARAMETERS if args.get(key)}
-    if "view" in parameters:
-        parameters["view"] = remove_days(parameters["view"])
+    """Return the schedule that the form of a new one shows."""
     zone = context.settings.dashboard.timezone
-    return Schedule(
-        0,
-        "",
-        "",
-        "",
-        export,
-        "xlsx",
-        parameters,
-        "day",
-        "06:00",
-        zone,
-        "folder",
-        "",
-        "",
-        6,
-        True,
-        "",
-        None,
-        "",
-    )
+    return Schedule(export=export, args=_select_export_parameters(args), zone=zone)
+
+
+def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    args = {key: parameters[key] for key in EXPORT_PARAMETERS if parameters.get(key)}
+    if "view" in args:
+        args["view"] = remove_days(args["view"])
+    return args
 
 
 def remove_days(view: str) -> str:
