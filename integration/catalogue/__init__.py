@@ -20,7 +20,7 @@ from integration.catalogue import (
     reports,
     storage,
 )
-from integration.catalogue.shapes import Method, Module, Operation, Resource
+from integration.catalogue.shapes import Method, Operation, Resource
 
 _MODULES = (
     authentication,
@@ -109,11 +109,6 @@ def get_resource(name: str) -> Resource:
             else "collections are called cdrs, sms …"
         )
         raise UnknownResource(f"no resource is called {name!r}; {hint}") from None
-
-
-def list_operations(module: Module) -> tuple[Operation, ...]:
-    """The operations of one module, in the specification's order."""
-    return tuple(operation for operation in OPERATIONS if operation.module == module)
 
 
 def match(method: str, path: str) -> tuple[Operation, dict[str, str]] | None:

@@ -44,7 +44,7 @@ def own(row: specification.Row) -> Operation:
     ],
 )
 def test_each_module_has_the_operations_counted_by_hand(module, count):
-    assert len(catalogue.list_operations(module)) == count
+    assert sum(row.module == module for row in catalogue.OPERATIONS) == count
 
 
 def test_there_are_165_operations_on_108_paths():
@@ -156,7 +156,7 @@ def test_only_ring_groups_take_include_by_the_specification_and_queues_as_observ
 
 def test_only_what_comes_before_login_and_sign_ups_need_no_credentials():
     public = {row.path for row in catalogue.OPERATIONS if row.is_public}
-    sign_ups = {row.path for row in catalogue.list_operations("registration")}
+    sign_ups = {row.path for row in catalogue.OPERATIONS if row.module == "registration"}
     assert public == {"/login", "/login2fa", "/confirmation", "/password", "/reset"} | sign_ups
     assert all(row.is_public for row in catalogue.OPERATIONS if row.path in public)
 

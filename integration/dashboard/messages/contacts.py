@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.catalogue import list_operations
+from integration import catalogue
 from integration.context import app_context
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
@@ -39,12 +39,9 @@ FORM_FIELDS = (
 )
 """Fields of the platform's contact that staff edit, in the order of the form."""
 
-assert {name for name, _ in FORM_FIELDS} <= {
-    field.name
-    for operation in list_operations("settings")
-    if (operation.method, operation.path) == ("PATCH", "/contacts/{id}")
-    for field in operation.body or ()
-}
+_CHANGE = catalogue.match("PATCH", "/contacts/1")
+assert _CHANGE is not None
+assert {name for name, _ in FORM_FIELDS} <= {field.name for field in _CHANGE[0].body or ()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ def index() -> str:
 
 @blueprint.get("/contacts/<int:number>")
 def show(number: int) -> str:
-    return _render_contact(number)
+    return _render_page(*_load_contact(number))
 
 
 @blueprint.get("/contacts/of/<digits>")
@@ -122,10 +119,7 @@ def create() -> Response | tuple[str, int]:
 @requires("agent")
 def change(number: int) -> Response | tuple[str, int]:
     """Only what was changed is sent, so that nobody's change meanwhile is undone."""
-    with app_context().mirror_db.read() as connection:
-        contact = contacts.find(connection, number, layout.get_visibility().user_scope)
-    if contact is None:
-        abort(404)
+    contact, _ = _load_contact(number)
     form_values = _form_values()
     body = {
         name: value for name, value in form_values.items() if value != _normalize_value(name, contact[name])
@@ -140,10 +134,7 @@ def change(number: int) -> Response | tuple[str, int]:
 @blueprint.post("/contacts/<int:number>/delete")
 @requires("agent")
 def delete(number: int) -> Response:
-    with app_context().mirror_db.read() as connection:
-        contact = contacts.find(connection, number, layout.get_visibility().user_scope)
-    if contact is None:
-        abort(404)
+    contact, _ = _load_contact(number)
     result = form_responses.send_write("DELETE", f"/contacts/{number}")
     if not result.is_done:
         return form_responses.respond_refused(result)
@@ -169,16 +160,17 @@ def _respond_refused(result: WriteResult, number: int | None) -> Response | tupl
     if form_responses.wants_json():
         return form_responses.respond_refused(result)
     status = result.status or 502
-    return (_render_page(None, [], result) if number is None else _render_contact(number, result)), status
+    contact, numbers = (None, []) if number is None else _load_contact(number)
+    return _render_page(contact, numbers, result), status
 
 
-def _render_contact(number: int, result: WriteResult | None = None) -> str:
+def _load_contact(number: int) -> tuple[sqlite3.Row, list[str]]:
+    """Return a contact and its numbers; aborts with 404 if the person cannot see it."""
     with app_context().mirror_db.read() as connection:
         contact = contacts.find(connection, number, layout.get_visibility().user_scope)
         if contact is None:
             abort(404)
-        numbers = contacts.list_numbers(connection, number)
-    return _render_page(contact, numbers, result)
+        return contact, contacts.list_numbers(connection, number)
 
 
 def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteResult | None = None) -> str:
