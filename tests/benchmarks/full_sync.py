@@ -1,9 +1,9 @@
 """A complete walk of all CDRs of a platform that is never the bottleneck, beside a bare loop and dlt.
 
-The platform is tests/trials/peer.py, in a process of its own, which makes the next page ready while the last
-one is stored. Each contender is a process as well: what it needs of memory and of the processor is its own.
-Ours is the product's own walk, checks and bookkeeping included, and the calls of its first page, which are
-put together at once; those of the others are put together after it, which is told apart. The bare loop is
+The platform is tests/trials/tools/peer.py, in a process of its own, which makes the next page ready while the
+last one is stored. Each contender is a process as well: what it needs of memory and of the processor is its
+own. Ours is the product's own walk, checks and bookkeeping included, and the calls of its first page, which
+are put together at once; those of the others are put together after it, which is told apart. The bare loop is
 requests, orjson and executemany into a table with the same columns and indexes, which are there before the
 rows, or are made after them. The clock starts when a process has all it needs to send its first request.
 """

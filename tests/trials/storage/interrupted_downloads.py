@@ -1,11 +1,4 @@
-"""Downloads cut short, as part of the trial `files`.
-
-    order    `.part`, fsync, rename, fsync of the folder, row: as strace saw it, where that is installed
-    steps    kill -9 before and after each call of that order, one after the other: what is there, what heals
-    kills    kill -9 of the product's worker, or of all of it, in mid-download
-
-All are real processes.
-"""
+"""Interrupted downloads, as part of the trial `files`."""
 
 from __future__ import annotations
 
@@ -16,13 +9,10 @@ import random
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,100 +21,215 @@ from integration.simulator import embed
 from integration.sync.files import download
 from integration.sync.plan import FILES_OF, PLAN
 from integration.sync.reading.full_sync import run_full_sync
-from tests.support.harness import ROOT, Product, Simulator, wait_for
-from tests.trials.storage import files
-from tests.trials.sync.platform import Report, friday_evening, open_mirror_trial, run_simulator, until
+from tests.support.harness import ROOT, Simulator, wait_for
+from tests.trials.storage.archived_files import (
+    ANY_FILE,
+    DOWNLOADS,
+    find_incomplete,
+    find_wrong,
+    hash_content,
+    hash_files,
+    hash_platform_files,
+)
+from tests.trials.tools import seeded_bug
+from tests.trials.tools.databases import query_rows
+from tests.trials.tools.local_mirror import keep_newest
+from tests.trials.trial import NO_TRAFFIC, Trial, await_new_worker, kill_worker
 
-# --- order ---------------------------------------------------------------------------------------------
-
-
-def order(options: argparse.Namespace, report: Report) -> str:
-    """What one download asked of the system, in the order it did."""
-    if shutil.which("strace") is None:
-        return "the order of its calls was not looked at, strace is not installed"
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "strace")
-        traced = "trace=openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2"
-        strace = ["strace", "-f", "-y", "-s", "8192", "--seccomp-bpf", "-e", traced, "-o", str(log)]
-        trial = [sys.executable, "-m", "tests.trials", "files", "--fetch-one", str(Path(folder, "data"))]
-        if options.seed_bug:
-            trial.append("--seed-bug")
-        done = subprocess.run([*strace, *trial], cwd=ROOT, capture_output=True, text=True, check=False)
-        report.check(done.returncode == 0, f"one file is fetched under strace: {done.stderr[-500:]}")
-        if done.returncode:
-            return "no order"
-        path, sha256 = done.stdout.split()
-        lines = log.read_text(errors="replace").splitlines()
-    final_name, part = re.escape(path), re.escape(path) + r"\.part"
-    steps = {
-        "the part is made": rf'openat\(.*"[^"]*{part}", .*O_CREAT.*O_NOFOLLOW',
-        "bytes are written": rf"write\(\d+<[^>]*{part}>",
-        "the part is synced": rf"fsync\(\d+<[^>]*{part}>",
-        "it gets its final name": rf'rename[a-z0-9]*\(.*{part}", .*{final_name}"',
-        "the folder is synced": rf"fsync\(\d+<[^>]*{re.escape(str(Path(path).parent))}>",
-        "the row says so": rf"write64\(\d+<[^>]*mirror\.db-wal>.*{sha256}have",
-    }
-    at = {step: [n for n, line in enumerate(lines) if re.search(call, line)] for step, call in steps.items()}
-    for step, found in at.items():
-        report.check(bool(found), f"order: {step}")
-    if all(at.values()):
-        firsts, lasts = [found[0] for found in at.values()], [found[-1] for found in at.values()]
-        held = all(last < first for last, first in zip(lasts, firsts[1:], strict=False))
-        report.check(held, f"order: each after all of the one before, not {at}")
-    return "its calls in order" if all(at.values()) else "no order"
+MAX_STEPS = 99
+CALLS = "trace=openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2"
 
 
-def fetch_one(options: argparse.Namespace) -> int:
-    """Under strace: one recording, its path and sha256 on standard output."""
-    options.fetch_one.mkdir()
-    if options.seed_bug:
-        # Nothing is synced before it gets its name.
-        os.fsync = lambda _: None
-    with run_simulator(options) as simulator:
-        files.few(simulator, monitors=1)
-        with open_mirror_trial(options.fetch_one, simulator, **files.DOWNLOADS) as made:
-            run_full_sync(made.parts, PLAN["monitors"])
-            download.download_due_files(made.parts)
-            ((path, sha256),) = files.final(options.fetch_one).items()
-    print(path, sha256)
-    return 0
+class InterruptedDownloads(Trial):
+    """A kill leaves no wrong file; the next start completes the archive.
 
+    Disturbed: kill -9 before and after each step of a download, one after the other; then kills of the
+    worker, or of the entire product, during downloads.
+    Checked: no wrong file is there, stored rows match their files, and all files are right in the end.
+    Detects: downloads that are written under their final name.
+    """
 
-# --- steps ---------------------------------------------------------------------------------------------
+    name = "files"
+    size_option, size = "--kills", 30
+    bugs, symptoms = ("write_final_name",), ("no wrong file",)
+    expects_errors = True
 
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--cdrs", type=int, default=8, help="calls at the platform")
 
-def steps(options: argparse.Namespace, report: Report) -> str:
-    with run_simulator(options) as simulator, tempfile.TemporaryDirectory() as folder:
-        files.few(simulator, monitors=1)
-        begun = Path(folder, "begun")
-        with open_mirror_trial(begun, simulator, **files.DOWNLOADS) as made:
-            run_full_sync(made.parts, PLAN["monitors"])
-            right = files.truth(made)
-        for path in right:
+    def disturb(self) -> None:
+        with self.embed_simulator(self.options.cdrs) as simulator:
+            self._kill_at_each_step(simulator)
+        if not self.is_seeded:
+            self._kill_product()
+
+    # --- steps of one download -------------------------------------------------------------------------
+
+    def _kill_at_each_step(self, simulator: embed.Simulator) -> None:
+        keep_newest(simulator, monitors=1)
+        begun = self.make_folder()
+        with self.open_mirror(simulator, begun, **DOWNLOADS) as mirror:
+            run_full_sync(mirror.context, PLAN["monitors"])
+            expected = hash_platform_files(mirror)
+        for path in expected:
             (begun / path).parent.mkdir(parents=True)
-        for step in range(1, 100):
-            data_dir = Path(shutil.copytree(begun, Path(folder, str(step))))
-            died = _forked(lambda: _fetch(data_dir, simulator, step))  # noqa: B023
-            found = files.wrong(data_dir, right)
-            report.check(not found, f"step {step}: no wrong file, not {found}")
-            claimed = _claimed(data_dir)
-            report.check(
-                claimed <= right.items() and claimed <= files.final(data_dir).items(),
-                f"step {step}: what the table has is there",
-            )
-            _forked(lambda: _fetch(data_dir, simulator))  # noqa: B023
-            whole = files.final(data_dir) == right == dict(_claimed(data_dir)) and not files.parts_left(
-                data_dir
-            )
-            report.check(whole, f"step {step}: the next start makes it whole")
-            if not died:
+        for step in range(1, MAX_STEPS + 1):
+            data_dir = Path(shutil.copytree(begun, self.folder / f"step-{step}"))
+            was_killed = _fork(lambda: self._download(data_dir, simulator, step))  # noqa: B023
+            self._check_archive(f"step {step}", data_dir, expected)
+            rows = _list_rows(data_dir)
+            is_right = rows.items() <= expected.items() and rows.items() <= hash_files(data_dir).items()
+            self.verify(is_right, f"step {step}: files with a row are right")
+            _fork(lambda: self._download(data_dir, simulator))  # noqa: B023
+            is_right = hash_files(data_dir) == expected == _list_rows(data_dir)
+            is_right = is_right and not find_incomplete(data_dir)
+            self.verify(is_right, f"step {step}: the next start completes the archive")
+            if not was_killed:
                 break
-        report.check(1 < step < 99, f"steps: {step} were seen")
-    return f"killed at each of {step - 1} steps"
+        self.verify(1 < step < MAX_STEPS, f"a download has several steps, not {step}")
+        self.figures.append(f"killed at each of {step - 1} steps")
+
+    def _check_archive(self, where: str, data_dir: Path, expected: dict[str, str]) -> None:
+        wrong = find_wrong(data_dir, expected)
+        self.verify(not wrong, f"{where}: there is no wrong file, except {wrong}")
+
+    def _download(self, data_dir: Path, simulator: embed.Simulator, kill_at: int = 0) -> None:
+        """Download as a start does; kill this process at step `kill_at`.
+
+        A step is before or after each call that matters.
+        """
+        steps = iter(range(1, 1000))
+
+        def step() -> None:
+            if next(steps) == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def count(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **options: Any) -> Any:
+                step()
+                found = real(*arguments, **options)
+                step()
+                return found
+
+            return call
+
+        for target, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media_files, "mark_present")):
+            setattr(target, name, count(getattr(target, name)))
+        with self.open_mirror(simulator, data_dir, **DOWNLOADS) as mirror:
+            download.prepare_downloads(mirror.context)
+            download.download_due_files(mirror.context)
+            step()
+
+    # --- kills of the product --------------------------------------------------------------------------
+
+    def _kill_product(self) -> None:
+        rng, pause, interrupted = random.Random(self.options.seed), threading.Event(), 0
+        simulator = self.start_simulator(*NO_TRAFFIC, history=self.options.cdrs)
+        data_dir, expected = self.make_folder(), _hash_listed_files(simulator)
+        # Each file takes a second, so that it can be interrupted.
+        simulator.control("POST", "faults", {"spec": f"drip=1@{ANY_FILE}"})
+        product = self.start_product(data_dir, simulator)
+        for number in range(self.options.size):
+            wait_for(lambda: find_incomplete(data_dir), "a download", 240)
+            pause.wait(rng.uniform(0, 0.8))
+            if number % 3 == 2:
+                self.kill_product(product)
+                product = None
+            else:
+                worker = kill_worker(product)
+            interrupted += bool(find_incomplete(data_dir))
+            self._check_archive(f"kill {number}", data_dir, expected)
+            if product is None:
+                product = self.start_product(data_dir, simulator)
+            else:
+                await_new_worker(product, worker)
+            if len(hash_files(data_dir)) == len(expected):
+                break
+        simulator.control("DELETE", "faults")
+        self.verify_soon(
+            lambda: hash_files(data_dir) == expected and not find_incomplete(data_dir),
+            lambda: f"all files are right in the end, except {find_wrong(data_dir, expected)}",
+        )
+        self.figures.append(
+            f"{number + 1} kills, {interrupted} of them during a download, {len(expected)} files"
+        )
 
 
-def _forked(work: Callable[[], None]) -> bool:
-    """Whether a process of its own was killed at this work."""
+class DownloadOrder(Trial):
+    """Downloads sync the file before its final name, the folder before its row.
+
+    Checked: the system calls of `sync monitors` for one recording, by strace where that is installed.
+    Detects: files that are not synced.
+    """
+
+    name = "files"
+    size_option, size = "--kills", 30
+    bugs, symptoms = ("skip_fsync",), ("is synced",)
+
+    @classmethod
+    def main(cls, arguments: list[str]) -> int:  # type: ignore[override]
+        if shutil.which("strace") is None:
+            print("files: the order of system calls is not checked, strace is not installed")
+            return 0
+        return super().main(arguments)
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--cdrs", type=int, default=8, help="calls at the platform")
+
+    def check(self) -> None:
+        simulator = self.start_simulator(*NO_TRAFFIC, history=self.options.cdrs)
+        for key in _list_monitors(simulator)[1:]:
+            simulator.control("DELETE", f"records/monitors/{key}")
+        log, program = self.folder / "strace", seeded_bug.make_program(self.bugs if self.is_seeded else ())
+        done = subprocess.run(
+            [
+                *("strace", "-f", "-y", "-s", "8192", "--seccomp-bpf", "-e", CALLS, "-o", str(log)),
+                *(sys.executable, *program, "sync", "monitors"),
+            ],
+            cwd=ROOT,
+            env=os.environ
+            | {
+                "SWITCHROOM_CONFIG": os.devnull,
+                "SWITCHROOM_PLATFORM__BASE_URL": simulator.url,
+                "SWITCHROOM_PLATFORM__USER_ID": simulator.user_id,
+                "SWITCHROOM_PLATFORM__API_KEY": simulator.api_key,
+                "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        rows = _list_rows(self.data_dir)
+        self.verify(len(rows) == 1, f"one file is downloaded under strace: {done.stderr[-500:]}")
+        for path, sha256 in rows.items():
+            self._check_order(log.read_text(errors="replace").splitlines(), str(self.data_dir / path), sha256)
+
+    def _check_order(self, lines: list[str], path: str, sha256: str) -> None:
+        final_name, part = re.escape(path), re.escape(path) + r"\.part"
+        calls = {
+            "the part is created": rf'openat\(.*"[^"]*{part}", .*O_CREAT.*O_NOFOLLOW',
+            "bytes are written": rf"write\(\d+<[^>]*{part}>",
+            "the part is synced": rf"fsync\(\d+<[^>]*{part}>",
+            "it gets its final name": rf'rename[a-z0-9]*\(.*{part}", .*{final_name}"',
+            "the folder is synced": rf"fsync\(\d+<[^>]*{re.escape(str(Path(path).parent))}>",
+            "the row is written": rf"write64\(\d+<[^>]*mirror\.db-wal>.*{sha256}have",
+        }
+        at = {
+            name: [n for n, line in enumerate(lines) if re.search(call, line)] for name, call in calls.items()
+        }
+        for name, found in at.items():
+            self.verify(bool(found), f"order of system calls: {name}")
+        if all(at.values()):
+            pairs = zip(at.values(), list(at.values())[1:], strict=False)
+            is_ordered = all(earlier[-1] < later[0] for earlier, later in pairs)
+            self.verify(is_ordered, f"each system call is after the ones before, not {at}")
+        self.figures.append("system calls are in order" if not self.failures else "no order")
+
+
+def _fork(work: Callable[[], None]) -> bool:
+    """Run `work` in a fork. Returns whether a signal ended it."""
     child = os.fork()
     if not child:
         try:
@@ -134,104 +239,35 @@ def _forked(work: Callable[[], None]) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def _fetch(data_dir: Path, simulator: embed.Simulator, step: int = 0) -> None:
-    """What a start does; with `step` until just before or after one of the calls that matter."""
-    calls = iter(range(1, 1000))
-
-    def point() -> None:
-        if next(calls) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def watched(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            point()
-            found = real(*arguments, **options)
-            point()
-            return found
-
-        return call
-
-    for where, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media_files, "mark_present")):
-        setattr(where, name, watched(getattr(where, name)))
-    with open_mirror_trial(data_dir, simulator, **files.DOWNLOADS) as made:
-        download.prepare_downloads(made.parts)
-        download.download_due_files(made.parts)
-        point()
+def _list_rows(data_dir: Path) -> dict[str, str]:
+    """sha256 by path of the files that have a row."""
+    return dict(query_rows(data_dir / "mirror.db", "SELECT path, sha256 FROM media WHERE state = 'have'"))
 
 
-def _claimed(data_dir: Path) -> set[tuple[str, str]]:
-    """Path and sha256 of what the table says is there."""
-    with closing(sqlite3.connect(data_dir / "mirror.db")) as connection:
-        return set(connection.execute("SELECT path, sha256 FROM media WHERE state = 'have'"))
-
-
-# --- kills ---------------------------------------------------------------------------------------------
-
-
-def kills(options: argparse.Namespace, report: Report) -> str:
-    rng, pause, halves = random.Random(options.seed), threading.Event(), 0
-    history = ("--cdrs", str(options.cdrs), "--start", str(friday_evening()))
-    simulator = Simulator("--seed", str(options.seed), "--no-traffic", *history)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            data_dir, right = Path(folder), _listed(simulator)
-            # A second for each, so that there is a middle to be killed in.
-            simulator.control("POST", "faults", {"spec": f"drip=1@{files.FILE}"})
-            product = _begin(simulator, data_dir)
-            try:
-                for number in range(options.kills):
-                    wait_for(lambda: files.parts_left(data_dir), "a download under way", 240)
-                    pause.wait(rng.uniform(0, 0.8))
-                    killed = _kill(product, whole=number % 3 == 2)
-                    halves += bool(files.parts_left(data_dir))
-                    found = files.wrong(data_dir, right)
-                    report.check(not found, f"kill {number}: no wrong file, not {found}")
-                    if killed is None:
-                        product = _begin(simulator, data_dir)
-                    else:
-                        _await_another(product, killed)
-                    if len(files.final(data_dir)) == len(right):
-                        break
-                simulator.control("DELETE", "faults")
-                whole = until(lambda: files.final(data_dir) == right and not files.parts_left(data_dir))
-                report.check(
-                    whole, f"kills: all is there and right in the end, not {files.wrong(data_dir, right)}"
-                )
-            finally:
-                product.stop(30)
-    finally:
-        simulator.stop()
-    return f"{number + 1} kills, {halves} of them amid a file, {len(right)} files right after"
-
-
-def _begin(simulator: Simulator, data_dir: Path) -> Product:
-    return Product(data_dir, base_url=simulator.url, user_id=simulator.user_id, api_key=simulator.api_key)
-
-
-def _kill(product: Product, whole: bool) -> int | None:
-    """SIGKILL to the worker, whose pid is returned, or to all of the product."""
-    worker = product.worker
-    if whole or worker is None:
-        product.kill()
-        return None
-    os.kill(worker, signal.SIGKILL)
-    return worker
-
-
-def _await_another(product: Product, worker: int) -> None:
-    wait_for(lambda: product.worker not in (None, worker), "a new worker", 60)
-    product.ready()
-
-
-def _listed(simulator: Simulator) -> dict[str, str]:
-    """Path below data_dir → sha256 of every file that the platform has."""
+def _get_headers(simulator: Simulator) -> dict[str, str]:
     credentials = base64.b64encode(f"{simulator.user_id}:{simulator.api_key}".encode()).decode()
-    headers, found = {"Authorization": f"Basic {credentials}"}, {}
+    return {"Authorization": f"Basic {credentials}"}
+
+
+def _list_records(simulator: Simulator, collection: str) -> list[dict[str, Any]]:
+    path = f"{simulator.base}/{collection}?limit=5000"
+    records: list[dict[str, Any]] = simulator.client.json("GET", path, headers=_get_headers(simulator))[
+        "data"
+    ]
+    return records
+
+
+def _list_monitors(simulator: Simulator) -> list[int]:
+    return [record["id"] for record in _list_records(simulator, "monitors")]
+
+
+def _hash_listed_files(simulator: Simulator) -> dict[str, str]:
+    """sha256 of all files of the platform, by path below data_dir."""
+    found, headers = {}, _get_headers(simulator)
     for name, kind in FILES_OF.items():
-        records = simulator.client.json("GET", f"{simulator.base}/{name}?limit=5000", headers=headers)["data"]
-        for record in records:
-            asked = simulator.base + media_files.get_platform_file_path(kind, record["id"])
+        for record in _list_records(simulator, name):
+            url = simulator.base + media_files.get_platform_file_path(kind, record["id"])
             date = record[str(PLAN[name].resource.date)]
             path = media_files.relative_path(kind, record["id"], date)
-            found[path] = files.digest(simulator.client.ask("GET", asked, headers=headers)[1])
+            found[path] = hash_content(simulator.client.ask("GET", url, headers=headers)[1])
     return found

@@ -1,22 +1,14 @@
-"""Exports opened by LibreOffice, headless: phone numbers survive, dates and durations are real ones, and
-nothing that somebody wrote into a field is run as a formula.
-
-Needs Debian's `libreoffice-calc-nogui`; where it is missing the trial says so and does not pass. `--seed-bug`
-takes the guard out of the CSV: the trial must find that.
-"""
+"""Trial of exports in LibreOffice."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from integration.catalogue import get_resource
 from integration.core.json_records import read_record
@@ -24,6 +16,7 @@ from integration.exports.formats import csv, xlsx
 from integration.exports.selection import select
 from integration.mirror.records.upsert import upsert
 from integration.mirror.schema import open_mirror
+from tests.trials.trial import Trial
 
 NOT_RUN = 3
 INSTALL = "apt-get install --no-install-recommends libreoffice-calc-nogui"
@@ -45,7 +38,7 @@ TEXTS = (
     "\u202egnp",
 )
 AS_TEXT = "CSV:44,34,UTF8,1,,0,true"
-"""Comma, quotes, UTF-8, from line 1, “format quoted field as text”: the tick in LibreOffice's dialogue."""
+"""Comma, quotes, UTF-8, from line 1, “format quoted field as text”: the check box in LibreOffice's dialog."""
 _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -53,69 +46,102 @@ _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`kind` is LibreOffice's value type ('string', 'float', 'date', 'time' or ''), `said` what it shows,
-    `value` its own value where it is no text."""
+    """A cell: LibreOffice's value type ('string', 'float', 'date', 'time' or ''), text, value, formula."""
 
     kind: str
-    said: str
+    text: str
     value: str
     formula: str | None
 
 
-def make(folder: Path) -> list[str]:
-    """The files, and the texts in them in their order."""
-    texts = [*PHONES, *FORMULAS, *TEXTS]
-    mirror = open_mirror(folder / "mirror.db")
-    documents = [
-        read_record(
-            json.dumps({"id": at, "calldate": "2026-07-01 09:15:30", "duration": 90_061, "src_name": text})
+class LibreOffice(Trial):
+    """In LibreOffice exports keep phone numbers and dates, and run no formula.
+
+    Disturbed: names of callers are formulas and text that a spreadsheet converts. Requires LibreOffice.
+    Checked: each cell of a CSV and an XLSX file as LibreOffice reads it.
+    Detects: a CSV file in which formulas are not guarded.
+    """
+
+    name = "libreoffice"
+    bugs, symptoms = ("export_formulas",), ("is run as",)
+    short = ()
+
+    @classmethod
+    def main(cls, arguments: Sequence[str]) -> int:
+        if not (shutil.which("soffice") or shutil.which("libreoffice")):
+            print(f"libreoffice: NOT RUN: LibreOffice is not installed ({INSTALL})", file=sys.stderr)
+            return NOT_RUN
+        return super().main(arguments)
+
+    def boot(self) -> None:
+        self.plant()
+        self.office = str(shutil.which("soffice") or shutil.which("libreoffice"))
+
+    def load(self) -> None:
+        """Export texts as CSV and XLSX."""
+        self.texts = [*PHONES, *FORMULAS, *TEXTS]
+        mirror = open_mirror(self.folder / "mirror.db")
+        values = {"calldate": "2026-07-01 09:15:30", "duration": 90_061}
+        records = [
+            read_record(json.dumps({"id": at, **values, "src_name": text}))
+            for at, text in enumerate(self.texts, 1)
+        ]
+        cdrs, requested_at = get_resource("cdrs"), "2026-07-01 00:00:00"
+        mirror.write(lambda tx: upsert(tx, cdrs, records, source="sync", requested_at=requested_at))
+        columns = {"columns": "src_name,calldate,calldate_local,duration,duration_hms", "tz": "Europe/London"}
+        selection = select(cdrs, columns)
+        csv_chunks = csv.stream(mirror.read, selection, bom=True)
+        (self.folder / "calls.csv").write_bytes(b"".join(csv_chunks))
+        (self.folder / "calls.xlsx").write_bytes(b"".join(xlsx.stream(mirror.read, selection)))
+        mirror.close()
+
+    def check(self) -> None:
+        for name, infilter in (("calls.xlsx", None), ("calls.csv", AS_TEXT), ("calls.csv", None)):
+            rows = self._open(name, infilter)
+            way = f"{name}{' as text' if infilter else ''}"
+            expected = len(self.texts)
+            self.verify(len(rows) >= expected, f"{way} has {expected} rows, not {len(rows)}")
+            for text, row in zip(self.texts, rows, strict=False):
+                cell = row[0]
+                is_run = cell.formula is not None or cell.text.startswith(("Err:", "#"))
+                self.verify(not is_run, f"{way}: {text!r} is run as {cell.formula!r}")
+                if text in PHONES and (name.endswith("xlsx") or infilter):
+                    kept = (cell.kind, cell.text) == ("string", text)
+                    self.verify(kept, f"{way}: the phone number {text} is {cell.text!r} ({cell.kind})")
+            if name.endswith("xlsx"):
+                self._check_times(rows[0])
+            phones = [row[0].text for row in rows[: len(PHONES)]]
+            self.figures.append(f"{way}: {len(rows)} rows, phone numbers {phones}")
+
+    def _check_times(self, row: list[Cell]) -> None:
+        _, at, local, seconds, length = row[:5]
+        moment = ("date", "2026-07-01T10:15:30")
+        found = [(at.kind, at.value), (local.kind, local.value), (length.kind, length.value)]
+        are_right = (found, seconds.value) == ([moment, moment, ("time", "PT25H01M01S")], "90061")
+        self.verify(are_right, f"calls.xlsx: times and durations are {found}")
+
+    def _open(self, name: str, infilter: str | None = None) -> list[list[Cell]]:
+        """Return the rows below the header, as LibreOffice reads them."""
+        out = self.folder / f"{name}-{'as-text' if infilter else 'plain'}"
+        profile = f"-env:UserInstallation=file://{self.folder / 'profile'}"
+        filters = [f"--infilter={infilter}"] if infilter else []
+        target = ["--convert-to", "fods", "--outdir", str(out), str(self.folder / name)]
+        done = subprocess.run(
+            [self.office, profile, "--headless", *filters, *target],
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
-        for at, text in enumerate(texts, 1)
-    ]
-    mirror.write(
-        lambda tx: upsert(
-            tx, get_resource("cdrs"), documents, source="sync", requested_at="2026-07-01 00:00:00"
-        )
-    )
-    asked = {"columns": "src_name,calldate,calldate_local,duration,duration_hms", "tz": "Europe/London"}
-    chosen = select(get_resource("cdrs"), asked)
-    (folder / "calls.csv").write_bytes(b"".join(csv.stream(mirror.read, chosen, bom=True)))
-    (folder / "calls.xlsx").write_bytes(b"".join(xlsx.stream(mirror.read, chosen)))
-    mirror.close()
-    return texts
+        (found,) = out.glob("*.fods") if out.is_dir() else (None,)
+        if found is None:
+            raise RuntimeError(f"LibreOffice cannot open {name}: {done.stdout} {done.stderr}")
+        sheet = ET.parse(found).getroot().find(f".//{_TABLE}table")
+        assert sheet is not None
+        rows = [list(_read_cells(row)) for row in sheet.iter(f"{_TABLE}table-row")][1:]
+        return [row for row in rows if any(cell.kind for cell in row)]
 
 
-def opened(office: str, folder: Path, name: str, infilter: str | None = None) -> list[list[Cell]]:
-    """The first sheet's rows as LibreOffice has them, its header left out."""
-    out = folder / f"{name}-{'as-text' if infilter else 'plain'}"
-    profile = f"-env:UserInstallation=file://{folder / 'profile'}"
-    filters = [f"--infilter={infilter}"] if infilter else []
-    done = subprocess.run(
-        [
-            office,
-            profile,
-            "--headless",
-            *filters,
-            "--convert-to",
-            "fods",
-            "--outdir",
-            str(out),
-            str(folder / name),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    (found,) = out.glob("*.fods") if out.is_dir() else (None,)
-    if found is None:
-        raise RuntimeError(f"LibreOffice could not open {name}: {done.stdout} {done.stderr}")
-    sheet = ET.parse(found).getroot().find(f".//{_TABLE}table")
-    assert sheet is not None
-    rows = [list(_cells(row)) for row in sheet.iter(f"{_TABLE}table-row")][1:]
-    return [row for row in rows if any(cell.kind for cell in row)]
-
-
-def _cells(row: ET.Element) -> Iterator[Cell]:
+def _read_cells(row: ET.Element) -> Iterator[Cell]:
     for cell in row.iter(f"{_TABLE}table-cell"):
         value = next((text for key, text in cell.attrib.items() if key.endswith("-value")), "")
         lines = ["".join(line.itertext()) for line in cell.iter(f"{_TEXT}p")]
@@ -127,54 +153,3 @@ def _cells(row: ET.Element) -> Iterator[Cell]:
         )
         for _ in range(min(int(cell.get(f"{_TABLE}number-columns-repeated", "1")), 8)):
             yield one
-
-
-def check(office: str, folder: Path) -> list[str]:
-    """What is wrong; nothing where all is well."""
-    texts = make(folder)
-    wrong = []
-    for name, infilter in (("calls.xlsx", None), ("calls.csv", AS_TEXT), ("calls.csv", None)):
-        rows = opened(office, folder, name, infilter)
-        way = f"{name}{' as text' if infilter else ''}"
-        if len(rows) < len(texts):
-            wrong.append(f"{way}: {len(rows)} rows instead of {len(texts)}")
-        for text, row in zip(texts, rows, strict=False):
-            cell = row[0]
-            if cell.formula is not None or cell.said.startswith(("Err:", "#")):
-                wrong.append(f"{way}: {text!r} is run as {cell.formula!r}")
-            if (
-                text in PHONES
-                and (name.endswith("xlsx") or infilter)
-                and ((cell.kind, cell.said) != ("string", text))
-            ):
-                wrong.append(f"{way}: the phone number {text} reads {cell.said!r} ({cell.kind})")
-        if name.endswith("xlsx"):
-            _, at, local, seconds, length = rows[0][:5]
-            found = [(at.kind, at.value), (local.kind, local.value), (length.kind, length.value)]
-            moment = ("date", "2026-07-01T10:15:30")
-            if (found, seconds.value) != ([moment, moment, ("time", "PT25H01M01S")], "90061"):
-                wrong.append(f"{way}: times and durations are {found}")
-        print(f"  {way:20} {len(rows)} rows, phone numbers {[row[0].said for row in rows[: len(PHONES)]]}")
-    return wrong
-
-
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials libreoffice", description=__doc__)
-    parser.add_argument("--seed-bug", action="store_true", help="export without the guard")
-    options = parser.parse_args(arguments)
-    office = shutil.which("soffice") or shutil.which("libreoffice")
-    if office is None:
-        print(f"libreoffice: NOT RUN: LibreOffice is not installed ({INSTALL})", file=sys.stderr)
-        return NOT_RUN
-    kept = csv._guard_formula
-    if options.seed_bug:
-        csv._guard_formula = lambda cell, starts_with_digit: f"coalesce({cell}, '')"
-    try:
-        with tempfile.TemporaryDirectory(prefix="switchroom-office-") as folder:
-            wrong = check(office, Path(folder))
-    finally:
-        csv._guard_formula = kept
-    for line in wrong:
-        print(f"  {line}")
-    print(f"libreoffice: {'found' if wrong else 'no'} fault{'s' if len(wrong) != 1 else ''}")
-    return int(bool(wrong) != options.seed_bug)

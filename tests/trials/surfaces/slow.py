@@ -1,197 +1,123 @@
-"""Promise P20: clients that are slow, or mean to be, keep nobody else waiting.
-
-Hundreds of connections send half a header; hundreds announce a body and send the beginning of it, to every
-door that takes one before it knows who is there; hundreds ask for something big and read nothing of it, with
-and without credentials. Meanwhile probes, webhooks and pages are answered as ever.
-
-    python -m tests.trials slow [--connections N] [--seconds N]         300 of each, for a minute
-"""
+"""Trial of slow clients."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import resource
-import socket
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
-from tests.support.harness import Product, Simulator, wait_for
-from tests.trials.sync.platform import Report, until
-from tests.trials.tools.traffic import PLANTED, Readers, Senders, Visitor, ask, furnish
+from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access
+from tests.trials.trial import NO_TRAFFIC, Trial, allow_many_connections, await_sync, until
 
-ANSWER_SECONDS = 1.0
-
-DOORS = ("/webhooks/wrong", "/login", "/v1.2/login", "/setup/wrong", "/v1.2/sms", "/logout")
-"""What takes a body of anybody's."""
+RESPONSE_SECONDS = 1.0
+OPEN_PATHS = ("/webhooks/wrong", "/login", "/v1.2/login", "/setup/wrong", "/v1.2/sms", "/logout")
+"""Paths that accept a body without a login."""
+PROBES = ("/healthz", "/readyz", "/login", "/missed")
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials slow")
-    parser.add_argument("--connections", type=int, default=300, help="of each kind")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--short", action="store_true", help="judge by several times the promised second")
-    parser.add_argument("--seed-bug", action="store_true", help="read the body of those who are refused")
-    options = parser.parse_args(arguments)
-    report = Report("slow")
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    simulator = Simulator("--seed", "5", "--no-traffic", "--cdrs", "1500" if options.short else "20000")
-    try:
-        with tempfile.TemporaryDirectory(prefix="switchroom-slow-") as folder:
-            told = _try(Path(folder), simulator, options, report)
-    finally:
-        simulator.stop()
-    found = bool(report.broken)
-    return report.end(told) if not options.seed_bug else int(not found)
+class Slow(Trial):
+    """Slow clients delay no other client.
 
+    Disturbed: 300 connections send half a header; 300 announce a body and send its beginning, to each path
+    that accepts one without a login; 300 request large responses and read nothing, with and without
+    credentials; for a minute each.
+    Checked: probes, webhooks and pages get 200 within a second, and the product is ready afterwards.
+    Detects: a receiver that reads the bodies of webhooks it refuses.
+    """
 
-def _try(folder: Path, simulator: Simulator, options: argparse.Namespace, report: Report) -> str:
-    data_dir = folder / "data"
-    visitor = furnish(data_dir)
-    product = Product(
-        data_dir,
-        base_url=simulator.url,
-        user_id=simulator.user_id,
-        api_key=simulator.api_key,
-        program=(*PLANTED, "trusting") if options.seed_bug else ("app.py",),
-        sync__max_requests_per_minute="60000",
+    name = "slow"
+    size_option, size = "--connections", 300
+    bugs, symptoms = ("read_bodies_of_refused",), ("half bodies",)
+    short = (
+        "--short --connections 200 --seconds 2",
+        "--short --connections 400 --seconds 1 --seed-bug",
     )
-    told = []
-    try:
-        walked = "SELECT count(*) FROM _walks WHERE collection = 'cdrs' AND complete_at > ''"
-        wait_for(lambda: ask(data_dir / "mirror.db", walked), "a first walk", 240)
-        kinds = {"half bodies": _half_bodies(product.port, DOORS[: 1 if options.seed_bug else None])}
-        if not options.seed_bug:
-            kinds |= {
-                "half headers": [b"GET /calls HTTP/1.1\r\nHost: localhost\r\nX-Slow: "],
-                "slow readers": _readers(visitor),
-            }
-        for kind, openings in kinds.items():
-            told.append(f"{kind}: {_crowd(kind, openings, product, visitor, options, report)}")
-    finally:
-        status = product.stop(30)
-    report.check(status == 0, f"it stops well, not with {status}")
-    return "; ".join(told)
 
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--seconds", type=float, default=60.0)
+        parser.add_argument("--short", action="store_true", help="allow several times the promised second")
 
-def _half_bodies(port: int, doors: Sequence[str]) -> list[bytes]:
-    head = (
-        "POST {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
-        "Content-Length: 5000\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\nemail=ann"
-    )
-    return [head.format(door, port=port).encode() for door in doors]
+    def boot(self) -> None:
+        allow_many_connections()
+        simulator = self.start_simulator(*NO_TRAFFIC, "--cdrs", "1500" if self.options.short else "20000")
+        self.access = create_access(self.data_dir)
+        self.product = self.start_product(self.data_dir, simulator)
+        await_sync(self.product, "cdrs")
 
-
-def _readers(visitor: Visitor) -> list[bytes]:
-    wanted: list[tuple[str, Mapping[str, str]]] = [
-        ("/exports/cdrs.csv", visitor.dashboard),
-        ("/exports/cdrs.jsonl", visitor.dashboard),
-        ("/v1.2/cdrs?limit=5000", visitor.facade),
-        ("/login", {}),
-        ("/static/app.css", {}),
-    ]
-    return [
-        f"GET {path} HTTP/1.1\r\nHost: localhost\r\n".encode()
-        + b"".join(f"{name}: {value}\r\n".encode() for name, value in headers.items())
-        + b"\r\n"
-        for path, headers in wanted
-    ]
-
-
-def _crowd(
-    kind: str,
-    openings: list[bytes],
-    product: Product,
-    visitor: Visitor,
-    options: argparse.Namespace,
-    report: Report,
-) -> str:
-    crowd = Crowd(product.port, openings, options.connections, drip=kind != "slow readers")
-    try:
-        # What slow clients ask for is work at first; how long they stay must not matter.
-        until(lambda: _seconds(product) < ANSWER_SECONDS, 1 if options.seed_bug else 40)
-        probes = Readers(
-            product.port,
-            [("/healthz", {}), ("/readyz", {}), ("/login", {}), ("/missed", visitor.dashboard)],
-            rest=0.1,
+    def disturb(self) -> None:
+        head = (
+            "POST {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: "
+            "http://127.0.0.1:{port}\r\nContent-Length: "
+            "5000\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\nemail=alice"
         )
-        senders = Senders(product.port, product.webhook_path, count=2, rest=0.1, name=kind[:6])
-        patience = 15 if options.seed_bug else 240
-        until(lambda: len({answer.what for answer in list(probes.answers)}) == 4, patience)
-        threading.Event().wait(options.seconds)
-        left = crowd.left()
-        # What waits for an answer that does not come counts, too.
-        probes.stop(2.0)
-        senders.stop(2.0)
-    finally:
-        crowd.close()
-    bound = ANSWER_SECONDS * (10 if options.short or options.seed_bug else 1)
-    asked = Counter(answer.what for answer in probes.answers)
-    report.check(len(asked) == 4, f"{kind}: every probe is answered, not only {dict(asked)}")
-    report.check(set(probes.statuses) == {200}, f"{kind}: probes get 200, not {dict(probes.statuses)}")
-    report.check(set(senders.statuses) == {200}, f"{kind}: webhooks get 200, not {dict(senders.statuses)}")
-    slowest = max(probes.slowest, senders.slowest)
-    report.check(slowest <= bound, f"{kind}: an answer within {bound:.0f} s, not {slowest:.1f} s")
-    back = until(lambda: _seconds(product) < math.inf)
-    report.check(back, f"{kind}: ready once they have gone")
-    return (
-        f"{sum(asked.values())} probes, {len(senders.answers)} webhooks, slowest {slowest:.2f} s, {left} left"
-    )
+        paths = OPEN_PATHS[: 1 if self.is_seeded else None]
+        self._try("half bodies", [head.format(path, port=self.product.port).encode() for path in paths])
+        if not self.is_seeded:
+            self._try("half headers", [b"GET /calls HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+            self._try("slow readers", self._list_large_requests(), drips=False)
 
+    def _list_large_requests(self) -> list[bytes]:
+        requests: list[tuple[str, Mapping[str, str]]] = [
+            ("/exports/cdrs.csv", self.access.dashboard),
+            ("/exports/cdrs.jsonl", self.access.dashboard),
+            ("/v1.2/cdrs?limit=5000", self.access.facade),
+            ("/login", {}),
+            ("/static/app.css", {}),
+        ]
+        return [
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\n".encode()
+            + b"".join(f"{name}: {value}\r\n".encode() for name, value in headers.items())
+            + b"\r\n"
+            for path, headers in requests
+        ]
 
-def _seconds(product: Product) -> float:
-    began = time.monotonic()
-    try:
-        product.client.ask("GET", "/readyz")
-    except OSError:
-        return math.inf
-    return time.monotonic() - began
+    def _try(self, kind: str, openings: list[bytes], *, drips: bool = True) -> None:
+        """Send probes and webhooks while slow clients of one kind are connected."""
+        clients = SlowClients(self.product.port, openings, self.options.size, drips=drips)
+        try:
+            # The requests of slow clients are work at first; only their duration must not matter.
+            until(lambda: self._measure_ready() < RESPONSE_SECONDS, 1 if self.is_seeded else 40)
+            pages = [(path, self.access.dashboard if path == "/missed" else {}) for path in PROBES]
+            probes = Readers(self.product.port, pages, rest=0.1)
+            path = self.product.webhook_path
+            senders = Senders(self.product.port, path, count=2, rest=0.1, name=kind[:6])
+            patience = 15 if self.is_seeded else 240
+            until(lambda: len({one.what for one in list(probes.responses)}) == len(PROBES), patience)
+            threading.Event().wait(self.options.seconds)
+            still_open = clients.count_open()
+            # A request without a response counts as well.
+            probes.stop(2.0)
+            senders.stop(2.0)
+        finally:
+            clients.close()
+        limit = RESPONSE_SECONDS * (10 if self.options.short or self.is_seeded else 1)
+        answered = Counter(one.what for one in probes.responses)
+        self.verify(
+            len(answered) == len(PROBES), f"{kind}: every probe gets a response, not {dict(answered)}"
+        )
+        for what, clients_ in (("probes", probes), ("webhooks", senders)):
+            statuses = clients_.statuses
+            self.verify(set(statuses) == {200}, f"{kind}: {what} get 200, not {dict(statuses)}")
+        slowest = max(probes.slowest, senders.slowest)
+        self.verify(slowest <= limit, f"{kind}: a response within {limit:.0f} s, not {slowest:.1f} s")
+        self.verify_soon(
+            lambda: self._measure_ready() < math.inf, f"{kind}: the product is ready without slow clients"
+        )
+        self.figures.append(
+            f"{kind}: {sum(answered.values())} probes, "
+            f"{len(senders.responses)} webhooks, slowest {slowest:.2f} s,"
+            f" {still_open} clients still connected"
+        )
 
-
-class Crowd:
-    """Slow clients. Those that write add a byte now and then; those that should read do not."""
-
-    def __init__(self, port: int, openings: list[bytes], count: int, *, drip: bool) -> None:
-        self._sockets: list[socket.socket] = []
-        for number in range(count):
-            client = socket.socket()
-            # As little as can be: what the system would take for the reader keeps nobody waiting.
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.connect(("127.0.0.1", port))
-            client.sendall(openings[number % len(openings)])
-            client.setblocking(False)
-            self._sockets.append(client)
-        self._stop = threading.Event()
-        if drip:
-            threading.Thread(target=self._drip, daemon=True).start()
-
-    def left(self) -> int:
-        """How many are still connected."""
-        return sum(1 for client in self._sockets if _open(client))
-
-    def close(self) -> None:
-        self._stop.set()
-        for client in self._sockets:
-            client.close()
-
-    def _drip(self) -> None:
-        while not self._stop.wait(1.0):
-            for client in self._sockets:
-                try:
-                    client.send(b"x")
-                except OSError:
-                    continue
-
-
-def _open(client: socket.socket) -> bool:
-    try:
-        return client.recv(1, socket.MSG_PEEK) != b""
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    def _measure_ready(self) -> float:
+        """Seconds of a request to /readyz."""
+        began = time.monotonic()
+        try:
+            self.product.client.ask("GET", "/readyz")
+        except OSError:
+            return math.inf
+        return time.monotonic() - began

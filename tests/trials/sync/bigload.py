@@ -1,13 +1,4 @@
-"""The first load of a big account, by the command `sync` over HTTP, in a process of its own.
-
-The platform is tests/trials/peer.py. On the way the command is killed (SIGKILL), and another goes on: at a
-third of the calls' records, and again while the calls of old history are being put together. In the end every
-record is there once, in walks that were complete, and every call is what its facts say when they are asked
-directly. Measured are records a second, the highest memory of the process, when the first calls were there.
-
-    python -m tests.trials bigload [--cdrs N]     1,000,000 CDRs and 200,000 recordings' metadata
-    python -m tests.trials bigload --files [N]    the audio of 200,000 recordings, killed at a third
-"""
+"""Trial of the initial sync of a big account."""
 
 from __future__ import annotations
 
@@ -15,224 +6,233 @@ import argparse
 import hashlib
 import os
 import random
-import sqlite3
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from integration import factory
-from integration.mirror.calls.store import CallStore
 from integration.settings.model import load
 from tests.support.harness import Process, wait_for
-from tests.trials.sync.platform import Report
-from tests.trials.tools.peer import FIFTH, recording
+from tests.trials.tools import seeded_bug
+from tests.trials.tools.databases import query_number, query_rows
+from tests.trials.tools.peer import CDRS_PER_RECORDING, make_recording
+from tests.trials.trial import Trial
 
-MOST_MEGABYTES = 200
+MAX_MEGABYTES = 200
 TIMEOUT = 3600.0
 SAMPLE, CHUNK = 5000, 1000
-"""Legs whose calls are computed anew in the end, and how many of them in one transaction."""
+"""Legs whose calls are recomputed in the end, and how many of them in one transaction."""
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials bigload")
-    parser.add_argument("--cdrs", type=int, default=1_000_000)
-    parser.add_argument("--files", type=int, nargs="?", const=200_000, help="download so many recordings")
-    parser.add_argument("--seed-bug", action="store_true", help="lose or spoil what the trial must find")
-    options = parser.parse_args(arguments)
-    report = Report("bigload")
-    cdrs = options.cdrs if options.files is None else options.files * FIFTH
-    peer = Process([sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(cdrs)])
-    try:
-        port = peer.line("port ", 240)
-        with tempfile.TemporaryDirectory() as folder:
-            trial = _load if options.files is None else _download
-            told = trial(Path(folder), port, options, report)
-    finally:
-        peer.stop()
-    found = bool(report.broken)
-    return report.end(told) if not options.seed_bug else int(not found)
+class BigLoad(Trial):
+    """The initial sync of a big account continues after kills.
 
+    Disturbed: the command `sync` is killed at a third of the CDRs, and again while calls of old history are
+    assembled; with `--files` at a third of the recordings. The platform is tools/peer.py.
+    Checked: each record, or file, is stored once; little is read twice; recomputed calls are unchanged; the
+    process needs 200 MB at most. Prints rates and memory.
+    Detects: a record that is not stored; a file with wrong content.
+    """
 
-# --- records and their calls -------------------------------------------------------------------------------
+    name = "bigload"
+    size_option, size = "--cdrs", 1_000_000
+    bugs = ("spoil_record_77",)
+    symptoms = ("77",)
+    short = ("--cdrs 12000", "--cdrs 12000 --seed-bug", "--files 600", "--files 600 --seed-bug")
 
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        help_text = "download so many recordings (200,000)"
+        parser.add_argument("--files", type=int, nargs="?", const=200_000, help=help_text)
 
-def _load(folder: Path, port: str, options: argparse.Namespace, report: Report) -> str:
-    begun = time.monotonic()
-    what = ("cdrs", "monitors", "--no-files")
-    first = _Sync(folder, port, what)
-    wait_for(
-        lambda: first.ended or _ask(folder, "SELECT max(leg_id) FROM _legs"), "the newest calls", TIMEOUT
-    )
-    today = time.monotonic() - begun
-    _kill(first, lambda: _count(folder, "cdrs") >= options.cdrs // 3, "a third of the records", report)
-    there, noted = (
-        _count(folder, "cdrs"),
-        _ask(folder, "SELECT walk_rows FROM _walks WHERE collection = 'cdrs'"),
-    )
-    report.check(noted == there > 0, f"it is noted how far it came: {there}, not {noted}")
-    second = _Sync(folder, port, what)
-    waits = max(1, options.cdrs // 2)
-    _kill(
-        second,
-        lambda: _walked(folder, "monitors") and 0 < _count(folder, "_legs_due") < waits,
-        "half of the old calls put together",
-        report,
-    )
-    stored, left = time.monotonic() - begun, _count(folder, "_legs_due")
-    third = _Sync(folder, port, what)
-    third.process.popen.wait(TIMEOUT)
-    seconds = time.monotonic() - begun
-    report.check(third.process.popen.returncode == 0, f"it ends well:\n{third.process.output[-2000:]}")
-    if options.seed_bug:
-        with closing(sqlite3.connect(folder / "mirror.db")) as connection, connection:
-            connection.execute("DELETE FROM cdrs WHERE id = 77")
-    counts = {"cdrs": options.cdrs, "monitors": options.cdrs // FIFTH}
-    for name, count in counts.items():
-        _once(folder, name, count, report)
-    read = third.read("cdrs")
-    report.check(read <= options.cdrs // 100 + 5000, f"what was read is not read again: {read:,} read")
-    _calls_are_right(folder, options.cdrs, report)
-    runs = (first, second, third)
-    memory = max(run.megabytes for run in runs)
-    report.check(memory <= MOST_MEGABYTES, f"at most {MOST_MEGABYTES} MB, not {memory:.0f}")
-    records, work = sum(counts.values()), max(0.01, sum(run.work for run in runs))
-    size = (folder / "mirror.db").stat().st_size
-    return (
-        f"{records:,} records and their calls in {seconds:.0f} s, {records / seconds:,.0f} a second, "
-        f"{records / work:,.0f} a processor second; the newest calls after {today:.1f} s; at most "
-        f"{memory:.0f} MB of memory; killed at {there:,} records, and with {left:,} legs left after "
-        f"{stored:.0f} s; "
-        f"{size / 1e6:,.0f} MB on disk"
-    )
+    def boot(self) -> None:
+        files = self.options.files
+        self.cdrs = self.options.size if files is None else files * CDRS_PER_RECORDING
+        peer = self.start_process(sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(self.cdrs))
+        self.port = peer.line("port ", 240)
+        self.mirror = self.folder / "mirror.db"
+        self.runs: list[SyncProcess] = []
+        self.begun = time.monotonic()
 
+    def disturb(self) -> None:
+        if self.options.files is None:
+            self._kill_sync_of_records()
+        else:
+            self._kill_download()
+        last = self.runs[-1]
+        last.process.popen.wait(TIMEOUT)
+        self.seconds = time.monotonic() - self.begun
+        status = last.process.popen.returncode
+        self.verify(status == 0, f"the last sync ends with status 0:\n{last.process.output[-2000:]}")
 
-def _once(folder: Path, name: str, count: int, report: Report) -> None:
-    with closing(_open(folder)) as connection:
-        found = connection.execute(f"SELECT count(*), min(id), max(id), sum(id) FROM {name}").fetchone()
-    whole = tuple(found) == (count, 1, count, count * (count + 1) // 2)
-    report.check(whole, f"every one of {count:,} {name} is there once, not {found[0]:,}")
-    report.check(_walked(folder, name), f"the walk of {name} is complete")
+    def _kill_sync_of_records(self) -> None:
+        collections = ("cdrs", "monitors", "--no-files")
+        first = self._start(*collections)
+        wait_for(lambda: first.has_ended or self._count("_legs"), "the newest calls", TIMEOUT)
+        self.figures.append(f"the newest calls after {time.monotonic() - self.begun:.1f} s")
+        self._kill(first, lambda: self._count("cdrs") >= self.cdrs // 3, "a third of the records")
+        stored = self._count("cdrs")
+        noted = query_number(self.mirror, "SELECT walk_rows FROM _walks WHERE collection = 'cdrs'")
+        self.verify(noted == stored > 0, f"the progress of the sync is stored: {stored}, not {noted}")
+        second = self._start(*collections)
+        half = max(1, self.cdrs // 2)
+        self._kill(
+            second,
+            lambda: self._is_complete("monitors") and 0 < self._count("_legs_due") < half,
+            "half of the old calls",
+        )
+        self.figures.append(f"killed at {stored:,} records and with {self._count('_legs_due'):,} legs left")
+        self._start(*collections)
 
+    def _kill_download(self) -> None:
+        def count_files() -> int:
+            sql = "SELECT files FROM _media_tally WHERE kind = 'recording' AND state = 'have'"
+            return query_number(self.mirror, sql)
 
-def _calls_are_right(folder: Path, cdrs: int, report: Report) -> None:
-    """Each leg has its call, and computing calls anew, from their facts, changes none of them."""
-    report.check(_count(folder, "_legs_due") == 0, "no leg waits for its call")
-    with closing(_open(folder)) as connection:
-        legs = [row[0] for row in connection.execute("SELECT live_id FROM cdrs")]
-        without, recordings = connection.execute(
+        third = self.options.files // 3
+        self._kill(self._start("monitors"), lambda: count_files() >= third, "a third of the files")
+        self.figures.append(f"killed at {count_files():,} files")
+        self._start("monitors")
+
+    def _start(self, *collections: str) -> SyncProcess:
+        program = seeded_bug.make_program(self.bugs if self.is_seeded else ())
+        environment = _make_environment(self.folder, self.port)
+        run = SyncProcess([sys.executable, *program, "sync", *collections], environment)
+        self.runs.append(run)
+        return run
+
+    def _kill(self, run: SyncProcess, is_due: Callable[[], object], what: str) -> None:
+        """Send SIGKILL once `is_due`."""
+        wait_for(lambda: run.has_ended or is_due(), what, TIMEOUT)
+        self.verify(not run.has_ended, f"the sync runs at {what}:\n{run.process.output[-500:]}")
+        run.process.kill()
+
+    def check(self) -> None:
+        if self.options.files is None:
+            counts = {"cdrs": self.cdrs, "monitors": self.cdrs // CDRS_PER_RECORDING}
+            for name, count in counts.items():
+                self._check_records(name, count)
+            read = self.runs[-1].get_read("cdrs")
+            limit = self.cdrs // 100 + 5000
+            self.verify(read <= limit, f"stored records are not read again: {read:,} read, limit {limit:,}")
+            self._check_calls()
+            self._add_rates(sum(counts.values()), "records")
+            self.figures.append(f"{self.mirror.stat().st_size / 1e6:,.0f} MB on disk")
+        else:
+            self._check_files(self.options.files)
+            self._add_rates(self.options.files, "files")
+        memory = max(run.megabytes for run in self.runs)
+        self.verify(memory <= MAX_MEGABYTES, f"memory is at most {MAX_MEGABYTES} MB, not {memory:.0f}")
+        self.figures.append(f"at most {memory:.0f} MB of memory")
+
+    def _add_rates(self, count: int, what: str) -> None:
+        work = max(0.01, sum(run.processor_seconds for run in self.runs))
+        self.figures.append(
+            f"{count:,} {what} in {self.seconds:.0f} s, {count / self.seconds:,.0f} a second, "
+            f"{count / work:,.0f} a processor second"
+        )
+
+    def _check_records(self, name: str, count: int) -> None:
+        found = query_rows(self.mirror, f"SELECT count(*), min(id), max(id), sum(id) FROM {name}")[0]
+        missing = [number for number in range(1, 100) if not self._count(name, f"id = {number}")]
+        is_right = found == (count, 1, count, count * (count + 1) // 2)
+        self.verify(is_right, f"each of {count:,} {name} is stored once, not {found}; missing: {missing}")
+        self.verify(self._is_complete(name), f"the sync of {name} is complete")
+
+    def _check_calls(self) -> None:
+        """Check that each leg has its call; recompute some calls."""
+        self.verify(self._count("_legs_due") == 0, "no leg waits for its call")
+        legs = [row[0] for row in query_rows(self.mirror, "SELECT live_id FROM cdrs")]
+        without_call, recordings = query_rows(
+            self.mirror,
             "SELECT count(*) FILTER (WHERE c.id IS NULL), sum(l.recordings)"
-            " FROM _legs l LEFT JOIN _calls c ON c.id = l.call_id"
-        ).fetchone()
-        told = connection.execute("SELECT count(DISTINCT id) FROM _call_ids").fetchone()[0]
-    report.check(
-        _count(folder, "_legs") == told == cdrs, f"each of {cdrs:,} legs is known, and leads to a call"
-    )
-    report.check(without == 0, f"{without} legs belong to calls that there are")
-    report.check(recordings == cdrs // FIFTH, f"each recording is counted once: {recordings:,}")
-    product = factory.build(load(Path(os.devnull), _environment(folder, "9")))
-    calls: CallStore = product.context.call_store
-    try:
+            " FROM _legs l LEFT JOIN _calls c ON c.id = l.call_id",
+        )[0]
+        ids = query_number(self.mirror, "SELECT count(DISTINCT id) FROM _call_ids")
+        self.verify(self._count("_legs") == ids == self.cdrs, f"each of {self.cdrs:,} legs leads to a call")
+        self.verify(without_call == 0, f"every leg has a call, except {without_call}")
+        expected = self.cdrs // CDRS_PER_RECORDING
+        self.verify(recordings == expected, f"{expected:,} recordings are counted, not {recordings:,}")
         sample = random.Random(5).sample(legs, min(SAMPLE, len(legs)))
-        before = _ask(folder, "SELECT max(change_no) FROM _calls")
-        for begin in range(0, len(sample), CHUNK):
-            some = sample[begin : begin + CHUNK]
-            product.context.mirror_db.write(lambda tx, some=some: calls.refresh(tx, some))  # type: ignore[misc]
-        after = _ask(folder, "SELECT max(change_no) FROM _calls")
-    finally:
-        product.stop()
-    report.check(before == after, f"{len(sample):,} calls computed anew are what they were")
+        before = query_number(self.mirror, "SELECT max(change_no) FROM _calls")
+        product = factory.build(load(Path(os.devnull), _make_environment(self.folder, "9")))
+        try:
+            refresh = product.context.call_store.refresh
+            for begin in range(0, len(sample), CHUNK):
+                chunk = sample[begin : begin + CHUNK]
+                product.context.mirror_db.write(lambda tx, chunk=chunk: refresh(tx, chunk))
+            after = query_number(self.mirror, "SELECT max(change_no) FROM _calls")
+        finally:
+            product.stop()
+        self.verify(before == after, f"{len(sample):,} recomputed calls are unchanged")
+
+    def _check_files(self, count: int) -> None:
+        rows = query_rows(
+            self.mirror,
+            "SELECT record_id, path, size, sha256 FROM media WHERE kind = 'recording' AND state = 'have'",
+        )
+        missing = set(range(1, count + 1)) ^ {row[0] for row in rows}
+        self.verify(not missing, f"each of {count:,} files is downloaded, except {sorted(missing)[:3]}")
+        wrong = [row[1] for row in rows if not _is_right(self.folder / row[1], row[0], row[2], row[3])]
+        self.verify(not wrong, f"each file is its own recording, as its row states, except {wrong[:3]}")
+        files = (file for file in (self.folder / "recordings").rglob("*") if file.is_file())
+        paths = {str(file.relative_to(self.folder)) for file in files}
+        self.verify(paths == {row[1] for row in rows}, "there are no files without a row")
+
+    def _count(self, table: str, condition: str = "1") -> int:
+        return query_number(self.mirror, f"SELECT count(*) FROM {table} WHERE {condition}")
+
+    def _is_complete(self, collection: str) -> bool:
+        sql = "SELECT complete_at IS NOT NULL FROM _walks WHERE collection = ?"
+        return bool(query_number(self.mirror, sql, collection))
 
 
-# --- files -------------------------------------------------------------------------------------------------
+class SyncProcess:
+    """`switchroom sync` as a process, with its memory and processor time."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str]) -> None:
+        self.process = Process(list(arguments), environment)
+        self.megabytes = self.processor_seconds = 0.0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process.popen.poll() is not None
+
+    def get_read(self, collection: str) -> int:
+        """Return the records read, from the summary: in the mirror, read, new, changed, deleted."""
+        line = next((line for line in self.process.lines if line.startswith(collection)), "")
+        return int(line.split()[2].replace(",", "")) if line else 0
+
+    def _watch(self) -> None:
+        pause, pid = threading.Event(), self.process.pid
+        while not self.has_ended:
+            self.megabytes = max(self.megabytes, _read_peak_memory(pid))
+            self.processor_seconds = max(self.processor_seconds, _read_processor_seconds(pid))
+            pause.wait(0.1)
 
 
-def _download(folder: Path, port: str, options: argparse.Namespace, report: Report) -> str:
-    begun, count = time.monotonic(), options.files
-    first = _Sync(folder, port, ("monitors",))
-    have = "SELECT files FROM _media_tally WHERE kind = 'recording' AND state = 'have'"
-    _kill(first, lambda: (_ask(folder, have) or 0) >= count // 3, "a third of the files", report)
-    there = _ask(folder, have) or 0
-    second = _Sync(folder, port, ("monitors",))
-    second.process.popen.wait(TIMEOUT)
-    seconds = time.monotonic() - begun
-    report.check(second.process.popen.returncode == 0, f"it ends well:\n{second.process.output[-2000:]}")
-    if options.seed_bug:
-        next((folder / "recordings").rglob("77.mp3")).write_bytes(recording(78))
-    with closing(_open(folder)) as connection:
-        told = connection.execute(
-            "SELECT record_id, path, size, sha256 FROM media WHERE kind = 'recording' AND state = 'have'"
-        ).fetchall()
-    report.check({row[0] for row in told} == set(range(1, count + 1)), f"each of {count:,} files is had")
-    wrong = [path for number, path, size, digest in told if not _is(folder / path, number, size, digest)]
-    report.check(not wrong, f"each file is its own recording's, as the manifest says: {wrong[:3]}")
-    files = {str(file.relative_to(folder)) for file in (folder / "recordings").rglob("*") if file.is_file()}
-    report.check(files == {row[1] for row in told}, "no file lies beside those of the manifest")
-    memory, work = max(first.megabytes, second.megabytes), max(0.01, first.work + second.work)
-    report.check(memory <= MOST_MEGABYTES, f"at most {MOST_MEGABYTES} MB, not {memory:.0f}")
-    return (
-        f"{count:,} files in {seconds:.0f} s, {count / seconds:,.0f} a second, {count / work:,.0f} a "
-        f"processor second; killed with {there:,}; at most {memory:.0f} MB of memory"
-    )
-
-
-def _is(file: Path, number: int, size: int, digest: str) -> bool:
-    content = file.read_bytes() if file.is_file() else b""
-    expected = recording(number)
-    return content == expected and size == len(expected) and digest == hashlib.sha256(expected).hexdigest()
-
-
-# --- processes ---------------------------------------------------------------------------------------------
-
-
-def _environment(folder: Path, port: str) -> dict[str, str]:
+def _make_environment(folder: Path, port: str) -> dict[str, str]:
     return {
         "SWITCHROOM_CONFIG": os.devnull,
         "SWITCHROOM_PLATFORM__BASE_URL": f"http://127.0.0.1:{port}/v1.2",
         "SWITCHROOM_PLATFORM__USER_ID": "1000001",
         "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
         "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
-        # Each file is a request: what a platform allows is not what is measured.
+        # Each file is a request; the platform's limit is not measured here.
         "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "1000000",
     }
 
 
-class _Sync:
-    """`switchroom sync` as a process, its highest memory (MB) and its processor time (seconds)."""
-
-    def __init__(self, folder: Path, port: str, what: Sequence[str]) -> None:
-        self.process = Process([sys.executable, "app.py", "sync", *what], _environment(folder, port))
-        self.megabytes = self.work = 0.0
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    @property
-    def ended(self) -> bool:
-        return self.process.popen.poll() is not None
-
-    def read(self, collection: str) -> int:
-        """Records read, of the summary's line: in the mirror, read, new, changed, gone."""
-        line = next((line for line in self.process.lines if line.startswith(collection)), "")
-        return int(line.split()[2].replace(",", "")) if line else 0
-
-    def _watch(self) -> None:
-        pause = threading.Event()
-        while not self.ended:
-            self.megabytes = max(self.megabytes, _highest(self.process.pid))
-            self.work = max(self.work, _work(self.process.pid))
-            pause.wait(0.1)
+def _is_right(file: Path, number: int, size: int, digest: str) -> bool:
+    content = file.read_bytes() if file.is_file() else b""
+    expected = make_recording(number)
+    return content == expected and size == len(expected) and digest == hashlib.sha256(expected).hexdigest()
 
 
-def _kill(run: _Sync, when: Callable[[], object], what: str, report: Report) -> None:
-    """SIGKILL, once it has come so far."""
-    wait_for(lambda: run.ended or when(), what, TIMEOUT)
-    report.check(not run.ended, f"there was something to kill at {what}:\n{run.process.output[-500:]}")
-    run.process.kill()
-
-
-def _highest(pid: int) -> float:
+def _read_peak_memory(pid: int) -> float:
     """VmHWM in MB."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
@@ -242,31 +242,9 @@ def _highest(pid: int) -> float:
     return int(lines[0].split()[1]) / 1024 if lines else 0.0
 
 
-def _work(pid: int) -> float:
-    """Processor time so far."""
+def _read_processor_seconds(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _open(folder: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{folder / 'mirror.db'}?mode=ro", uri=True, timeout=10)
-
-
-def _ask(folder: Path, sql: str) -> int | None:
-    try:
-        with closing(_open(folder)) as connection:
-            row = connection.execute(sql).fetchone()
-    except sqlite3.OperationalError:
-        return None  # Not created yet.
-    return None if row is None else row[0]
-
-
-def _count(folder: Path, table: str) -> int:
-    return _ask(folder, f"SELECT count(*) FROM {table}") or 0
-
-
-def _walked(folder: Path, collection: str) -> bool:
-    return bool(_ask(folder, f"SELECT complete_at IS NOT NULL FROM _walks WHERE collection = '{collection}'"))

@@ -1,103 +1,90 @@
-"""What people see of deletions, as part of the trial `deletions`: by the commands, /readyz, System, the list
-of recordings, the facade and an export, all of real processes.
-"""
+"""What users see of deletions, as part of the trial `deletions`."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
-import re
-import sqlite3
-import tempfile
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import requests
 
 from integration.core import clock
 from tests.support.harness import Product, Simulator, wait_for
-from tests.trials.sync.platform import Report, friday_evening
-
-EMAIL, PASSWORD = "owner@example.com", "a long enough password"
-
-
-def people(options: argparse.Namespace, report: Report) -> str:
-    history = ("--cdrs", str(options.cdrs), "--start", str(friday_evening()))
-    simulator = Simulator("--seed", str(options.seed), "--no-traffic", *history)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            product = Product(
-                Path(folder), base_url=simulator.url, user_id=simulator.user_id, api_key=simulator.api_key
-            )
-            try:
-                return _seen(simulator, product, report)
-            finally:
-                product.stop(30)
-    finally:
-        simulator.stop()
+from tests.trials.tools.databases import query_rows
+from tests.trials.tools.traffic import create_access
+from tests.trials.trial import Trial, await_sync
 
 
-def _seen(simulator: Simulator, product: Product, report: Report) -> str:
-    mirror = product.data_dir / "mirror.db"
-    complete = "SELECT 1 FROM _walks WHERE collection IN ('cdrs', 'monitors') AND complete_at > ''"
-    wait_for(lambda: len(_rows(mirror, complete)) == 2, "the first walk", 120)
+def check_surfaces(trial: Trial, cdrs: int) -> None:
+    """Delete records at the platform; check commands, pages, facade and export."""
+    simulator = trial.start_simulator("--seed", str(trial.options.seed), "--no-traffic", history=cdrs)
+    access = create_access(trial.data_dir)
+    product = trial.start_product(trial.data_dir, simulator)
+    await_sync(product, "cdrs", "monitors")
     product.command("sync", "monitors")
-    recorded = [row[0] for row in _rows(mirror, "SELECT record_id FROM media WHERE state = 'have'")]
-    silenced = [row[0] for row in _rows(mirror, "SELECT id FROM monitors ORDER BY id")][-5:-2]
-    deleted = [row[0] for row in _rows(mirror, "SELECT id FROM cdrs ORDER BY id")][20:80]
-    for name, keys in (("monitors", silenced), ("cdrs", deleted)):
+    archived = _list_values(product, "SELECT record_id FROM media WHERE state = 'have'")
+    monitors = _list_values(product, "SELECT id FROM monitors ORDER BY id")[-5:-2]
+    before = _list_values(product, "SELECT id FROM cdrs ORDER BY id")
+    deleted = before[20:80]
+    for name, keys in (("monitors", monitors), ("cdrs", deleted)):
         for key in keys:
             simulator.control("DELETE", f"records/{name}/{key}")
-    before = len(_rows(mirror, "SELECT 1 FROM cdrs"))
-    # Stamps have seconds: what was read in the one in which a walk begins counts as seen by it.
-    read = clock.utc_text()
-    wait_for(lambda: clock.utc_text() > read, "the next second", 5)
+    # Times are stored in seconds: a record read in the second in which a sync begins counts as seen by it.
+    second = clock.utc_text()
+    wait_for(lambda: clock.utc_text() > second, "the next second", 5)
 
-    walked = product.command("sync", "cdrs", "monitors", "--full", "--no-files")
-    said = walked.stdout + walked.stderr
-    report.check("--accept-deletions" in said, f"the command says what is held, not {said[-300:]}")
-    ready = product.client.json("GET", "/readyz")
-    checks = {name: check["error"] for name, check in ready["checks"].items() if check.get("error")}
-    told = [error for error in checks.values() if "--accept-deletions" in error]
-    report.check(bool(told), f"/readyz says it, not {checks}")
-    marked = [row[0] for row in _rows(mirror, "SELECT id FROM monitors WHERE _missing_since > ''")]
-    report.check(marked == silenced, f"the {len(silenced)} recordings are marked, not {marked}")
-    report.check(set(silenced) <= set(recorded), "they were archived before")
+    synced = product.command("sync", "cdrs", "monitors", "--full", "--no-files")
+    output = synced.stdout + synced.stderr
+    trial.verify("--accept-deletions" in output, f"the command shows the deletion limit, not {output[-300:]}")
+    checks = product.client.json("GET", "/readyz")["checks"]
+    errors = [check["error"] for check in checks.values() if check.get("error")]
+    is_shown = any("--accept-deletions" in error for error in errors)
+    trial.verify(is_shown, f"/readyz shows the deletion limit, not {errors}")
+    marked = _list_values(product, "SELECT id FROM monitors WHERE _missing_since > ''")
+    trial.verify(marked == monitors, f"{len(monitors)} recordings are marked as missing, not {marked}")
+    trial.verify(set(monitors) <= set(archived), "they were archived before")
 
-    product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
-    with requests.Session() as browser:
-        token = re.search(r'name="csrf_token" value="([^"]+)"', browser.get(f"{product.url}/login").text)
-        login = {"email": EMAIL, "password": PASSWORD, "csrf_token": token[1] if token else ""}
-        browser.post(f"{product.url}/login", login, headers={"Origin": product.url})
-        system = browser.get(f"{product.url}/system").text
-        report.check("--accept-deletions" in system, "System says it")
-        heard = browser.get(f"{product.url}/recordings/{silenced[0]}.mp3")
-        report.check(heard.status_code == 200, f"a deleted recording plays, not {heard.status_code}")
-        shown = browser.get(f"{product.url}/recordings").text
-        report.check("no longer on the platform" in shown.lower(), "and is marked in the list")
-
-    key = product.command("key", "add", "trial", "--scope", "read").stdout.strip().partition(":")[2]
-    headers = {"X-Auth-Token": key}
-    status = product.client.ask("GET", f"{simulator.base}/monitors/{silenced[0]}", headers=headers)[0]
-    report.check(status == 404, f"the facade has it no more, not {status}")
-    total = product.client.json("GET", f"{simulator.base}/cdrs?limit=1", headers=headers)["total"]
-    report.check(total == before, f"it has all {before} CDRs while these are held, not {total}")
+    _check_pages(trial, product, access.dashboard, monitors[0])
+    _check_facade(trial, product, simulator, access.facade, monitors[0], len(before))
     exported = csv.DictReader(io.StringIO(product.command("export", "monitors").stdout))
-    ids = {int(row["id"]) for row in exported}
-    report.check(set(silenced) <= ids, "an export has the deleted recordings")
+    trial.verify(
+        set(monitors) <= {int(row["id"]) for row in exported}, "an export contains deleted recordings"
+    )
 
     product.command("sync", "cdrs", "--accept-deletions")
-    now = {row[0] for row in _rows(mirror, "SELECT id FROM cdrs WHERE _missing_since > ''")}
-    report.check(now == set(deleted), f"accepted, {len(now)} CDRs are marked, not {len(deleted)}")
+    missing = "SELECT id FROM cdrs WHERE _missing_since > ''"
+    accepted = _list_values(product, missing)
+    trial.verify(
+        set(accepted) == set(deleted), f"{len(deleted)} accepted CDRs are missing, not {len(accepted)}"
+    )
     product.command("sync", "undo-deletions", "cdrs")
     product.command("sync", "cdrs", "--full", "--no-files")
-    left = _rows(mirror, "SELECT 1 FROM cdrs WHERE _missing_since > ''")
-    report.check(not left, f"undone, none is marked, not {len(left)}")
-    return f"{len(deleted)} CDRs held, accepted and undone by command"
+    left = _list_values(product, missing)
+    trial.verify(not left, f"after the undo no CDR is missing, not {len(left)}")
+    trial.figures.append(f"{len(deleted)} CDRs held, accepted and restored by command")
 
 
-def _rows(path: Path, sql: str) -> list[Any]:
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
-        return connection.execute(sql).fetchall()
+def _check_pages(trial: Trial, product: Product, headers: Any, monitor: int) -> None:
+    def get(path: str) -> requests.Response:
+        return requests.get(product.url + path, headers=headers, timeout=60)
+
+    trial.verify("--accept-deletions" in get("/system").text, "System shows the deletion limit")
+    status = get(f"/recordings/{monitor}.mp3").status_code
+    trial.verify(status == 200, f"a deleted recording can be played, not {status}")
+    page = get("/recordings").text.lower()
+    trial.verify("no longer on the platform" in page, "the list shows the recording as deleted")
+
+
+def _check_facade(
+    trial: Trial, product: Product, simulator: Simulator, headers: Any, monitor: int, cdrs: int
+) -> None:
+    status = product.client.ask("GET", f"{simulator.base}/monitors/{monitor}", headers=headers)[0]
+    trial.verify(status == 404, f"the facade returns 404 for a deleted recording, not {status}")
+    total = product.client.json("GET", f"{simulator.base}/cdrs?limit=1", headers=headers)["total"]
+    trial.verify(
+        total == cdrs, f"the facade lists all {cdrs} CDRs before the deletions are accepted, not {total}"
+    )
+
+
+def _list_values(product: Product, sql: str) -> list[Any]:
+    return [row[0] for row in query_rows(product.data_dir / "mirror.db", sql)]

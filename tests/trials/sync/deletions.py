@@ -1,28 +1,17 @@
-"""Promise P13: what was deleted at the platform is marked, and no mistake of the platform's loses anything.
-
-    mistakes  empty, short, cut and refused answers, walk after walk: nothing is missing, and nothing after
-    deleted   rounds of true deletions among mistakes: exactly these are marked, history and its files stay
-    ageing    the old end of a history goes day by day: no alarm; half of it in a day: one
-    brake     too many at once are held and told, after a restart too; accepted, undone, never half believed
-    people    what they see of it: see people.py
-
-All over real HTTP against the simulator; all but the last move time.
-"""
+"""Trial of deletions at the platform."""
 
 from __future__ import annotations
 
 import argparse
 import copy
-import logging
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
 from integration.core import clock
 from integration.core.errors import PlatformError
-from integration.mirror.sync_state import collection_state
 from integration.platform_api import retry
 from integration.simulator.records.people import Person
 from integration.simulator.records.store import Collection
@@ -31,9 +20,10 @@ from integration.sync.plan import PLAN
 from integration.sync.reading import deletions, full_sync
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import store_failure
-from tests.trials.storage.files import few, final
-from tests.trials.sync import deletion_pages as people
-from tests.trials.sync.platform import MirrorTrial, Report, movable_clock, open_simulated_trial
+from tests.trials.storage.archived_files import hash_files
+from tests.trials.sync.deletion_pages import check_surfaces
+from tests.trials.tools.local_mirror import keep_newest, movable_clock
+from tests.trials.trial import Trial
 
 NAMES = ("cdrs", "monitors", "contacts", "faxes", "ddis")
 """History and settings, with and without paths of their own, with and without files."""
@@ -52,268 +42,262 @@ FAULTS = (
     "short-list@*/{0}",
 )
 DAY = 86_400.0
-Later = Callable[[float], None]
 Key = Any
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials deletions")
-    parser.add_argument("--rounds", type=int, default=60, help="rounds of true deletions among mistakes")
-    parser.add_argument("--cdrs", type=int, default=60, help="calls at the platform")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
-    options = parser.parse_args(arguments)
-    # What goes wrong here is meant to.
-    logging.getLogger("integration").setLevel(logging.ERROR)
-    report = Report("deletions")
-    brake, gap, limit = deletions.DELETION_LIMIT, retry.GAPS, full_sync.page_limit
-    # Nobody waits, and everything has several pages.
-    retry.GAPS, full_sync.page_limit = (0.002,), lambda _failures: 31
-    if options.seed_bug:
-        # Whatever a walk misses is believed, however much it is.
-        deletions.DELETION_LIMIT = 10**9
-    try:
-        told = [_brake(options, report)]
-        if options.seed_bug:
-            return int(not report.broken)
-        told += [_mistakes(options, report), _deleted(options, report), _ageing(options, report)]
-    finally:
-        deletions.DELETION_LIMIT, retry.GAPS, full_sync.page_limit = brake, gap, limit
-    return report.end("; ".join([*told, people.people(options, report)]))
-
-
-# --- the platform's side -------------------------------------------------------------------------------
-
-
-class Forgetful(Collection):
-    """A collection whose list leaves records out that are there all the same."""
+class PartlyHidden(Collection):
+    """A collection whose list leaves out records that exist."""
 
     hidden: frozenset[Key] = frozenset()
 
-    def visible(self, person: Person) -> Iterable[dict[str, Any]]:
+    def list_visible(self, person: Person) -> Iterable[dict[str, Any]]:
         return [record for record in super().list_visible(person) if record[self.key] not in self.hidden]
 
 
-@contextmanager
-def _platform(options: argparse.Namespace) -> Iterator[tuple[MirrorTrial, Later]]:
-    """A mirror that has read everything, and its platform, some of whose lists can forget."""
-    with movable_clock() as later, open_simulated_trial(options) as made:
-        world = made.simulator.world
-        few(made.simulator, monitors=40)
-        faxes = world.collections["faxes"]
-        pattern = next(iter(faxes.records.values()))
-        for age in range(76):
-            stamp = clock.utc_text(world.start - (80 - age) * DAY)
-            faxes.add({**copy.deepcopy(pattern), "id": pattern["id"] - 76 + age, "created_at": stamp})
-        for name in NAMES:
-            was = world.collections[name]
-            records = dict(sorted(was.records.items()))
-            values = {field.name: getattr(was, field.name) for field in fields(Collection)}
-            world.collections[name] = Forgetful(**{**values, "records": records})
-            _walk(made, name, later)
-        yield made, later
+class Deletions(Trial):
+    """Records deleted at the platform are marked; wrong lists lose none.
 
+    Disturbed: lists are empty, short, truncated and refused; records are deleted among such failures; old
+    records are deleted day by day; many records are deleted at once.
+    Checked: exactly the deleted records are marked, history and its files are kept; more deletions than the
+    limit are held and reported, also after a restart, and can be accepted and undone; commands, pages, facade
+    and exports show it.
+    Detects: a sync that accepts any number of deletions.
+    """
 
-def _forget(made: MirrorTrial, name: str, keys: Iterable[Key]) -> None:
-    collection = made.simulator.world.collections[name]
-    assert isinstance(collection, Forgetful)
-    collection.hidden = frozenset(keys)
+    name = "deletions"
+    size_option, size = "--rounds", 60
+    bugs, symptoms = ("ignore_deletion_limit",), ("deleted at once",)
+    short = ("--rounds 6", "--seed-bug")
+    expects_errors = True
 
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--cdrs", type=int, default=60, help="calls at the platform")
 
-def _records(made: MirrorTrial, name: str) -> dict[Key, dict[str, Any]]:
-    return made.simulator.world.collections[name].records
+    def disturb(self) -> None:
+        self.patch(retry, "GAPS", (0.002,))
+        # Small pages, so that each collection has several.
+        self.patch(full_sync, "page_limit", lambda _failures: 31)
+        self._exceed_limit()
+        if not self.is_seeded:
+            self._try_mistakes()
+            self._delete_among_mistakes()
+            self._age()
+            check_surfaces(self, self.options.cdrs)
 
+    # --- the platform ----------------------------------------------------------------------------------
 
-def _delete(made: MirrorTrial, name: str, keys: Iterable[Key]) -> set[str]:
-    """Returns our keys of them, which need not be the platform's, as text."""
-    with made.simulator.world.lock:
-        records = [_records(made, name).pop(key) for key in keys]
-    return {str(record[PLAN[name].resource.key]) for record in records}
+    @contextmanager
+    def _open_platform(self) -> Iterator[None]:
+        """Open a synced mirror of a platform that can hide records."""
+        with movable_clock() as self.later, self.open_simulated_mirror(self.options.cdrs) as self.mirror:
+            world = self.mirror.simulator.world
+            keep_newest(self.mirror.simulator, monitors=40)
+            faxes = world.collections["faxes"]
+            pattern = next(iter(faxes.records.values()))
+            for age in range(76):
+                stamp = clock.utc_text(world.start - (80 - age) * DAY)
+                faxes.add({**copy.deepcopy(pattern), "id": pattern["id"] - 76 + age, "created_at": stamp})
+            for name in NAMES:
+                collection = world.collections[name]
+                values = {field.name: getattr(collection, field.name) for field in fields(Collection)}
+                records = dict(sorted(collection.records.items()))
+                world.collections[name] = PartlyHidden(**{**values, "records": records})
+                self._sync(name)
+            yield
 
+    def _hide(self, name: str, keys: Iterable[Key]) -> None:
+        collection = self.mirror.simulator.world.collections[name]
+        assert isinstance(collection, PartlyHidden)
+        collection.hidden = frozenset(keys)
+        listed = len(list(collection.list_visible(self.mirror.simulator.admin)))
+        expected = len(collection.records) - len(collection.hidden)
+        self.verify(listed == expected, f"the platform lists {expected} of /{name}, not {listed}")
 
-def _middle(made: MirrorTrial, name: str, share: float) -> list[Key]:
-    """So much of a collection, neither its oldest nor its newest."""
-    keys = sorted(_records(made, name))
-    begin, count = len(keys) // 4, int(len(keys) * share)
-    return keys[begin : begin + count]
+    def _delete(self, name: str, keys: Iterable[Key]) -> set[str]:
+        """Delete records at the platform. Returns their keys in the mirror."""
+        with self.mirror.simulator.world.lock:
+            records = [self.mirror.get_records(name).pop(key) for key in keys]
+        return {str(record[PLAN[name].resource.key]) for record in records}
 
+    def _choose_middle(self, name: str, share: float) -> list[Key]:
+        """Return keys that are neither the oldest nor the newest."""
+        keys = sorted(self.mirror.get_records(name))
+        begin, count = len(keys) // 4, int(len(keys) * share)
+        return keys[begin : begin + count]
 
-# --- ours ----------------------------------------------------------------------------------------------
+    # --- the mirror ------------------------------------------------------------------------------------
 
+    def _sync(self, name: str) -> None:
+        """Run the full sync of the next day."""
+        self.later(DAY)
+        try:
+            run_full_sync(self.mirror.context, PLAN[name], restart=True)
+        except PlatformError as error:
+            store_failure(self.mirror.context, PLAN[name], error)
 
-def _walk(made: MirrorTrial, name: str, later: Later, seconds: float = DAY) -> None:
-    """The day's complete walk, whatever comes of it."""
-    later(seconds)
-    try:
-        run_full_sync(made.parts, PLAN[name], restart=True)
-    except PlatformError as error:
-        store_failure(made.parts, PLAN[name], error)
+    def _list_missing(self, name: str) -> set[str]:
+        return self.mirror.read_keys(name, "_missing_since IS NOT NULL")
 
+    def _get_failure(self, name: str) -> str:
+        """Return the reported failure about held deletions."""
+        return self.mirror.get_health_error(deletions.health_check_name(name))
 
-def _missing(made: MirrorTrial, name: str) -> set[str]:
-    table, key = PLAN[name].resource.table, PLAN[name].resource.key
-    with made.mirror_db.read() as connection:
-        rows = connection.execute(f'SELECT "{key}" FROM "{table}" WHERE _missing_since IS NOT NULL')
-        return {str(row[0]) for row in rows}
+    def _get_held(self, name: str) -> int | None:
+        held: int | None = self.mirror.get_state(name).held
+        return held
 
+    def _check_nothing_lost(self, name: str, where: str) -> None:
+        lost = self._list_missing(name)
+        self.verify(not lost, f"{where}: no record of /{name} is lost, not {len(lost)}")
 
-def _alarm(made: MirrorTrial, name: str) -> str:
-    """What people are told about held deletions; nothing where none are."""
-    return str(made.health.report()["checks"].get(deletions.health_check_name(name), {}).get("error") or "")
+    def _end_mistake(self, name: str, where: str) -> None:
+        """Let the platform work again, and compare."""
+        self.mirror.set_fault("")
+        self._hide(name, ())
+        self._sync(name)
+        differing = self.mirror.list_differing(name)
+        self.verify(differing == [], f"{where}: /{name} equals the platform afterwards")
+        is_quiet = not self._get_failure(name) and self._get_held(name) is None
+        self.verify(is_quiet, f"{where}: no failure of /{name} is reported afterwards")
 
+    # --- situations ------------------------------------------------------------------------------------
 
-def _held(made: MirrorTrial, name: str) -> int | None:
-    with made.mirror_db.read() as connection:
-        return collection_state.get_state(connection, name).held
+    def _try_mistakes(self) -> None:
+        """Let lists be wrong: no record is lost, and none afterwards."""
+        rng, tried = random.Random(self.options.seed), 0
+        with self._open_platform():
+            for name in NAMES:
+                for fault in FAULTS:
+                    self.mirror.set_fault(fault.format(name))
+                    # Without a path of its own a record that two syncs miss counts as deleted.
+                    is_undetectable = "short-list" in fault and name == "ddis"
+                    for _ in range(1 if is_undetectable else 3):
+                        self._sync(name)
+                    self._check_nothing_lost(name, fault.format(name))
+                    self._end_mistake(name, fault.format(name))
+                keys, has_path = sorted(self.mirror.get_records(name)), deletions.has_own_path(PLAN[name])
+                # A record that two syncs missed is shown again once another lists it.
+                for about, hidden, times in (
+                    (
+                        "a list that leaves some out",
+                        rng.sample(keys, min(6, len(keys) // 2)),
+                        4 if has_path else 1,
+                    ),
+                    ("a list that leaves many out", rng.sample(keys, len(keys) // 2), 4),
+                    ("a list that ends early", keys[:-10], 4),
+                    ("a list that begins late", keys[10:], 4),
+                ):
+                    self._hide(name, hidden)
+                    for _ in range(times):
+                        self._sync(name)
+                    if times == 1 or has_path or len(hidden) > deletions.DELETION_LIMIT:
+                        self._check_nothing_lost(name, about)
+                    self._end_mistake(name, about)
+                    tried += 1
+        self.figures.append(f"{tried + len(NAMES) * len(FAULTS)} wrong responses lost no record")
 
+    def _delete_among_mistakes(self) -> None:
+        """Delete records among mistakes: exactly these are marked, and their files are kept."""
+        rng, deleted = random.Random(self.options.seed), {name: set[str]() for name in NAMES}
+        with self._open_platform():
+            download.download_due_files(self.mirror.context)
+            files = hash_files(self.mirror.data_dir)
+            counts = {name: len(self.mirror.get_records(name)) for name in NAMES}
+            for number in range(self.options.size):
+                name = rng.choice(NAMES)
+                keys = sorted(self.mirror.get_records(name))
+                some = rng.sample(keys, rng.randint(0, min(5, len(keys) // 4)))
+                deleted[name].update(self._delete(name, some))
+                self.mirror.set_fault(rng.choice(FAULTS).format(name))
+                self._sync(name)
+                lost = self._list_missing(name) - deleted[name]
+                self.verify(not lost, f"round {number}: /{name} loses {sorted(lost)}, which were not deleted")
+                self.mirror.set_fault("")
+                for _ in range(1 if deletions.has_own_path(PLAN[name]) else 2):
+                    self._sync(name)
+                found = self._list_missing(name)
+                self.verify(
+                    found == deleted[name],
+                    f"round {number}: of /{name} {len(found)} are marked, not {len(deleted[name])}",
+                )
+            for name in NAMES:
+                if PLAN[name].is_history:
+                    rows = self.mirror.query(f'SELECT count(*) FROM "{name}"')[0][0]
+                    self.verify(
+                        rows == counts[name],
+                        f"all {counts[name]} records of /{name} are kept in its table, not {rows}",
+                    )
+            self.verify(hash_files(self.mirror.data_dir) == files, "every archived file is kept")
+        self.figures.append(
+            f"{sum(map(len, deleted.values()))} deletions in {self.options.size} rounds marked"
+        )
 
-def _nothing_lost(made: MirrorTrial, name: str, about: str, report: Report) -> None:
-    lost = _missing(made, name)
-    report.check(not lost, f"{about}: none of /{name} is lost, not {len(lost)}")
-
-
-def _well_again(made: MirrorTrial, name: str, about: str, later: Later, report: Report) -> None:
-    """The mistake is over."""
-    made.faults("")
-    _forget(made, name, ())
-    _walk(made, name, later)
-    report.check(made.differing_in([name]) == [], f"{about}: /{name} is as the platform has it after")
-    report.check(
-        not _alarm(made, name) and _held(made, name) is None, f"{about}: no alarm of /{name} is left"
-    )
-
-
-# --- mistakes ------------------------------------------------------------------------------------------
-
-
-def _mistakes(options: argparse.Namespace, report: Report) -> str:
-    rng, tried = random.Random(options.seed), 0
-    with _platform(options) as (made, later):
-        for name in NAMES:
-            for fault in FAULTS:
-                made.faults(fault.format(name))
-                # Where there is no path to ask, two walks that miss the same few are the truth.
-                few_told = "short-list" in fault and name == "ddis"
-                for _ in range(1 if few_told else 3):
-                    _walk(made, name, later)
-                _nothing_lost(made, name, fault.format(name), report)
-                _well_again(made, name, fault.format(name), later, report)
-            keys, own = sorted(_records(made, name)), deletions.has_own_path(PLAN[name])
-            # Again: what two walks missed is shown again once another sees it.
-            for about, hidden, times in (
-                ("a list that leaves some out", rng.sample(keys, min(6, len(keys) // 2)), 4 if own else 1),
-                ("a list that leaves many out", rng.sample(keys, len(keys) // 2), 4),
-                ("a list that ends early", keys[:-10], 4),
-                ("a list that begins late", keys[10:], 4),
-            ):
-                _forget(made, name, hidden)
-                for _ in range(times):
-                    _walk(made, name, later)
-                if times == 1 or own or len(hidden) > deletions.DELETION_LIMIT:
-                    _nothing_lost(made, name, about, report)
-                _well_again(made, name, about, later, report)
-                tried += 1
-    return f"{tried + len(NAMES) * len(FAULTS)} mistakes lost nothing"
-
-
-# --- deleted -------------------------------------------------------------------------------------------
-
-
-def _deleted(options: argparse.Namespace, report: Report) -> str:
-    rng, gone = random.Random(options.seed), {name: set[str]() for name in NAMES}
-    with _platform(options) as (made, later):
-        download.download_due_files(made.parts)
-        files = final(made.settings.storage.data_dir)
-        were = {name: len(_records(made, name)) for name in NAMES}
-        for number in range(options.rounds):
-            name = rng.choice(NAMES)
-            keys = sorted(_records(made, name))
-            some = rng.sample(keys, rng.randint(0, min(5, len(keys) // 4)))
-            gone[name].update(_delete(made, name, some))
-            made.faults(rng.choice(FAULTS).format(name))
-            _walk(made, name, later)
-            lost = _missing(made, name) - gone[name]
-            report.check(not lost, f"round {number}: /{name} loses {sorted(lost)}, which were not deleted")
-            made.faults("")
-            for _ in range(1 if deletions.has_own_path(PLAN[name]) else 2):
-                _walk(made, name, later)
-            found = _missing(made, name)
-            report.check(
-                found == gone[name],
-                f"round {number}: of /{name} {len(found)} are marked, not {len(gone[name])}",
-            )
-        for name in NAMES:
-            if PLAN[name].is_history:
-                with made.mirror_db.read() as connection:
-                    rows = connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
-                report.check(rows == were[name], f"all {were[name]} of /{name} are in its table, not {rows}")
-        report.check(final(made.settings.storage.data_dir) == files, "every archived file is kept")
-    return f"{sum(map(len, gone.values()))} deletions in {options.rounds} rounds marked, no other"
-
-
-# --- ageing --------------------------------------------------------------------------------------------
-
-
-def _ageing(options: argparse.Namespace, report: Report) -> str:
-    with _platform(options) as (made, later):
-        for name, a_day, at_once in (("cdrs", 10, 50), ("faxes", 1, None)):
-            aged: set[str] = set()
-            for count in [a_day] * 5 + [at_once or 0]:
-                oldest = sorted(_records(made, name))[:count]
-                aged.update(_delete(made, name, oldest))
-                _walk(made, name, later)
-                report.check(not _alarm(made, name), f"what ages out of /{name} is no alarm")
-            _walk(made, name, later)
-            report.check(_missing(made, name) == aged, f"what aged out of /{name} is marked")
-        # Nobody can be asked about a fax: half of them older than the rest are no day's ageing.
-        _delete(made, "faxes", sorted(_records(made, "faxes"))[:40])
-        for _ in range(3):
-            _walk(made, "faxes", later)
-        report.check(bool(_alarm(made, "faxes")), "forty days of faxes gone in a day are held")
-    return "what ages out is known from what is cut off"
-
-
-# --- brake ---------------------------------------------------------------------------------------------
-
-
-def _brake(options: argparse.Namespace, report: Report) -> str:
-    counts = []
-    with _platform(options) as (made, later):
-        for name, share in (("cdrs", 0.3), ("contacts", 0.5), ("faxes", 0.5)):
-            there, gone = made.there(name), _delete(made, name, _middle(made, name, share))
+    def _age(self) -> None:
+        """Delete the oldest records, day by day and many at once."""
+        with self._open_platform():
+            for name, a_day, at_once in (("cdrs", 10, 50), ("faxes", 1, None)):
+                aged: set[str] = set()
+                for count in [a_day] * 5 + [at_once or 0]:
+                    oldest = sorted(self.mirror.get_records(name))[:count]
+                    aged.update(self._delete(name, oldest))
+                    self._sync(name)
+                    self.verify(
+                        not self._get_failure(name), f"the day's retention of /{name} reports no failure"
+                    )
+                self._sync(name)
+                self.verify(self._list_missing(name) == aged, f"deleted old records of /{name} are marked")
+            # Faxes have no path of their own: 40 at once are more than a day's retention.
+            self._delete("faxes", sorted(self.mirror.get_records("faxes"))[:40])
             for _ in range(3):
-                _walk(made, name, later)
-            _nothing_lost(made, name, f"{len(gone)} deleted at once", report)
-            report.check("--accept-deletions" in _alarm(made, name), f"/{name}: the alarm says what to do")
-            report.check(
-                _held(made, name) == len(gone), f"/{name}: {len(gone)} are held, not {_held(made, name)}"
-            )
-            made.health.unwatch(deletions.health_check_name(name))
-            deletions.restore_health_failures(made.parts)
-            report.check(bool(_alarm(made, name)), f"/{name}: a restart does not silence it")
+                self._sync("faxes")
+            self.verify(bool(self._get_failure("faxes")), "40 days of faxes deleted in a day are held")
 
-            deletions.accept_deletions(made.parts, PLAN[name])
-            made.faults(f"empty@/{name}")
-            for _ in range(4):
-                _walk(made, name, later)
-            lost = _missing(made, name) - gone
-            report.check(
-                not lost, f"/{name}: what was accepted is no leave for an empty list: {len(lost)} lost"
-            )
-            made.faults("")
-            _walk(made, name, later)
-            deletions.accept_deletions(made.parts, PLAN[name])
-            _walk(made, name, later)
-            report.check(_missing(made, name) == gone, f"/{name}: what was accepted is gone")
-            report.check(not _alarm(made, name), f"/{name}: then the alarm is over")
+    def _exceed_limit(self) -> None:
+        """Delete many records: they are held, accepted, restored."""
+        counts = []
+        with self._open_platform():
+            for name, share in (("cdrs", 0.3), ("contacts", 0.5), ("faxes", 0.5)):
+                before = self.mirror.list_keys(name)
+                deleted = self._delete(name, self._choose_middle(name, share))
+                for _ in range(3):
+                    self._sync(name)
+                self._check_nothing_lost(name, f"{len(deleted)} deleted at once")
+                self.verify(
+                    "--accept-deletions" in self._get_failure(name), f"/{name}: the failure shows the command"
+                )
+                self.verify(
+                    self._get_held(name) == len(deleted),
+                    f"/{name}: {len(deleted)} are held, not {self._get_held(name)}",
+                )
+                self.mirror.health.unwatch(deletions.health_check_name(name))
+                deletions.restore_health_failures(self.mirror.context)
+                self.verify(bool(self._get_failure(name)), f"/{name}: a restart reports it again")
 
-            back = deletions.restore_deleted(made.parts, PLAN[name])
-            for _ in range(3):
-                _walk(made, name, later)
-            same = there == made.here(name)
-            report.check(
-                back == len(gone) and same, f"/{name}: undone, {back} of {len(gone)} are back and stay"
-            )
-            report.check(not _alarm(made, name), f"/{name}: and are no new alarm")
-            counts.append(len(gone))
-    return f"the brake held, let go and took back {', '.join(map(str, counts))}"
+                deletions.accept_deletions(self.mirror.context, PLAN[name])
+                self.mirror.set_fault(f"empty@/{name}")
+                for _ in range(4):
+                    self._sync(name)
+                lost = self._list_missing(name) - deleted
+                self.verify(
+                    not lost, f"/{name}: accepted deletions do not allow an empty list: {len(lost)} lost"
+                )
+                self.mirror.set_fault("")
+                self._sync(name)
+                deletions.accept_deletions(self.mirror.context, PLAN[name])
+                self._sync(name)
+                self.verify(self._list_missing(name) == deleted, f"/{name}: accepted deletions are marked")
+                self.verify(not self._get_failure(name), f"/{name}: the failure is no longer reported")
+
+                back = deletions.restore_deleted(self.mirror.context, PLAN[name])
+                for _ in range(3):
+                    self._sync(name)
+                same = before == self.mirror.read_keys(name)
+                self.verify(
+                    back == len(deleted) and same,
+                    f"/{name}: after the undo {back} of {len(deleted)} are restored and stay",
+                )
+                self.verify(not self._get_failure(name), f"/{name}: restored records report no failure")
+                counts.append(len(deleted))
+        self.figures.append(f"held, accepted and restored: {', '.join(map(str, counts))} records")

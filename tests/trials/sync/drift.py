@@ -1,36 +1,18 @@
-"""Promise P22: whatever becomes of the platform's records and events, they are kept, noted and shown.
-
-    records  every field of every collection in turn missing, null, of another type, nested, big, and a new
-             one: kept as received in `_doc` and in its column, noted on System, never an answer of ours that
-             is a fault, no job that fails, no record lost; all as before when the platform is as before
-    keys     records whose key reads otherwise are the same record; without a usable key they are kept aside
-    events   the same of every field of every webhook, and events nobody knows: acknowledged, kept to the
-             byte, counted, shown
-
-The product runs in this process, its pages, facade and receiver and the simulator over real HTTP; between
-them stands what changes the records.
-"""
+"""Trial of schema drift: records and events change in every way."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
-
-import requests
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
-from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
-from integration.mirror.records import upsert
 from integration.simulator import embed
 from integration.simulator.calls.legs import CallOptions
-from integration.sync.commands import sync
 from integration.sync.plan import PLAN
 from tests.trials.sync.drift_checks import (
     NEW_FIELD,
@@ -48,8 +30,7 @@ from tests.trials.sync.drift_checks import (
     sync_everything,
 )
 from tests.trials.sync.drift_events import check_events
-from tests.trials.sync.platform import Report, friday_evening
-from tests.trials.tools.moved_clock import Office, Time, office
+from tests.trials.trial import Trial
 
 Change = Callable[[str, Record], Record]
 SPREAD = 6
@@ -57,33 +38,33 @@ SPREAD = 6
 
 
 class Wire:
-    """Stands between the simulator and its sockets: `change` is made to every record that leaves."""
+    """WSGI application before the simulator: applies `change` to every record in a response."""
 
     def __init__(self, simulator: embed.Simulator) -> None:
         self._real = simulator.server.application
         self.change: Change | None = None
         self.sent: dict[str, dict[str, Record]] = defaultdict(dict)
-        """Collection → key → the record as it was last listed; without keys their places stand for them."""
+        """Records as last listed, by collection and key, or by position where there is no key."""
         simulator.server.application = self
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        parts = environ["PATH_INFO"].removeprefix("/v1.2/").strip("/")
+        path = environ["PATH_INFO"].removeprefix("/v1.2/").strip("/")
         started: list[Any] = []
-        body = b"".join(self._real(environ, lambda *told: started.extend(told[:2])))
+        body = b"".join(self._real(environ, lambda *given: started.extend(given[:2])))
         status, headers = started
-        name = parts if parts in PLAN else parts.rpartition("/")[0]
+        name = path if path in PLAN else path.rpartition("/")[0]
         if status.startswith("200") and name in PLAN and environ["REQUEST_METHOD"] == "GET":
-            body = self._change_body(get_resource(name), body, listed=parts in PLAN)
+            body = self._change_body(get_resource(name), body, listed=path in PLAN)
         headers = [one for one in headers if one[0].lower() != "content-length"]
         start_response(status, [*headers, ("Content-Length", str(len(body)))])
         return [body]
 
     def _change_body(self, of: Resource, body: bytes, *, listed: bool) -> bytes:
         try:
-            answer = json.loads(body)
+            payload = json.loads(body)
         except ValueError:
             return body
-        data = answer.get("data") if isinstance(answer, dict) else None
+        data = payload.get("data") if isinstance(payload, dict) else None
         if PLAN[of.collection].kind == "dictionary" or not isinstance(data, list | dict):
             return body
         records = data if isinstance(data, list) else [data]
@@ -91,154 +72,150 @@ class Wire:
             records = [self.change(of.collection, record) for record in records]
         for place, record in enumerate(records if listed else ()):
             self.sent[of.collection][str(record.get(of.key, place) if of.key else place)] = record
-        return json.dumps({**answer, "data": records if isinstance(data, list) else records[0]}).encode()
+        return json.dumps({**payload, "data": records if isinstance(data, list) else records[0]}).encode()
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials drift")
-    parser.add_argument("--cdrs", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--long", action="store_true", help="every kind of change")
-    parser.add_argument("--seed-bug", action="store_true", help="plant a bug that the trial must find")
-    options = parser.parse_args(arguments)
-    report, real, plain = Report("drift"), upsert.to_column_value, upsert._STORABLE_TYPES
-    if options.seed_bug:
-        # Digits are taken for a number.
-        upsert._STORABLE_TYPES = frozenset()
-        upsert.to_column_value = lambda value: (
-            int(value) if isinstance(value, str) and value.lstrip("+").isdigit() else real(value)
+class Drift(Trial):
+    """Undocumented changes of records and events are stored, recorded and shown.
+
+    Disturbed: every field of every collection and webhook in turn is missing, null, of another type, nested
+    or big, and a new one is added; keys change or are missing; unknown events arrive.
+    Checked: records are stored as received, in `_doc` and in their columns; changes are shown on System; no
+    page and no list of the facade is a 5xx, no job fails, no record is lost; all is as before once the
+    platform is. Webhooks are acknowledged, stored byte by byte, counted and shown.
+    Detects: text of digits that is stored as a number.
+    """
+
+    name = "drift"
+    size_option, size = "--cdrs", 30
+    bugs, symptoms = ("store_digits_as_numbers",), ("became",)
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--long", action="store_true", help="every kind of change")
+
+    def boot(self) -> None:
+        self.product, simulator = self.cleanup.enter_context(self.run_simulated_product(self.options.size))
+        self.wire = Wire(simulator)
+        with simulator.world.lock:
+            plan = simulator.world.scripts.plain_answered(CallOptions(talk_seconds=600, has_hold=False))
+        simulator.context.traffic.play_instantly(plan, until_event="connected")
+        self.browser = self.product.login()
+
+    def load(self) -> None:
+        sync_everything(self.product, self, "as documented")
+        self.counts = count_records(self.product)
+        self.documented = list_drift_entries(self.product)
+
+    def disturb(self) -> None:
+        changed = 0
+        for kind in VALUES if self.options.long else SHORT_KINDS:
+            changed += self._change_fields(kind, VALUES[kind])
+            if self.is_seeded and self.failures:
+                return
+        changed += self._change_fields("new", VALUES["nested"])
+        recorded = list_drift_entries(self.product) - self.documented
+        check_drift_shown(self.product, self.browser, recorded, self)
+        self._change_keys()
+        self.figures.append(
+            f"{changed} fields of {len(self.counts)} collections changed, {len(recorded)} recorded"
         )
-    try:
-        with Time() as moved, tempfile.TemporaryDirectory(prefix="switchroom-drift-") as folder:
-            simulator = embed.start(seed=options.seed, cdrs=options.cdrs, start_at=friday_evening())
-            try:
-                wire = Wire(simulator)
-                with office(simulator, Path(folder), moved) as made:
-                    about = _run_trial(made, simulator, wire, options, report)
-            finally:
-                simulator.stop()
-    finally:
-        upsert.to_column_value, upsert._STORABLE_TYPES = real, plain
-    found = bool(report.broken)
-    return report.end(about) if not options.seed_bug else int(not found)
 
+    def check(self) -> None:
+        if self.is_seeded:
+            return
+        self.wire.change = None
+        self.wire.sent.clear()
+        sync_everything(self.product, self, "as documented again")
+        check_records(self.product, self.wire, "as documented again", self)
+        counts = count_records(self.product)
+        differences = list_differences(self.counts, counts)
+        self.verify(counts == self.counts, f"no record is lost or doubled: {differences}")
+        self.figures.append(check_events(self.product, self.browser, self))
 
-def _run_trial(
-    made: Office, simulator: embed.Simulator, wire: Wire, options: argparse.Namespace, report: Report
-) -> str:
-    with simulator.world.lock:
-        plan = simulator.world.scripts.plain_answered(CallOptions(talk_seconds=600, has_hold=False))
-    simulator.context.traffic.play_instantly(plan, until_event="connected")
-    browser = made.login()
-    sync_everything(made, report, "as documented")
-    counts = count_records(made)
-    known = list_drift_entries(made)
-    changed = 0
-    for kind in VALUES if options.long else SHORT_KINDS:
-        changed += _change_fields(made, browser, wire, kind, VALUES[kind], report)
-        if options.seed_bug and report.broken:
-            return ""
-    changed += _change_fields(made, browser, wire, "new", VALUES["nested"], report)
-    noted = list_drift_entries(made) - known
-    check_drift_shown(made, browser, noted, report)
-    _change_keys(made, browser, wire, options, report)
-    wire.change = None
-    wire.sent.clear()
-    sync_everything(made, report, "as documented again")
-    check_records(made, wire, "as documented again", report)
-    report.check(
-        count_records(made) == counts,
-        f"no record is lost or doubled: {list_differences(counts, count_records(made))}",
-    )
-    summary = check_events(made, browser, options, report)
-    return f"{changed} fields of {len(counts)} collections changed, {len(noted)} departures noted; {summary}"
+    def _change_fields(self, kind: str, value: object) -> int:
+        """Set every field of every collection to `value` in some record.
 
+        Returns the number of changed fields.
+        """
+        changed: set[tuple[str, str]] = set()
+        places: dict[tuple[str, str], int] = {}
 
-def _change_fields(
-    made: Office, browser: requests.Session, wire: Wire, kind: str, value: object, report: Report
-) -> int:
-    """Set every field of every collection to `value` in some record. Returns the number of changed fields."""
-    changed: set[tuple[str, str]] = set()
-    places: dict[tuple[str, str], int] = {}
+        def change(collection: str, record: Record) -> Record:
+            of = get_resource(collection)
+            # Records without a key must stay different from each other.
+            name = str(record[of.key]) if of.key else json.dumps(record)
+            place = places.setdefault((collection, name), len(places))
+            spread = SPREAD if len(self.wire.sent[collection]) >= SPREAD else 1 if of.key else 2
+            drifted = dict(record)
+            if kind == "new":
+                changed.add((collection, NEW_FIELD))
+                return {**record, NEW_FIELD: value}
+            for number, field in enumerate(record):
+                if field == of.key or number % spread != place % spread:
+                    continue
+                changed.add((collection, field))
+                if value is REMOVED:
+                    del drifted[field]
+                else:
+                    drifted[field] = value
+            return drifted
 
-    def change(collection: str, record: Record) -> Record:
-        of = get_resource(collection)
-        # Records without a key must stay different from each other.
-        name = str(record[of.key]) if of.key else json.dumps(record)
-        place = places.setdefault((collection, name), len(places))
-        spread = SPREAD if len(wire.sent[collection]) >= SPREAD else 1 if of.key else 2
-        drifted = dict(record)
-        if kind == "new":
-            changed.add((collection, NEW_FIELD))
-            return {**record, NEW_FIELD: value}
-        for number, field in enumerate(record):
-            if field == of.key or number % spread != place % spread:
-                continue
-            changed.add((collection, field))
-            if value is REMOVED:
-                del drifted[field]
-            else:
-                drifted[field] = value
-        return drifted
+        self.wire.change = change
+        self.wire.sent = defaultdict(dict, {name: dict(sent) for name, sent in self.wire.sent.items()})
+        sync_everything(self.product, self, kind)
+        check_records(self.product, self.wire, kind, self)
+        check_health(self.product, self.browser, kind, self)
+        return len(changed)
 
-    wire.change = change
-    wire.sent = defaultdict(dict, {name: dict(sent) for name, sent in wire.sent.items()})
-    sync_everything(made, report, kind)
-    check_records(made, wire, kind, report)
-    check_health(made, browser, kind, report)
-    return len(changed)
+    def _change_keys(self) -> None:
+        """Change the key of one record of each collection."""
+        numbered = [
+            name
+            for name, policy in PLAN.items()
+            if policy.reads_by_key and policy.resource.key and policy.kind in ("grows", "settings")
+        ]
+        chosen = {name: min(self.wire.sent[name], key=int) for name in numbered if self.wire.sent[name]}
+        for what, read, usable in (
+            ("digits", str, True),
+            ("a fraction", float, True),
+            ("null", lambda _key: None, False),
+            ("missing", lambda _key: REMOVED, False),
+            ("nested", lambda key: {"is": key}, False),
+            ("a word", lambda key: f"no {key}", False),
+        ):
 
+            def change(collection: str, record: Record, read: Callable[[Any], object] = read) -> Record:
+                key = get_resource(collection).key
+                if key is None or str(record.get(key)) != chosen.get(collection):
+                    return record
+                value = read(record[key])
+                rest = {name: one for name, one in record.items() if name != key}
+                return rest if value is REMOVED else {**record, key: value}
 
-def _change_keys(
-    made: Office, browser: requests.Session, wire: Wire, options: argparse.Namespace, report: Report
-) -> None:
-    numbered = [
-        name
-        for name, policy in PLAN.items()
-        if policy.reads_by_key and policy.resource.key and policy.kind in ("grows", "settings")
-    ]
-    chosen = {name: min(wire.sent[name], key=int) for name in numbered if wire.sent[name]}
-    for what, read, usable in (
-        ("digits", str, True),
-        ("a fraction", float, True),
-        ("null", lambda _key: None, False),
-        ("missing", lambda _key: REMOVED, False),
-        ("nested", lambda key: {"is": key}, False),
-        ("a word", lambda key: f"no {key}", False),
-    ):
+            self.wire.change = change
+            before = count_records(self.product)
+            self.wire.sent.clear()
+            self._sync_changed_keys(what, usable)
+            check_health(self.product, self.browser, f"key {what}", self, everything=self.options.long)
+            after = count_records(self.product)
+            self.verify(after == before, f"key {what}: no record is lost: {list_differences(before, after)}")
+            if not usable:
+                flagged = {row[0] for row in self.product.query("SELECT DISTINCT table_name FROM _flagged")}
+                lost = [name for name in chosen if get_resource(name).table not in flagged]
+                self.verify(
+                    not lost, f"key {what}: records without a usable key are kept aside, except of {lost}"
+                )
+                page = self.browser.get(f"{self.product.origin}/system").text
+                self.verify("kept aside as received" in page, f"key {what}: System says so")
 
-        def change(collection: str, record: Record, read: Callable[[Any], object] = read) -> Record:
-            key = get_resource(collection).key
-            if key is None or str(record.get(key)) != chosen.get(collection):
-                return record
-            value = read(record[key])
-            rest = {name: one for name, one in record.items() if name != key}
-            return rest if value is REMOVED else {**record, key: value}
-
-        wire.change = change
-        before = count_records(made)
-        wire.sent.clear()
-        _sync_changed_keys(made, report, what, usable)
-        check_health(made, browser, f"key {what}", report, everything=options.long)
-        after = count_records(made)
-        report.check(after == before, f"key {what}: no record is lost: {list_differences(before, after)}")
-        if not usable:
-            flagged = {row[0] for row in made.rows("SELECT DISTINCT table_name FROM _flagged")}
-            lost = [name for name in chosen if get_resource(name).table not in flagged]
-            report.check(not lost, f"key {what}: what has none is kept aside, not of {lost}")
-            page = browser.get(f"{made.origin}/system").text
-            report.check("kept aside as received" in page, f"key {what}: System says so")
-
-
-def _sync_changed_keys(made: Office, report: Report, what: str, usable: bool) -> None:
-    made.moved.pass_(2)
-    arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
-    try:
-        rows = sync(made.product.context, arguments, Progress(lambda _facts: None, lambda: True))["rows"]
-    except SwitchroomError as error:
-        report.check(False, f"key {what}: {error}")
-        return
-    bad = [f"{row['collection']}: {row['error']}" for row in rows if row["error"]]
-    if usable:
-        report.check(not bad, f"key {what}: everything is read, not {bad}")
-    made.settle()
+    def _sync_changed_keys(self, what: str, usable: bool) -> None:
+        try:
+            rows = self.product.sync_all()
+        except SwitchroomError as error:
+            self.verify(False, f"key {what}: {error}")
+            return
+        failed = [f"{row['collection']}: {row['error']}" for row in rows if row["error"]]
+        if usable:
+            self.verify(not failed, f"key {what}: every collection is read, except {failed}")
+        self.product.settle()

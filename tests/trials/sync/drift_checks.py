@@ -10,13 +10,11 @@ import requests
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
-from integration.core.commands import Progress
 from integration.core.json_records import RawJson, to_column_value
 from integration.mirror.records import schema_drift
-from integration.sync.commands import sync
 from integration.sync.plan import PLAN
-from tests.trials.sync.platform import Report
-from tests.trials.tools.moved_clock import Office
+from tests.trials.tools.local_product import LocalProduct
+from tests.trials.trial import Trial
 
 if TYPE_CHECKING:
     from tests.trials.sync.drift import Wire
@@ -46,42 +44,40 @@ UNCHANGED = {"calls"}
 """Collections that are not changed, because live calls change without the trial."""
 
 
-def sync_everything(made: Office, report: Report, what: str) -> None:
+def sync_everything(product: LocalProduct, trial: Trial, what: str) -> None:
     """Run a full sync of all collections, like `switchroom sync --full`."""
-    arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
-    made.moved.pass_(2)
-    rows = sync(made.product.context, arguments, Progress(lambda _facts: None, lambda: True))["rows"]
+    rows = product.sync_all()
     incomplete = [
         f"{row['collection']}: {row['error']}" for row in rows if row["error"] or not row["complete"]
     ]
-    report.check(not incomplete, f"{what}: everything is read, not {incomplete}")
-    made.settle()
+    trial.verify(not incomplete, f"{what}: every collection is complete, except {incomplete}")
+    product.settle()
 
 
-def check_records(made: Office, wire: Wire, what: str, report: Report) -> None:
-    """Check that each record is stored as sent, in `_doc` and in its columns."""
+def check_records(product: LocalProduct, wire: Wire, what: str, trial: Trial) -> None:
+    """Check that records are stored as sent, in `_doc` and columns."""
     for collection, sent in wire.sent.items():
         of = get_resource(collection)
         if of.key is None or collection in UNCHANGED or not of.is_listed:
             continue
-        with made.mirror_db.read() as connection:
+        with product.mirror_db.read() as connection:
             rows = {str(row[of.key]): row for row in connection.execute(f'SELECT * FROM "{of.table}"')}
         for key, record in sent.items():
             row = rows.get(key)
             if row is None:
-                report.check(False, f"{what}: /{collection} {key} is here")
+                trial.verify(False, f"{what}: /{collection} {key} is stored")
                 return
             expected = {n: v for n, v in record.items() if collection != "me" or not n.startswith("sip_")}
             stored = json.loads(row["_doc"])
             if list(stored.items()) != list(expected.items()):
-                report.check(False, f"{what}: /{collection} {key} is kept as it came: {row['_doc'][:300]}")
+                trial.verify(False, f"{what}: /{collection} {key} is stored as received: {row['_doc'][:300]}")
                 return
             for field in of.fields:
                 if field.name == of.key:
                     continue
                 value, column = expected.get(field.name), row[field.name]
                 if not is_same_value(value, column):
-                    report.check(False, f"{what}: {collection}.{field.name} {value!r} became {column!r}")
+                    trial.verify(False, f"{what}: {collection}.{field.name} {value!r} became {column!r}")
                     return
 
 
@@ -98,23 +94,24 @@ def is_same_value(value: object, column: object) -> bool:
 
 
 def check_health(
-    made: Office, browser: requests.Session, what: str, report: Report, everything: bool = True
+    product: LocalProduct, browser: requests.Session, what: str, trial: Trial, everything: bool = True
 ) -> None:
-    """Check that no page, export or facade list fails with a server error, and that no job fails."""
-    for path, answer in request_pages(made, browser) if everything else ():
-        report.check(answer.status_code < 500, f"{what}: {path} answers {answer.status_code}")
-    made.product._update_rollups()
-    made.product._update_callbacks()
-    made.moved.pass_(2)
-    made.settle()
-    checks = made.product.health.report()["checks"]
-    failing = [f"{name}: {one['error']}" for name, one in checks.items() if one["state"] == "failing"]
-    report.check(not failing, f"{what}: no job fails, not {failing}")
+    """Check that no page, export, facade list or job fails."""
+    for path, response in request_pages(product, browser) if everything else ():
+        trial.verify(response.status_code < 500, f"{what}: {path} returns {response.status_code}")
+    for consumer in product.product.consumers:
+        consumer.wake()
+    product.moved.advance(2)
+    product.settle("report sums")
+    failing = product.list_failing("failing")
+    trial.verify(not failing, f"{what}: no job fails, not {failing}")
 
 
-def request_pages(made: Office, browser: requests.Session) -> Iterator[tuple[str, requests.Response]]:
+def request_pages(
+    product: LocalProduct, browser: requests.Session
+) -> Iterator[tuple[str, requests.Response]]:
     """Request pages, exports and facade lists. Yields path or URL, and response."""
-    rules = made.product.site.url_map.iter_rules()
+    rules = product.product.site.url_map.iter_rules()
     paths = sorted(
         rule.rule
         for rule in rules
@@ -125,74 +122,66 @@ def request_pages(made: Office, browser: requests.Session) -> Iterator[tuple[str
         "/recordings?find=a",
         "/voicemail?find=a",
         "/messages?find=4",
-        *(f"/contacts/{row[0]}" for row in made.rows("SELECT id FROM contacts LIMIT 3")),
+        *(f"/contacts/{row[0]}" for row in product.query("SELECT id FROM contacts LIMIT 3")),
     ]
-    for (call,) in made.rows("SELECT id FROM _calls ORDER BY id DESC LIMIT 4"):
+    for (call,) in product.query("SELECT id FROM _calls ORDER BY id DESC LIMIT 4"):
         paths += [f"/calls/{call}", f"/calls/{call}/beside"]
     for name, policy in PLAN.items():
         of = policy.resource
         paths += [f"/exports/{of.table}.csv", f"/account/{name}", f"/system/coverage/{name}"]
         if of.key and of.is_listed:
-            rows = made.rows(f'SELECT "{of.key}" FROM "{of.table}" LIMIT 3')
+            rows = product.query(f'SELECT "{of.key}" FROM "{of.table}" LIMIT 3')
             paths += [f"/account/{name}/{key}" for (key,) in rows]
     for path in paths:
         if not path.startswith(("/v1.1", "/v1.2")):
-            yield path, browser.get(made.origin + path, timeout=60)
-    settings = made.product.context.settings.platform
+            yield path, browser.get(product.origin + path, timeout=60)
     for name in PLAN:
-        url = f"{made.origin}/v1.2/{name}?limit=200"
-        yield (
-            url,
-            requests.get(url, auth=(str(settings.user_id), get_secret_text(settings.api_key)), timeout=60),
-        )
+        url = f"{product.origin}/v1.2/{name}?limit=200"
+        yield url, requests.get(url, auth=product.credentials, timeout=60)
 
 
-def get_secret_text(secret: Any) -> str:
-    return str(secret.get_secret_value() if hasattr(secret, "get_secret_value") else secret)
-
-
-def list_drift_entries(made: Office) -> set[tuple[str, str, str, str]]:
+def list_drift_entries(product: LocalProduct) -> set[tuple[str, str, str, str]]:
     """Unexpected schema drift: collection, field, kind and value."""
-    with made.mirror_db.read() as connection:
+    with product.mirror_db.read() as connection:
         found = schema_drift.list_drift(connection, 100_000)
     return {(one.collection, one.field, one.kind, one.value) for one in found}
 
 
 def check_drift_shown(
-    made: Office, browser: requests.Session, noted: set[tuple[str, str, str, str]], report: Report
+    product: LocalProduct, browser: requests.Session, recorded: set[tuple[str, str, str, str]], trial: Trial
 ) -> None:
-    """Check that new fields and nested values are recorded as schema drift and shown on System."""
+    """Check that new fields and nested values are recorded and shown."""
     for name, policy in PLAN.items():
         of = policy.resource
         if (
             not of.is_listed
             or len(of.fields) <= 1
             or policy.kind in ("live", "dictionary")
-            or not has_records(made, of)
+            or not has_records(product, of)
         ):
             continue
-        report.check((name, NEW_FIELD, "field", "object") in noted, f"/{name}: the new field is noted")
+        trial.verify((name, NEW_FIELD, "field", "object") in recorded, f"/{name}: the new field is recorded")
         typed = [field.name for field in of.fields if field.name != of.key and field.type not in ("object",)]
-        nested = [one for one in typed if (name, one, "type", "object") in noted]
-        report.check(bool(nested), f"/{name}: nested values are noted")
-    page = browser.get(f"{made.origin}/system").text
-    report.check(NEW_FIELD in page and "comes as object" in page, "System shows departures")
+        nested = [one for one in typed if (name, one, "type", "object") in recorded]
+        trial.verify(bool(nested), f"/{name}: nested values are recorded")
+    page = browser.get(f"{product.origin}/system").text
+    trial.verify(NEW_FIELD in page and "comes as object" in page, "System shows schema drift")
 
 
-def has_records(made: Office, of: Resource) -> bool:
-    return bool(made.one(f'SELECT count(*) FROM "{of.table}"'))
+def has_records(product: LocalProduct, of: Resource) -> bool:
+    return bool(product.query_value(f'SELECT count(*) FROM "{of.table}"'))
 
 
-def count_records(made: Office) -> dict[str, int]:
+def count_records(product: LocalProduct) -> dict[str, int]:
     """Number of records by table, without missing records, and number of calls."""
     tables = [policy.resource.table for policy in PLAN.values() if policy.kind != "live"]
-    tables = [name for name in tables if made.rows("SELECT 1 FROM sqlite_schema WHERE name = ?", name)]
+    tables = [name for name in tables if product.query("SELECT 1 FROM sqlite_schema WHERE name = ?", name)]
     counts = {
-        name: made.one(f'SELECT count(*) FROM "{name}" WHERE _missing_since IS NULL')
+        name: product.query_value(f'SELECT count(*) FROM "{name}" WHERE _missing_since IS NULL')
         for name in tables
         if not name.endswith("_dictionaries")
     }
-    return {**counts, "_calls": made.one("SELECT count(*) FROM _calls")}
+    return {**counts, "_calls": product.query_value("SELECT count(*) FROM _calls")}
 
 
 def list_differences(before: dict[str, int], after: dict[str, int]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import requests
@@ -19,19 +18,19 @@ from tests.trials.sync.drift_checks import (
     check_health,
     list_drift_entries,
 )
-from tests.trials.sync.platform import Report
-from tests.trials.tools.moved_clock import Office
+from tests.trials.tools.local_product import LocalProduct
+from tests.trials.trial import Trial
 
 UNKNOWN_EVENT = "queue.wrapup_opened"
 
 
-def check_events(made: Office, browser: requests.Session, options: argparse.Namespace, report: Report) -> str:
+def check_events(product: LocalProduct, browser: requests.Session, trial: Trial) -> str:
     """Send changed webhooks and check that they are stored, applied and shown. Returns a summary."""
     samples = read_samples()
     bodies: list[tuple[bytes, str]] = []
     for name, sample in samples.items():
         for field in sample:
-            for kind in VALUES if options.long else SHORT_KINDS:
+            for kind in VALUES if trial.options.long else SHORT_KINDS:
                 drifted = {**sample, "id": f"drift.{len(bodies)}", field: VALUES[kind]}
                 if VALUES[kind] is REMOVED:
                     del drifted[field]
@@ -41,35 +40,34 @@ def check_events(made: Office, browser: requests.Session, options: argparse.Name
     bodies.append(
         (json.dumps({"id": "drift.x", "event_name": UNKNOWN_EVENT, "queue_id": 7}).encode(), UNKNOWN_EVENT)
     )
-    post = requests.Session()
+    session = requests.Session()
     for body, name in bodies:
-        answer = post.post(made.webhooks, data=body, timeout=30)
-        report.check(
-            answer.status_code == 200, f"{name} {body[:200]!r} is acknowledged, not {answer.status_code}"
+        response = session.post(product.webhook_url, data=body, timeout=30)
+        trial.verify(
+            response.status_code == 200, f"{name} {body[:200]!r} is acknowledged, not {response.status_code}"
         )
-    made.settle()
-    made.product._update_call_timers()
-    with made.product.context.inbox.database.read() as connection:
+    product.settle()
+    with product.context.inbox.database.read() as connection:
         rows = connection.execute("SELECT body, status, event_name, error FROM inbox").fetchall()
-    kept = {bytes(row["body"]) for row in rows}
-    report.check({body for body, _ in bodies} <= kept, "every event is kept to the byte")
+    stored = {bytes(row["body"]) for row in rows}
+    trial.verify({body for body, _ in bodies} <= stored, "every event is stored byte by byte")
     waiting = [row["event_name"] for row in rows if row["status"] == "new"]
-    report.check(not waiting, f"every event is applied, not {waiting}")
+    trial.verify(not waiting, f"every event is applied, not {waiting}")
     failed = {row["error"] for row in rows if row["status"] == "failed"}
-    odd = [error for error in failed if "without a usable call_id" not in (error or "")]
-    report.check(not odd, f"only what has no call fails, not {odd}")
-    report.check(any(row["status"] == "unknown" for row in rows), "what nobody knows is counted")
-    page = browser.get(f"{made.origin}/system").text
-    report.check(UNKNOWN_EVENT in page, "System shows events nobody knows")
-    known = {sample.partition(" ")[0] for sample in samples}
-    noted = {
+    unexpected = [error for error in failed if "without a usable call_id" not in (error or "")]
+    trial.verify(not unexpected, f"only events without a call fail, not {unexpected}")
+    trial.verify(any(row["status"] == "unknown" for row in rows), "unknown events are counted")
+    page = browser.get(f"{product.origin}/system").text
+    trial.verify(UNKNOWN_EVENT in page, "System shows unknown events")
+    names = {sample.partition(" ")[0] for sample in samples}
+    recorded = {
         one[0].removeprefix(schema_drift.EVENT_PREFIX)
-        for one in list_drift_entries(made)
+        for one in list_drift_entries(product)
         if one[1:3] == (NEW_FIELD, "field")
     }
-    report.check(known <= noted, f"new fields of events are noted, not of {known - noted}")
-    report.check(f"{schema_drift.EVENT_PREFIX}call." in page, "System shows new fields of events")
-    check_health(made, browser, "events", report)
+    trial.verify(names <= recorded, f"new fields of events are recorded, except of {names - recorded}")
+    trial.verify(f"{schema_drift.EVENT_PREFIX}call." in page, "System shows new fields of events")
+    check_health(product, browser, "events", trial)
     return f"{len(bodies)} events, {sum(row['status'] == 'failed' for row in rows)} about no call"
 
 

@@ -1,96 +1,82 @@
-"""Promise P14: records come and go during complete walks, by key, in a shuffled order and by page numbers:
-nothing that stays is missed, nothing doubled, and then the two are the same set.
-"""
+"""Trial of records that change during a full sync."""
 
 from __future__ import annotations
 
+import argparse
 import random
-import tempfile
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from integration.core.errors import PlatformError
-from integration.mirror.sync_state import collection_state
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions, full_sync
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Tally
-from tests.trials.sync.platform import (
-    MirrorTrial,
-    Report,
-    add_cdrs,
-    movable_clock,
-    open_mirror_trial,
-    parse_options,
-    run_simulator,
-)
+from tests.trials.tools.local_mirror import Later, LocalMirror, movable_clock
+from tests.trials.trial import Trial
+
+WAYS = (("by key", "", False), ("shuffled", "shuffle@*/cdrs", False), ("by page numbers", "", True))
 
 
-def main(arguments: list[str]) -> int:
-    options = parse_options("paging", arguments, cdrs=25_000 if "--long" in arguments else 1500)
-    report, changed = Report("paging"), Counter[str]()
-    limit, settle = full_sync.page_limit, deletions.confirm_missing
-    full_sync.page_limit = lambda _failures: 1999 if options.long else 211
-    if options.seed_bug:
-        deletions.confirm_missing = lambda *_arguments: None
-    try:
-        with (
-            run_simulator(options) as simulator,
-            tempfile.TemporaryDirectory() as folder,
-            movable_clock() as later,
-        ):
-            for about, fault, by_pages in (
-                ("by key", "", False),
-                ("shuffled", "shuffle@*/cdrs", False),
-                ("by page numbers", "", True),
-            ):
-                with open_mirror_trial(Path(folder, about), simulator) as made:
-                    made.faults(fault)
-                    changed += _changing_pages(made, about, by_pages, options.seed, later, report)
-                if options.seed_bug and report.broken:
+class Paging(Trial):
+    """Changes during a full sync lead to no gap and no duplicate.
+
+    Disturbed: after each page three CDRs are deleted and two added at the platform; pages are read by key, in
+    shuffled order and by page number.
+    Checked: no remaining record is missing, none is stored twice; after two more syncs both sides are equal.
+    Detects: records that are never marked as missing.
+    """
+
+    name = "paging"
+    size_option, size = "--cdrs", 1500
+    bugs, symptoms = ("skip_confirmation",), ("equals the platform",)
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--long", action="store_true", help="25,000 CDRs, in larger pages")
+
+    def disturb(self) -> None:
+        cdrs = 25_000 if self.options.long else self.options.size
+        self.changes: Counter[str] = Counter()
+        self.patch(full_sync, "page_limit", lambda _failures: 1999 if self.options.long else 211)
+        with self.embed_simulator(cdrs) as simulator, movable_clock() as later:
+            for way, fault, by_pages in WAYS:
+                with self.open_mirror(simulator) as mirror:
+                    mirror.set_fault(fault)
+                    self._sync_during_changes(mirror, way, by_pages, later)
+                if self.is_seeded and self.failures:
                     break
-    finally:
-        full_sync.page_limit, deletions.confirm_missing = limit, settle
-    found = bool(report.broken)
-    about = f"{changed['added']} added and {changed['deleted']} deleted during walks of {options.cdrs}"
-    return report.end(about) if not options.seed_bug else int(not found)
+        added, deleted = self.changes["added"], self.changes["deleted"]
+        self.figures.append(f"{added} added and {deleted} deleted during full syncs of {cdrs}")
 
+    def _sync_during_changes(self, mirror: LocalMirror, way: str, by_pages: bool, later: Later) -> None:
+        cdrs, rng = PLAN["cdrs"], random.Random(f"{way} {self.options.seed}")
+        records = mirror.get_records("cdrs")
 
-def _changing_pages(
-    made: MirrorTrial, about: str, by_pages: bool, seed: int, later: Callable[[float], None], report: Report
-) -> Counter[str]:
-    """Walk from nothing while records come and go, then once more in peace."""
-    cdrs, rng, changed = PLAN["cdrs"], random.Random(f"{about} {seed}"), Counter[str]()
-    records = made.simulator.world.collections["cdrs"].records
+        def change(_done: int, _total: int | None) -> None:
+            with mirror.simulator.world.lock:
+                for number in rng.sample(sorted(records), 3):
+                    del records[number]
+            mirror.add_cdrs(2)
+            self.changes.update(deleted=3, added=2)
 
-    def change(_done: int, _total: int | None) -> None:
-        with made.simulator.world.lock:
-            for number in rng.sample(sorted(records), 3):
-                del records[number]
-        add_cdrs(made, 2)
-        changed.update(deleted=3, added=2)
-
-    for _ in range(2):
-        later(5)
-        with suppress(PlatformError):
-            run_full_sync(made.parts, cdrs, Tally(show_progress=change), restart=True, by_pages_only=by_pages)
-        run_incremental_sync(made.parts, cdrs)
-        gone = made.there("cdrs") - made.here("cdrs")
-        with made.mirror_db.read() as connection:
-            complete = collection_state.get_state(connection, "cdrs").complete_at
-        report.check(
-            not (gone and complete), f"{about}: nothing that stays is missed, not {len(gone)} records"
-        )
-    for _ in range(2):
-        # More than the brake lets go: what the first holds is accepted for the second.
-        later(5)
-        run_full_sync(made.parts, cdrs, restart=True, by_pages_only=by_pages)
-        deletions.accept_deletions(made.parts, cdrs)
-    report.check(made.differing_in(["cdrs"]) == [], f"{about}: then the two are the same set")
-    with made.mirror_db.read() as connection:
-        twice = connection.execute("SELECT count(*) - count(DISTINCT id) FROM cdrs").fetchone()[0]
-    report.check(twice == 0, f"{about}: nothing is here twice")
-    return changed
+        for _ in range(2):
+            later(5)
+            with suppress(PlatformError):
+                tally = Tally(show_progress=change)
+                run_full_sync(mirror.context, cdrs, tally, restart=True, by_pages_only=by_pages)
+            run_incremental_sync(mirror.context, cdrs)
+            missing = mirror.list_keys("cdrs") - mirror.read_keys("cdrs")
+            complete = mirror.get_state("cdrs").complete_at
+            self.verify(
+                not (missing and complete), f"{way}: no remaining record is missing, not {len(missing)}"
+            )
+        for _ in range(2):
+            # More deletions than the limit: those of the first sync are accepted for the second.
+            later(5)
+            run_full_sync(mirror.context, cdrs, restart=True, by_pages_only=by_pages)
+            deletions.accept_deletions(mirror.context, cdrs)
+        self.verify(mirror.list_differing("cdrs") == [], f"{way}: the mirror equals the platform afterwards")
+        twice = mirror.count_duplicates("cdrs")
+        self.verify(twice == 0, f"{way}: no record is stored twice, not {twice}")

@@ -1,13 +1,12 @@
-"""A disk that fails on demand: a library, compiled when a trial needs it, that stands before the C library's
-calls in the product's processes.
+"""A disk that fails on demand: a library that replaces calls of the C library in the product's processes.
 
-A rule file says what fails from now on, and is read anew by each call:
+It is compiled when a trial needs it. Each call reads a rule file, which states what fails:
 
-    sync NAME     fsync and fdatasync of files whose name begins with NAME fail with EIO,
-                  but for that of a write-ahead log's head before there is content
-    room FOLDER   nothing in FOLDER can grow: ENOSPC
+    sync NAME     fsync and fdatasync of files whose name begins with NAME fail with EIO, except for that of
+                  the header of a write-ahead log without content
+    room FOLDER   no file in FOLDER can grow: ENOSPC
 
-Every sync of a file in the watched folder is noted in the log: `pid result path`.
+The log has a line for every sync of a file in the watched folder: `pid result path`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ static int path_of(int fd, char *path) {
     return 1;
 }
 
-/* Whether the rule file has a line of this kind whose rest is the beginning of `subject`. */
+/* Whether the rule file has a line of this kind whose value is a prefix of `subject`. */
 static int ruled(const char *kind, const char *subject) {
     const char *file = getenv("TRIAL_RULES");
     char text[2048], *line, *rest = text;
@@ -74,7 +73,7 @@ static void note(const char *result, const char *path) {
     close(fd);
 }
 
-/* The file whose last write was the head of a write-ahead log, which holds no content yet. */
+/* The file whose last write was the header of a write-ahead log. */
 static _Thread_local int head = -1;
 
 static void wrote(int fd, size_t size, off_t at) {
@@ -96,8 +95,8 @@ static int synced(int fd, sync_call real) {
 int fsync(int fd) { REAL("fsync", sync_call); return synced(fd, real); }
 int fdatasync(int fd) { REAL("fdatasync", sync_call); return synced(fd, real); }
 
-/* Room within a file is its own; only growing asks for more. A log's index is cut and grown again when the
-   first process opens it: what it takes is what it gave back a moment before. */
+/* Only a file that grows needs space. The index of a log is truncated and grown again when the first process
+   opens it, so that it takes no more than it has just freed. */
 static int grows(int fd, off_t end) {
     char path[1024];
     struct stat found;
@@ -133,30 +132,30 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off_t at) {
 
 @dataclass(frozen=True)
 class Shim:
-    """`environment` puts it before a process. Nothing fails until `fail` says so."""
+    """`environment` loads the library into a process. Nothing fails before `fail`."""
 
     environment: dict[str, str]
     _rules: Path
     _log: Path
 
     def fail(self, *rules: str) -> None:
-        """These rules are in force now, and none else."""
+        """Replace the rules."""
         fresh = self._rules.with_suffix(".new")
         fresh.write_text("".join(f"{rule}\n" for rule in rules))
         os.replace(fresh, self._rules)
 
-    def syncs(self) -> list[tuple[int, bool, Path]]:
-        """Every sync so far: process, whether it succeeded, the file."""
+    def list_syncs(self) -> list[tuple[int, bool, Path]]:
+        """Return all syncs: process id, success, file."""
         if not self._log.exists():
             return []
-        # The last may still be written.
-        whole = self._log.read_text().rpartition("\n")[0]
-        lines = [line.split(" ", 2) for line in whole.splitlines()]
+        # The last line may be incomplete.
+        complete = self._log.read_text().rpartition("\n")[0]
+        lines = [line.split(" ", 2) for line in complete.splitlines()]
         return [(int(pid), result == "ok", Path(path)) for pid, result, path in lines]
 
 
-def make(folder: Path, watched: Path) -> Shim:
-    """Compile it into `folder`. Raises RuntimeError where there is no C compiler."""
+def build_shim(folder: Path, watched: Path) -> Shim:
+    """Compile the library into `folder`. Raises RuntimeError without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise RuntimeError("a disk that fails on demand needs a C compiler: sudo apt install gcc libc6-dev")

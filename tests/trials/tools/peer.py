@@ -1,10 +1,11 @@
-"""A platform of any size that serves generated pages: the simulator holds its records, and is too slow for a
-million of them.
+"""A platform with any number of generated records.
 
-`python -m tests.trials.tools.peer --cdrs 1000000` prints its port. It knows what a full sync requests:
+The simulator is too slow for a million of them.
+
+`python -m tests.trials.tools.peer --cdrs 1000000` prints its port. It accepts what a full sync requests:
 filters on `id` and on the date, sort by `id`, `limit`, `page`. Records are the simulator's with new ids and
-times; every FIFTH CDR has a recording, a small MP3. All else is empty. The next page is made while the client
-stores the last one, so that the client never waits for it.
+times; one of CDRS_PER_RECORDING CDRs has a recording, a small MP3. Other collections are empty. The next page
+is made while the client stores the last one, so that the client never waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from integration.simulator.calls.history import seed_history
 from integration.simulator.calls.world import World
 from integration.simulator.media import audio
 
-FIFTH = 5
+CDRS_PER_RECORDING = 5
 STEP = 60.0
 """Seconds between two calls."""
 
@@ -50,18 +51,18 @@ class Listing:
     every: float
     patterns: list[bytes]
     calls: int
-    """Of how many calls each is the recording."""
+    """CDRs for each record."""
     ready: dict[tuple[range, int], bytes] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def moment(self, number: int) -> float:
         return self.end - (self.count - number) * self.every
 
-    def asked(self, args: dict[str, str]) -> tuple[range, int]:
-        """The numbers of the records of a page, and how many match."""
+    def select(self, args: dict[str, str]) -> tuple[range, int]:
+        """Return the record numbers of a page, and how many records match."""
         lo, hi = 1, self.count
         for entry in orjson.loads(args.get("filter") or "[]"):
-            lo, hi = self._narrowed(lo, hi, entry)
+            lo, hi = self._narrow(lo, hi, entry)
         total = max(0, hi - lo + 1)
         limit, page = int(args.get("limit", 25)), int(args.get("page", 1))
         skip = (page - 1) * limit
@@ -70,7 +71,7 @@ class Listing:
         return range(lo + skip, min(hi, lo + skip + limit - 1) + 1), total
 
     def page(self, numbers: range, total: int) -> bytes:
-        """The last few pages are kept, since whoever walks asks for one that was made ready."""
+        """Return a page, which may have been made in advance."""
         with self.lock:
             if (numbers, total) not in self.ready:
                 records = b",".join(map(self._record, numbers))
@@ -80,13 +81,13 @@ class Listing:
             return self.ready[numbers, total]
 
     def make_next(self, numbers: range, total: int) -> None:
-        """The page behind this one, for whoever goes down by key."""
+        """Make the page after this one, in descending order."""
         left, size = total - len(numbers), len(numbers)
         if left > 0 and size > 1 and numbers.step < 0:
             last = numbers[-1]
             self.page(range(last - 1, max(1, last - size) - 1, -1), left)
 
-    def _narrowed(self, lo: int, hi: int, entry: dict[str, Any]) -> tuple[int, int]:
+    def _narrow(self, lo: int, hi: int, entry: dict[str, Any]) -> tuple[int, int]:
         name, operator, value = entry["property"], entry["operator"], entry["value"]
         if value is None:
             return 1, 0
@@ -105,38 +106,43 @@ class Listing:
         return self.patterns[number % len(self.patterns)] % values
 
 
-def listings(cdrs: int) -> dict[str, Listing]:
+def make_listings(cdrs: int) -> dict[str, Listing]:
     world = World(7, None)
     seed_history(world, 120)
     end = float(int(clock.unix())) - 120
     return {
         "cdrs": Listing("calldate", cdrs, end, STEP, _patterns(world, "cdrs", "calldate"), 1),
         "monitors": Listing(
-            "timestamp", cdrs // FIFTH, end, STEP * FIFTH, _patterns(world, "monitors", "timestamp"), FIFTH
+            "timestamp",
+            cdrs // CDRS_PER_RECORDING,
+            end,
+            STEP * CDRS_PER_RECORDING,
+            _patterns(world, "monitors", "timestamp"),
+            CDRS_PER_RECORDING,
         ),
     }
 
 
 @cache
-def sound() -> bytes:
+def get_sound() -> bytes:
     return audio.make_mp3(1, 1)
 
 
-def recording(number: int) -> bytes:
-    """The file of a recording: a second of sound, and the number in a tag behind it (ID3v1)."""
-    return sound() + b"TAG%-125d" % number
+def make_recording(number: int) -> bytes:
+    """Return a second of sound, with the number in an ID3v1 tag."""
+    return get_sound() + b"TAG%-125d" % number
 
 
 def _patterns(world: World, name: str, date: str) -> list[bytes]:
-    """JSON texts of real-looking records with `%(id)d`, `%(leg)d` and `%(at)b` in the places of theirs."""
+    """Return JSON texts of records with `%(id)d`, `%(leg)d` and `%(at)b` for values."""
     rng, found = random.Random(1), []
     records = list(world.collections[name].records.values())
     for record in rng.sample(records, min(100, len(records))):
         legs = {key: _LEG for key in ("live_id", "root_live_id") if record.get(key)}
-        # Notes would be asked for one by one, and nobody wrote any; a parent would make all of them one call.
+        # Notes would be requested one by one, and there are none; a parent would make all legs one call.
         plain = {key: PLAIN.get(key, value) for key, value in record.items()}
         if name == "monitors":
-            plain |= {"duration": 1, "size": len(recording(0))}
+            plain |= {"duration": 1, "size": len(make_recording(0))}
         text = orjson.dumps({**plain, "id": _ID, date: _DATE, **legs}).replace(b"%", b"%%")
         for mark, place in ((_ID, b"%(id)d"), (_LEG, b"%(leg)d"), (_DATE, b"%(at)b")):
             text = text.replace(str(mark).encode(), place)
@@ -146,7 +152,7 @@ def _patterns(world: World, name: str, date: str) -> list[bytes]:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    known: dict[str, Listing]
+    listings: dict[str, Listing]
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
@@ -154,11 +160,11 @@ class Handler(BaseHTTPRequestHandler):
         args = {key: values[0] for key, values in parse_qs(parts.query).items()}
         body, kind, found = b'{"data":[],"total":0,"links":{}}', b"application/json", None
         file = re.fullmatch(r"monitors/(\d+)\.mp3", name)
-        if name in self.known:
-            found = self.known[name].asked(args)
-            body = self.known[name].page(*found)
+        if name in self.listings:
+            found = self.listings[name].select(args)
+            body = self.listings[name].page(*found)
         elif file is not None:
-            body, kind = recording(int(file[1])), b"audio/mpeg"
+            body, kind = make_recording(int(file[1])), b"audio/mpeg"
         elif name == "me":
             body = b'{"data":{"id":1000001,"is_root":true}}'
         self.wfile.write(
@@ -166,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
             % (kind, formatdate(clock.unix(), usegmt=True).encode(), len(body), body)
         )
         if found is not None:
-            self.known[name].make_next(*found)
+            self.listings[name].make_next(*found)
 
     def log_message(self, *_args: object) -> None:
         pass
@@ -175,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.trials.tools.peer")
     parser.add_argument("--cdrs", type=int, default=1_000_000)
-    Handler.known = listings(parser.parse_args().cdrs)
+    Handler.listings = make_listings(parser.parse_args().cdrs)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     print(f"port {server.server_port}", flush=True)

@@ -1,27 +1,376 @@
-"""The product with one bug planted: the receiver acknowledges before the commit. For the crash trial only."""
+"""Bugs that trials plant in the product, and must detect.
+
+Each function patches the product by `patch(target, name, value)`: by `Trial.patch` in the process of a trial,
+by `setattr` in a process of its own: `python -m tests.trials.tools.seeded_bug NAME[,NAME] COMMAND`.
+"""
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
 
+from integration.access import sessions
 from integration.cli import main
-from integration.inbox import store
+from integration.core import clock, json_records
+from integration.core.errors import PlatformBroken, PlatformError, StorageBroken, StorageBusy, StorageError
+from integration.exports.formats import csv
+from integration.inbox import receive, store
+from integration.live.hub import Hub
+from integration.mirror.calls.store import CallStore
+from integration.mirror.query import query
+from integration.mirror.records import masking
+from integration.platform_api import downloads, login
+from integration.platform_api.budget import Budget
+from integration.platform_api.circuit import CircuitOpen
+from integration.platform_api.client import Platform
+from integration.sqlite import database
+from integration.sync.collection_backoff import CollectionBackoff
+from integration.sync.files import disk_quota, file_check
+from integration.sync.reading import deletions, full_sync, incremental_sync
+from integration.sync.reading.page_store import Tally
 
-durable = store.Inbox.receive
+Patch = Callable[[Any, str, object], object]
+Acknowledgements = Future[store.Acknowledgement]
+
+HOURS_OF_OUTAGE = 0.5
+"""Hours of a first sync; later syncs belong to the outage of the trial `day`."""
+
+# --- webhooks ----------------------------------------------------------------------------------------------
 
 
-def too_early(inbox: store.Inbox, body: bytes) -> Future[store.Acknowledgement]:
-    """Answers at once; the commit follows a moment later, long enough for every kill to come between."""
-    later = threading.Timer(0.2, durable, (inbox, body))
-    later.daemon = True
-    later.start()
-    answer: Future[store.Acknowledgement] = Future()
-    answer.set_result("stored")
-    return answer
+def acknowledge_early(patch: Patch) -> None:
+    """Acknowledge a webhook 0.2 s before its commit begins."""
+    receive_durably = store.Inbox.receive
+
+    def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        later = threading.Timer(0.2, receive_durably, (inbox, body))
+        later.daemon = True
+        later.start()
+        result: Acknowledgements = Future()
+        result.set_result("stored")
+        return result
+
+    patch(store.Inbox, "receive", receive)
 
 
-store.Inbox.receive = too_early  # type: ignore[method-assign]
+def acknowledge_unstored(patch: Patch) -> None:
+    """Acknowledge a webhook that could not be stored."""
+    receive_durably = store.Inbox.receive
+
+    def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        result: Acknowledgements = Future()
+
+        def finish(real: Acknowledgements) -> None:
+            problem = real.exception()
+            if problem is None or isinstance(problem, StorageError):
+                result.set_result("stored" if problem else real.result())
+            else:
+                result.set_exception(problem)
+
+        receive_durably(inbox, body).add_done_callback(finish)
+        return result
+
+    patch(store.Inbox, "receive", receive)
+
+
+def refuse_some_webhooks(patch: Patch) -> None:
+    """Refuse every fiftieth webhook."""
+    receive_durably, numbers = store.Inbox.receive, count(1)
+
+    def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        if next(numbers) % 50:
+            return receive_durably(inbox, body)
+        refused: Acknowledgements = Future()
+        refused.set_exception(StorageBusy("too many requests"))
+        return refused
+
+    patch(store.Inbox, "receive", receive)
+
+
+def leak_webhooks(patch: Patch) -> None:
+    """Keep eight copies of each webhook in memory."""
+    receive_durably, kept = store.Inbox.receive, []
+
+    def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        kept.append(8 * body)
+        return receive_durably(inbox, body)
+
+    patch(store.Inbox, "receive", receive)
+
+
+def ignore_repeated_deliveries(patch: Patch) -> None:
+    """Store one delivery of each event, however many there were."""
+    receive_durably = store.Inbox.receive
+
+    def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        result = receive_durably(inbox, body)
+        inbox.database.submit(lambda tx: tx.execute("UPDATE inbox SET deliveries = 1"))
+        return result
+
+    patch(store.Inbox, "receive", receive)
+
+
+def read_bodies_of_refused(patch: Patch) -> None:
+    """Read the body of a webhook before checking its secret."""
+    check_and_receive = receive.Receiver.__call__
+
+    def read_first(receiver: receive.Receiver, environ: Any, start_response: Any) -> Iterable[bytes]:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length)
+        return check_and_receive(receiver, {**environ, "wsgi.input": io.BytesIO(body)}, start_response)
+
+    patch(receive.Receiver, "__call__", read_first)
+
+
+def drop_events_after_end(patch: Patch) -> None:
+    """Drop events of a leg that has ended."""
+    add_events = CallStore.add_events
+
+    def add_open(calls: CallStore, tx: Any, events: Iterable[Any]) -> int:
+        ended = {row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state = 'ENDED'")}
+        return add_events(calls, tx, [event for event in events if event.leg_id not in ended])
+
+    patch(CallStore, "add_events", add_open)
+
+
+# --- storage -----------------------------------------------------------------------------------------------
+
+
+def write_to_failed_disk(patch: Patch) -> None:
+    """Keep writing to a database whose disk failed."""
+    translate = database.translate_error
+
+    def translate_error(error: Any, path: Path) -> Exception:
+        failure = translate(error, path)
+        return StorageBusy(str(failure)) if isinstance(failure, StorageBroken) else failure
+
+    patch(database, "translate_error", translate_error)
+
+
+def commit_without_sync(patch: Patch) -> None:
+    """Commit to databases without waiting for the disk."""
+    open_durably = database.Database.__init__
+
+    def open_database(made: database.Database, path: Path, **options: Any) -> None:
+        open_durably(made, path, **{**options, "synchronous": "NORMAL"})
+
+    patch(database.Database, "__init__", open_database)
+
+
+def accept_any_file(patch: Patch) -> None:
+    """Accept each download without a check of its content."""
+    patch(downloads, "Expected", lambda *_arguments, **_checks: downloads.ANY_FILE)
+
+
+def skip_file_check(patch: Patch) -> None:
+    """Find no damage in the archive."""
+    patch(file_check, "find_fault", lambda *_arguments, **_options: None)
+
+
+def write_final_name(patch: Patch) -> None:
+    """Write a download under its final name from the start."""
+    with_name = Path.with_name
+    patch(
+        Path,
+        "with_name",
+        lambda path, name: path if name.endswith(".part") else with_name(path, name),
+    )
+
+
+def skip_fsync(patch: Patch) -> None:
+    """Do not sync files and folders."""
+    patch(os, "fsync", lambda _descriptor: None)
+
+
+def small_disk(patch: Patch) -> None:
+    """No bug: reserve 24 MiB, as fits the disk of the trial `full`."""
+    patch(disk_quota, "MIN_FREE_BYTES", 24 * 2**20)
+    patch(disk_quota, "ASSUMED_FILE_BYTES", 2**18)
+
+
+# --- pages -------------------------------------------------------------------------------------------------
+
+
+def show_secrets(patch: Patch) -> None:
+    """Return records with their secrets."""
+    patch(masking, "is_secret", lambda _name: False)
+
+
+def publish_half(patch: Patch) -> None:
+    """Publish every other change to open pages."""
+    publish = Hub.publish
+    patch(Hub, "publish", lambda hub, changes: publish(hub, changes[::2]))
+
+
+def leak_handles(patch: Patch) -> None:
+    """Leak a file handle and a thread at each platform error."""
+    begin, kept = PlatformError.__init__, []
+
+    def leak(error: PlatformError, *arguments: Any, **options: Any) -> None:
+        begin(error, *arguments, **options)
+        kept.append(open(os.devnull))  # noqa: SIM115
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+    patch(PlatformError, "__init__", leak)
+
+
+def parse_limit_unchecked(patch: Patch) -> None:
+    """Convert `limit` to a number without a check."""
+    parse = query.parse
+
+    def parse_unchecked(resource: Any, args: Any, **options: Any) -> query.Query:
+        int(args.get("limit", 1))
+        return parse(resource, args, **options)
+
+    patch(query, "parse", parse_unchecked)
+
+
+def export_formulas(patch: Patch) -> None:
+    """Write formulas to CSV files without their guard character."""
+    stream = csv.stream
+    patch(
+        csv,
+        "stream",
+        lambda *arguments, **options: (
+            chunk.replace(b"\"'", b'"') for chunk in stream(*arguments, **options)
+        ),
+    )
+
+
+def ignore_clock_changes(patch: Patch) -> None:
+    """Let sessions end when the clock is set."""
+    patch(sessions.ClockWatch, "check", lambda _watch: None)
+
+
+# --- sync --------------------------------------------------------------------------------------------------
+
+
+def repeat_refused_login(patch: Patch) -> None:
+    """Log in again however often the platform refused the password."""
+    patch(login, "MAX_REFUSED_LOGINS", 10**6)
+
+
+def skip_pauses(patch: Patch) -> None:
+    """Request the platform again without a pause after a failure."""
+    patch(Budget, "record_failure", lambda _budget, _retry_after=None: None)
+    patch(CollectionBackoff, "is_paused", lambda _backoff, _collection: False)
+    patch(CollectionBackoff, "seconds_left", lambda _backoff, _collection: 0.0)
+
+
+def stay_offline(patch: Patch) -> None:
+    """Request no CDRs after the platform failed once."""
+    page, started_at = Platform.page, clock.unix()
+
+    def fail_later(platform: Platform, collection: str, *arguments: Any, **options: Any) -> Any:
+        is_cdrs = collection == "cdrs"
+        # A request that waits for its response must not succeed after the outage has begun.
+        found = page(platform, collection, *arguments, **options) if not is_cdrs or not is_later() else None
+        if is_cdrs and is_later():
+            raise CircuitOpen("the circuit stays open")
+        return found
+
+    def is_later() -> bool:
+        return clock.unix() - started_at > HOURS_OF_OUTAGE * 3600
+
+    patch(Platform, "page", fail_later)
+
+
+def read_first_page(patch: Patch) -> None:
+    """End each full sync after its first page."""
+    read_by_key = full_sync.read_by_key
+    patch(full_sync, "page_limit", lambda _failures: 20)
+    patch(
+        full_sync,
+        "read_by_key",
+        lambda *arguments, **options: islice(read_by_key(*arguments, **options), 1),
+    )
+
+
+def skip_confirmation(patch: Patch) -> None:
+    """Mark no record as missing."""
+    patch(deletions, "confirm_missing", lambda *_arguments: None)
+
+
+def ignore_deletion_limit(patch: Patch) -> None:
+    """Accept any number of deletions."""
+    patch(deletions, "DELETION_LIMIT", 10**9)
+
+
+def skip_refresh(patch: Patch) -> None:
+    """Do not read recent records again."""
+    patch(incremental_sync, "refresh_recent", lambda _context, _policy, _days, tally=None: tally)
+
+
+def skip_leg_requests(patch: Patch) -> None:
+    """Do not request legs that the live poll no longer lists."""
+    item = Platform.item
+
+    def refuse_legs(platform: Platform, path: str, *arguments: Any, **options: Any) -> Any:
+        if path.startswith("/calls/"):
+            raise PlatformBroken("no request was sent")
+        return item(platform, path, *arguments, **options)
+
+    patch(Platform, "item", refuse_legs)
+
+
+def store_digits_as_numbers(patch: Patch) -> None:
+    """Convert text that consists of digits to a number."""
+    record = json_records.JsonRecord
+
+    def convert(value: object) -> object:
+        return int(value) if isinstance(value, str) and value.lstrip("+").isdigit() else value
+
+    patch(
+        json_records,
+        "JsonRecord",
+        lambda text, values: record(text, {name: convert(value) for name, value in values.items()}),
+    )
+
+
+def skip_incremental_sync(patch: Patch) -> None:
+    """Read no new records after the initial sync."""
+    patch(
+        incremental_sync,
+        "run_incremental_sync",
+        lambda _context, _policy, tally=None: tally or Tally(),
+    )
+
+
+def spoil_record_77(patch: Patch) -> None:
+    """Lose CDR 77, and change recording 77, when the mirror is closed."""
+    close = database.Database.close
+
+    def spoil(made: database.Database) -> None:
+        if made.path.name == "mirror.db":
+            made.write(lambda tx: tx.execute("DELETE FROM cdrs WHERE id = 77"))
+            for file in (made.path.parent / "recordings").rglob("77.mp3"):
+                file.write_bytes(file.read_bytes()[:-1] + b"x")
+        close(made)
+
+    patch(database.Database, "close", spoil)
+
+
+PLANTS: dict[str, Callable[[Patch], None]] = {
+    name: value
+    for name, value in list(globals().items())
+    if getattr(value, "__module__", None) == __name__ and callable(value)
+}
+
+
+def make_program(plants: Iterable[str]) -> tuple[str, ...]:
+    """Return the arguments of Python that run the product with these plants."""
+    names = ",".join(plants)
+    return ("-m", "tests.trials.tools.seeded_bug", names) if names else ("app.py",)
+
 
 if __name__ == "__main__":
+    for plant in sys.argv.pop(1).split(","):
+        PLANTS[plant](setattr)
     main()

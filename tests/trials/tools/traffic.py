@@ -1,62 +1,109 @@
-"""What the trials of storage and load share: a furnished data_dir, senders of webhooks, readers of pages."""
+"""Senders of webhooks, readers of pages, slow clients."""
 
 from __future__ import annotations
 
 import http.client
+import json
+import socket
 import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from integration.access import keys, people, sessions
 from integration.app_schema import open_app_db
-from tests.trials.webhooks.crash import event
 
-DATABASES = ("inbox.db", "mirror.db", "house.db")
-PLANTED = ("-m", "tests.trials.tools.planted")
-"""With the name of a bug behind it: the program to run in the place of `app.py`."""
+EMAIL = "alice@example.com"
+STEPS = (
+    ("call.initial", "INITIAL"),
+    ("call.ringing", "RINGING"),
+    ("call.connected", "CONNECTED"),
+    ("call.hold", "ON_HOLD"),
+    ("call.hangup", "HANGUP"),
+)
+
+
+def make_event(identifier: str, sender: int, number: int) -> bytes:
+    """Return event `number` of a sender, whose calls have five each."""
+    call, step = divmod(number, len(STEPS))
+    name, state = STEPS[step]
+    return json.dumps(
+        {
+            "id": identifier,
+            "event_time": f"2026-09-02 08:45:5{step}",
+            "event_name": name,
+            "call_id": 4_278_000_000 + sender * 1_000_000 + call,
+            "state": state,
+            "connected_at": "2026-09-02 08:45:52" if step >= 2 else None,
+            "start_time": "2026-09-02 08:45:50",
+            "context": "LOCAL_USER",
+            "destination": "in",
+            "src": f"447700900{call % 1000:03d}",
+            "src_id": "0",
+            "dst": "442079460002",
+            "dst_id": "10002",
+        }
+    ).encode()
 
 
 @dataclass(frozen=True)
-class Visitor:
-    """Headers by which a page of the dashboard, and the facade, are read."""
+class Access:
+    """Request headers of an administrator and a facade key; the key's secret."""
 
     dashboard: Mapping[str, str]
     facade: Mapping[str, str]
+    key: str
+
+    def list_pages(self) -> list[tuple[str, Mapping[str, str]]]:
+        """Pages and facade lists that are requested most."""
+        pages = [(path, self.dashboard) for path in ("/live", "/calls", "/messages", "/missed")]
+        return [*pages, ("/v1.2/cdrs?limit=20", self.facade)]
 
 
-def furnish(data_dir: Path) -> Visitor:
-    """An administrator with a session, and a key, in the house.db of a product that has not started yet."""
+def create_access(data_dir: Path, password_hash: str | None = None) -> Access:
+    """Create an administrator and a facade key, before the product starts."""
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     app_db = open_app_db(data_dir / "house.db")
     try:
-        person = people.create(app_db, "ann@example.com", "admin")
-        token = sessions.create(app_db, person.id)
+        user = people.create(app_db, EMAIL, "admin", password_hash=password_hash)
+        token = sessions.create(app_db, user.id)
         _, secret = keys.add(app_db, "trial", "read")
     finally:
         app_db.close()
-    return Visitor({"Cookie": f"session={token}", "Accept": "text/html"}, {"X-Auth-Token": secret})
+    dashboard = {"Cookie": f"session={token}", "Accept": "text/html"}
+    return Access(dashboard, {"X-Auth-Token": secret}, secret)
+
+
+@contextmanager
+def lock_databases(data_dir: Path, names: Iterable[str]) -> Iterator[None]:
+    """Hold the write lock of databases from outside the product."""
+    with ExitStack() as held:
+        for name in names:
+            outsider = sqlite3.connect(data_dir / name, isolation_level=None, timeout=30)
+            held.enter_context(closing(outsider))
+            outsider.execute("BEGIN IMMEDIATE")
+        yield
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What one request got: `status` 0 is a connection that broke. `what` is an event's id, or a path."""
+class Response:
+    """Result of one request for `what`, an event id or a path. `status` 0: the connection broke."""
 
     what: str
     status: int
     seconds: float
-    ended: float
+    ended_at: float
 
 
-class _Threads:
-    """Threads that ask again and again until they are stopped; `answers` grows meanwhile."""
+class _Clients:
+    """Threads that send requests until they are stopped."""
 
     def __init__(self, port: int, count: int, rest: float) -> None:
-        self.answers: list[Answer] = []
+        self.responses: list[Response] = []
         self._port = port
         self._rest = rest
         self._stop = threading.Event()
@@ -67,60 +114,67 @@ class _Threads:
             thread.start()
 
     def stop(self, seconds: float = 90) -> None:
-        """Let each finish what it waits for, but at most so long."""
+        """Let each finish its request, within `seconds`."""
         self._stop.set()
+        self.wait(seconds)
+
+    def wait(self, seconds: float = 600) -> None:
+        """Wait until all have ended, at most `seconds`."""
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return not any(thread.is_alive() for thread in self._threads)
 
     @property
     def statuses(self) -> Counter[int]:
-        return Counter(answer.status for answer in self.answers)
+        return Counter(response.status for response in self.responses)
 
     @property
     def slowest(self) -> float:
-        return max((answer.seconds for answer in self.answers), default=0.0)
+        return max((response.seconds for response in self.responses), default=0.0)
+
+    @property
+    def acknowledged(self) -> set[str]:
+        return {response.what for response in list(self.responses) if 200 <= response.status < 300}
 
     def since(self, moment: float) -> Counter[int]:
-        """Statuses of what was answered after `moment` (time.monotonic)."""
-        return Counter(answer.status for answer in list(self.answers) if answer.ended > moment)
+        """Statuses of the responses after `moment` (time.monotonic)."""
+        return Counter(response.status for response in list(self.responses) if response.ended_at > moment)
 
     def _work(self, number: int) -> None:
         raise NotImplementedError
 
-    def _ask(
+    def _request(
         self,
         connection: http.client.HTTPConnection | None,
         what: str,
         method: str,
         path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-    ) -> http.client.HTTPConnection | None:
-        """One request over `connection`, or a new one. Returns the connection if it can be used again."""
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[http.client.HTTPConnection | None, int]:
+        """Send one request. Returns the connection, if it can be reused, and the status."""
         began, status = time.monotonic(), 0
         try:
             connection = connection or http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
-            connection.request(method, path, body, dict(headers))
-            answer = connection.getresponse()
-            answer.read()
-            status = answer.status
+            connection.request(method, path, body, dict(headers or {}))
+            response = connection.getresponse()
+            response.read()
+            status = response.status
         except (OSError, http.client.HTTPException):
             connection = None
         ended = time.monotonic()
-        self.answers.append(Answer(what, status, ended - began, ended))
-        # One that is refused at once would be tried a thousand times a second.
+        self.responses.append(Response(what, status, ended - began, ended))
+        # A refused connection fails at once and would be retried a thousand times a second.
         self._stop.wait(max(self._rest, 0.0 if status else 0.05))
-        return connection
+        return connection, status
 
 
-class Senders(_Threads):
-    """Post unique events, each sender the calls of its own, those of `first` and the next ones. `padding`
-    bytes make an event bigger."""
+class Senders(_Clients):
+    """Post unique events. Each sender has calls of its own, numbered from `first`."""
 
     def __init__(
         self,
@@ -134,6 +188,7 @@ class Senders(_Threads):
         most: int | None = None,
         first: int = 0,
     ) -> None:
+        """`padding`: bytes added to each event; `most`: events of each sender."""
         self._path = path
         self._name = name
         self._padding = padding
@@ -141,28 +196,42 @@ class Senders(_Threads):
         self._first = first
         super().__init__(port, count, rest)
 
-    @property
-    def acknowledged(self) -> set[str]:
-        return {answer.what for answer in self.answers if 200 <= answer.status < 300}
-
-    def wait(self) -> None:
-        """Until each has sent `most` events."""
-        for thread in self._threads:
-            thread.join(600)
-
     def _work(self, number: int) -> None:
         connection, step = None, 0
         while not self._stop.is_set() and step != self._most:
             identifier = f"{self._name}{number}-{step}"
-            body = event(identifier, self._first + number, step)
+            body = make_event(identifier, self._first + number, step)
             if self._padding:
                 body = body[:-1] + b', "t_pad": "' + b"x" * self._padding + b'"}'
-            connection = self._ask(connection, identifier, "POST", self._path, body, {})
+            connection, _ = self._request(connection, identifier, "POST", self._path, body)
             step += 1
 
 
-class Readers(_Threads):
-    """Read each path again and again, a thread for each."""
+class Deliveries(_Clients):
+    """Post each body until it is acknowledged."""
+
+    def __init__(self, port: int, path: str, bodies: Sequence[tuple[str, bytes]], *, count: int) -> None:
+        self._path = path
+        self._pending = list(reversed(bodies))
+        super().__init__(port, count, 0.0)
+
+    @property
+    def pending(self) -> int:
+        return len(self._pending)
+
+    def _work(self, number: int) -> None:
+        connection, status = None, 200
+        while not self._stop.is_set():
+            if status == 200:
+                try:
+                    identifier, body = self._pending.pop()
+                except IndexError:
+                    return
+            connection, status = self._request(connection, identifier, "POST", self._path, body)
+
+
+class Readers(_Clients):
+    """Request each path repeatedly, with a thread for each."""
 
     def __init__(
         self, port: int, pages: Sequence[tuple[str, Mapping[str, str]]], *, rest: float = 0.3
@@ -174,58 +243,47 @@ class Readers(_Threads):
         path, headers = self._pages[number]
         connection = None
         while not self._stop.is_set():
-            connection = self._ask(connection, path, "GET", path, None, headers)
+            connection, _ = self._request(connection, path, "GET", path, None, headers)
 
 
-def pages(visitor: Visitor) -> list[tuple[str, Mapping[str, str]]]:
-    """What people and programs read most."""
-    seen = [(path, visitor.dashboard) for path in ("/live", "/calls", "/messages", "/missed")]
-    return [*seen, ("/v1.2/cdrs?limit=20", visitor.facade)]
+class SlowClients:
+    """Connections that send `openings` and read nothing; `drips`: then a byte a second."""
+
+    def __init__(self, port: int, openings: Sequence[bytes], count: int, *, drips: bool) -> None:
+        self._sockets: list[socket.socket] = []
+        for number in range(count):
+            client = socket.socket()
+            # The system would otherwise buffer whole responses for the client.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", port))
+            client.sendall(openings[number % len(openings)])
+            client.setblocking(False)
+            self._sockets.append(client)
+        self._stop = threading.Event()
+        if drips:
+            threading.Thread(target=self._drip, daemon=True).start()
+
+    def count_open(self) -> int:
+        return sum(1 for client in self._sockets if _is_open(client))
+
+    def close(self) -> None:
+        self._stop.set()
+        for client in self._sockets:
+            client.close()
+
+    def _drip(self) -> None:
+        while not self._stop.wait(1.0):
+            for client in self._sockets:
+                try:
+                    client.send(b"x")
+                except OSError:
+                    continue
 
 
-def stored(folder: Path) -> Counter[str]:
-    """How many rows of inbox.db have each event id."""
-    with closing(look(folder / "inbox.db")) as connection:
-        return Counter(row[0] for row in connection.execute("SELECT event_id FROM inbox"))
-
-
-def lost(folder: Path, acknowledged: Iterable[str]) -> list[str]:
-    """Acknowledged events that are not in the inbox."""
-    return sorted(set(acknowledged) - set(stored(folder)))
-
-
-def look(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
-
-
-def ask(path: Path, sql: str, *values: object) -> int:
-    with closing(look(path)) as connection:
-        return int(connection.execute(sql, values).fetchone()[0])
-
-
-def damaged(folder: Path) -> list[str]:
-    """Databases that are not whole, with SQLite's verdict."""
-    verdicts = []
-    for name in DATABASES:
-        with closing(look(folder / name)) as connection:
-            verdicts.append((name, connection.execute("PRAGMA integrity_check").fetchone()[0]))
-    return [f"{name}: {verdict}" for name, verdict in verdicts if verdict != "ok"]
-
-
-COMPUTED = {
-    "_leg_events": frozenset({"received_at"}),
-    "_legs": frozenset(),
-    "_calls": frozenset({"change_no", "due_at"}),
-}
-"""What events leave in mirror.db, and columns that tell when rather than what."""
-
-
-def told(folder: Path) -> dict[str, set[tuple[object, ...]]]:
-    """What mirror.db has of calls, to compare with another's."""
-    found = {}
-    with closing(look(folder / "mirror.db")) as connection:
-        for table, left_out in COMPUTED.items():
-            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-            wanted = ", ".join(name for name in columns if name not in left_out)
-            found[table] = set(connection.execute(f"SELECT {wanted} FROM {table}"))
-    return found
+def _is_open(client: socket.socket) -> bool:
+    try:
+        return client.recv(1, socket.MSG_PEEK) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

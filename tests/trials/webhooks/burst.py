@@ -1,208 +1,174 @@
-"""Promise P19: a burst of webhooks while a big account is read for the first time and live pages are open.
-
-Every webhook is answered 200 and stored once, and soon. Every open page is told how each of the calls ended;
-a page that is told to load itself again shows what it was not told.
-
-    python -m tests.trials burst [--posts N] [--connections N]      10,000 over 500, 5 pages
-"""
+"""Trial of a burst of webhooks during an initial sync."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import re
-import resource
 import socket
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.benchmarks import load
-from tests.support.harness import Client, Process, Product, wait_for
-from tests.trials.sync.platform import Report, until
-from tests.trials.tools.traffic import PLANTED, Visitor, ask, damaged, furnish, look, stored
-from tests.trials.webhooks.crash import unapplied
+from tests.support.harness import Client, wait_for
+from tests.trials.tools.databases import count_stored, find_duplicates, is_complete, query_number, query_rows
+from tests.trials.tools.traffic import Access, create_access
+from tests.trials.trial import Trial, allow_many_connections, until
 
-ANSWER_SECONDS = 1.0
+RESPONSE_SECONDS = 1.0
 PAGES = 5
 CDRS = 10_000_000
-"""At the platform: more than is read while the trial lasts."""
-SETTLED = 5_000
-"""Records after which the calls of what is read are no longer put together at once, and told of."""
+"""At the platform: more than is read during the trial."""
+STORED = 5_000
+"""Records after which the calls of an initial sync are no longer assembled, and published, at once."""
 FIRST = 500_000_000
-"""The first event, and so its call, is none of the platform's."""
-STEPS = len(load.STEPS)
-
-TOLD = re.compile(rb'event: (call|call_gone)\ndata: {"id":(\d+)(?:,"state":"[^"]*","ended":(true|false))?')
+"""Number of the first event. Its call is not among the platform's."""
+CHANGE = re.compile(rb'event: (call|call_gone)\ndata: {"id":(\d+)(?:,"state":"[^"]*","ended":(true|false))?')
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials burst")
-    parser.add_argument("--posts", type=int, default=10_000)
-    parser.add_argument("--connections", type=int, default=500)
-    parser.add_argument("--short", action="store_true", help="tell the time of an answer, judge it not")
-    parser.add_argument("--seed-bug", action="store_true", help="refuse some; tell pages half of it")
-    options = parser.parse_args(arguments)
-    report = Report("burst")
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    peer = Process([sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(CDRS)])
-    try:
-        platform = f"http://127.0.0.1:{peer.line('port ')}/v1.2"
-        with tempfile.TemporaryDirectory(prefix="switchroom-burst-") as folder:
-            told = _try(Path(folder) / "data", platform, options, report)
-    finally:
-        peer.stop()
-    found = all(any(word in promise for promise in report.broken) for word in ("200", "told"))
-    return report.end(told) if not options.seed_bug else int(not found)
+class Burst(Trial):
+    """A burst of webhooks during an initial sync is stored and shown.
 
+    Disturbed: 10,000 webhooks over 500 connections, during a sync of 10 million CDRs, with 5 live pages open.
+    Checked: each webhook gets 200 and is stored once, 99 of 100 within a second; each open page receives the
+    end of each call, or shows it after it was reloaded; the sync continues.
+    Detects: webhooks that are refused; changes that are not published.
+    """
 
-def _try(folder: Path, platform: str, options: argparse.Namespace, report: Report) -> str:
-    visitor = furnish(folder)
-    product = Product(
-        folder,
-        base_url=platform,
-        program=(*PLANTED, "shy,mumbling") if options.seed_bug else ("app.py",),
-        sync__max_requests_per_minute="60000",
+    name = "burst"
+    size_option, size = "--posts", 10_000
+    bugs, symptoms = ("refuse_some_webhooks", "publish_half"), ("gets 200", "receives the end")
+    short = (
+        "--short --posts 1500 --connections 150",
+        "--short --posts 1500 --connections 150 --seed-bug",
     )
-    pages: list[Page] = []
-    try:
-        wait_for(lambda: _read(folder) >= SETTLED, "the sync", 300)
-        pages = [Page(product.port, visitor) for _ in range(PAGES)]
-        wait_for(lambda: all(page.listens for page in pages), "open pages")
-        before = _read(folder)
-        burst = load.run(
-            product.port,
-            product.webhook_path,
-            requests=options.posts,
-            connections=options.connections,
-            first=FIRST,
-        )
-        after = _read(folder)
-        report.check(burst.failures == 0, f"every webhook gets 200, {burst.failures} got something else")
-        if not options.short and not options.seed_bug:
-            report.check(burst.p99 < ANSWER_SECONDS, f"99 of 100 within a second, not {burst.p99:.2f} s")
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--connections", type=int, default=500)
+        parser.add_argument("--short", action="store_true", help="print the response time, do not check it")
+
+    def boot(self) -> None:
+        allow_many_connections()
+        peer = self.start_process(sys.executable, "-m", "tests.trials.tools.peer", "--cdrs", str(CDRS))
+        url = f"http://127.0.0.1:{peer.line('port ')}/v1.2"
+        self.access = create_access(self.data_dir)
+        self.product = self.start_product(self.data_dir, base_url=url)
+        wait_for(lambda: self._count_read() >= STORED, "the sync", 300)
+
+    def load(self) -> None:
+        self.pages = [Page(self.product.port, self.access) for _ in range(PAGES)]
+        for page in self.pages:
+            self.cleanup.callback(page.stop)
+        wait_for(lambda: all(page.is_open for page in self.pages), "open pages")
+
+    def disturb(self) -> None:
+        posts, connections = self.options.size, self.options.connections
+        before = self._count_read()
+        path = self.product.webhook_path
+        burst = load.run(self.product.port, path, requests=posts, connections=connections, first=FIRST)
+        self.read, self.refused = self._count_read(), burst.failures
+        self.verify(burst.failures == 0, f"every webhook gets 200, not {burst.failures} of them")
+        if not self.options.short and not self.is_seeded:
+            fast = burst.p99 < RESPONSE_SECONDS
+            self.verify(fast, f"99 of 100 webhooks get a response within 1 s, not {burst.p99:.2f} s")
         began = time.monotonic()
-        report.check(until(lambda: not unapplied(folder), 600), "every event is applied in the end")
-        applied = time.monotonic() - began
-        _are_stored(folder, options.posts, burst.failures, report)
-        _are_told(folder, product, options, pages, report)
-        report.check(until(lambda: _read(folder) > after, 120), "the sync goes on")
-        report.check(_walking(folder), "the sync was under way all the time")
-    finally:
-        for page in pages:
-            page.stop()
-        status = product.stop(30)
-    report.check(status == 0, f"it stops well, not with {status}")
-    report.check(not (found := damaged(folder)), f"the databases are whole, not {found}")
-    loads = sum(len(page.loads) for page in pages)
-    return (
-        f"{options.posts:,} webhooks over {options.connections} connections, {burst.per_second:,.0f}/s,"
-        f" p50 {burst.p50 * 1000:.0f} ms, p99 {burst.p99 * 1000:.0f} ms; all applied {applied:.1f} s after;"
-        f" {after - before:,} records read meanwhile; {PAGES} pages loaded {loads} times in all"
-    )
-
-
-def _are_stored(folder: Path, posts: int, failures: int, report: Report) -> None:
-    events = stored(folder)
-    twice = [identifier for identifier, count in events.items() if count > 1]
-    report.check(not twice, f"no event is stored twice, {len(twice)} are, such as {twice[:1]}")
-    here = sum(json.loads(load.body(number))["id"] in events for number in range(FIRST, FIRST + posts))
-    report.check(here == posts - failures, f"{posts - failures} events are stored, not {here}")
-
-
-def _are_told(
-    folder: Path, product: Product, options: argparse.Namespace, pages: Sequence[Page], report: Report
-) -> None:
-    """Of every call that ended, once what comes last of all has been told, too."""
-    ended = _ended(folder, options.posts)
-    last = FIRST + 1_000_000 * STEPS + 1
-    status, _, _ = product.client.ask("POST", product.webhook_path, load.body(last))
-    report.check(status == 200, f"one more webhook gets 200, not {status}")
-    patience = 5 if options.seed_bug else 120
-    reached = until(lambda: all(page.loads[-1].shows(_call(last)) for page in pages), patience)
-    report.check(reached, "every page is told of one more call")
-    for number, page in enumerate(pages):
-        now = page.loads[-1]
-        wanted = ended & _changed(folder, now.position) if len(page.loads) > 1 else ended
-        missed = wanted - now.told()
-        report.check(
-            not missed, f"page {number} is told that {len(wanted)} calls ended; {len(missed)} are missed"
+        self.verify_applied(self.data_dir, 600)
+        self.figures.append(
+            f"{posts:,} webhooks over {connections} connections, {burst.per_second:,.0f}/s, "
+            f"p50 {burst.p50 * 1000:.0f} ms, p99 {burst.p99 * 1000:.0f} ms; all applied "
+            f"{time.monotonic() - began:.1f} s after; {self.read - before:,} records read during the burst"
         )
 
+    def check(self) -> None:
+        events, posts = count_stored(self.data_dir), self.options.size
+        twice = find_duplicates(self.data_dir)
+        self.verify(not twice, f"no event is stored twice, not {len(twice)}, such as {twice[:1]}")
+        stored = sum(json.loads(load.body(number))["id"] in events for number in range(FIRST, FIRST + posts))
+        expected = posts - self.refused
+        self.verify(stored == expected, f"{expected} events are stored, not {stored}")
+        self._check_pages()
+        self.verify_soon(lambda: self._count_read() > self.read, "the sync continues", 120)
+        self.verify(not is_complete(self.data_dir, "cdrs"), "the sync ran during the entire burst")
+        self.figures.append(f"{PAGES} pages loaded {sum(len(page.loads) for page in self.pages)} times")
 
-def _ended(folder: Path, posts: int) -> set[int]:
-    """Calls of the burst that ended."""
-    first, last = _call(FIRST), _call(FIRST + posts - 1)
-    sql = "SELECT id FROM _calls WHERE state = 'ended' AND id BETWEEN ? AND ?"
-    with closing(look(folder / "mirror.db")) as connection:
-        return {row[0] for row in connection.execute(sql, (first, last))}
+    def _check_pages(self) -> None:
+        """Check that each page received the end of each call."""
+        ended = self._list_calls(
+            "SELECT id FROM _calls WHERE state = 'ended' AND id BETWEEN ? AND ?",
+            _get_call(FIRST),
+            _get_call(FIRST + self.options.size - 1),
+        )
+        last = FIRST + 1_000_000 * len(load.STEPS) + 1
+        status, _, _ = self.product.client.ask("POST", self.product.webhook_path, load.body(last))
+        self.verify(status == 200, f"one more webhook gets 200, not {status}")
+        reached = until(
+            lambda: all(page.loads[-1].shows(_get_call(last)) for page in self.pages),
+            5 if self.is_seeded else 120,
+        )
+        self.verify(reached, "every page shows one more call")
+        changed = "SELECT CAST(key AS INTEGER) FROM _changes WHERE topic IN ('call', 'call_gone') AND id > ?"
+        for number, page in enumerate(self.pages):
+            load_ = page.loads[-1]
+            expected = ended & self._list_calls(changed, load_.position) if len(page.loads) > 1 else ended
+            missed = expected - load_.list_ended()
+            self.verify(
+                not missed,
+                f"page {number} receives the end of {len(expected)} calls, except of {len(missed)}",
+            )
+
+    def _list_calls(self, sql: str, *values: int) -> set[int]:
+        return {row[0] for row in query_rows(self.data_dir / "mirror.db", sql, *values)}
+
+    def _count_read(self) -> int:
+        """Records that the sync has stored."""
+        sql = "SELECT max(walk_rows) FROM _walks WHERE collection = 'cdrs'"
+        return query_number(self.data_dir / "mirror.db", sql)
 
 
-def _changed(folder: Path, position: int) -> set[int]:
-    """Calls that changed after the change of this number."""
-    sql = "SELECT CAST(key AS INTEGER) FROM _changes WHERE topic IN ('call', 'call_gone') AND id > ?"
-    with closing(look(folder / "mirror.db")) as connection:
-        return {row[0] for row in connection.execute(sql, (position,))}
-
-
-def _call(number: int) -> int:
-    """The call of an event."""
+def _get_call(number: int) -> int:
+    """Return the call of an event."""
     return int(json.loads(load.body(number))["call_id"])
 
 
-def _read(folder: Path) -> int:
-    """Records the first walk has stored."""
-    return ask(
-        folder / "mirror.db", "SELECT coalesce(max(walk_rows), 0) FROM _walks WHERE collection = 'cdrs'"
-    )
-
-
-def _walking(folder: Path) -> bool:
-    return not ask(
-        folder / "mirror.db", "SELECT count(*) FROM _walks WHERE collection = 'cdrs' AND complete_at > ''"
-    )
-
-
 @dataclass
-class Loaded:
-    """A live page since it was loaded, at the change `position`. What it heard is kept as it came, and read
-    when it is asked for: whoever posts needs the interpreter."""
+class PageLoad:
+    """A live page, loaded at change `position`, and its stream.
+
+    The stream is parsed at the end of the trial, because the senders need the interpreter.
+    """
 
     position: int
     body: bytes
-    heard: list[bytes] = field(default_factory=list)
+    received: list[bytes] = field(default_factory=list)
 
     def shows(self, call: int) -> bool:
-        """Whether it knows of a call that goes on."""
-        return b'data-call="%d"' % call in self.body or b'{"id":%d,' % call in b"".join(self.heard)
+        """Whether it shows a call that has not ended."""
+        return b'data-call="%d"' % call in self.body or b'{"id":%d,' % call in b"".join(self.received)
 
-    def told(self) -> set[int]:
-        """Calls of which the last it heard is that they ended."""
-        told = TOLD.findall(b"".join(self.heard))
-        last = {int(call): name == b"call_gone" or over == b"true" for name, call, over in told}
-        return {call for call, over in last.items() if over}
+    def list_ended(self) -> set[int]:
+        """Calls whose last change on the stream is their end."""
+        changes = CHANGE.findall(b"".join(self.received))
+        last = {int(call): name == b"call_gone" or ended == b"true" for name, call, ended in changes}
+        return {call for call, is_ended in last.items() if is_ended}
 
 
 class Page:
-    """A live page as a browser has it open: loaded again as often as it is told to."""
+    """A live page as a browser has it open: it is loaded again when its stream ends."""
 
-    def __init__(self, port: int, visitor: Visitor) -> None:
-        self.loads: list[Loaded] = []
+    def __init__(self, port: int, access: Access) -> None:
+        self.loads: list[PageLoad] = []
         self._port = port
-        self._visitor = visitor
+        self._access = access
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @property
-    def listens(self) -> bool:
-        return bool(self.loads and self.loads[-1].heard)
+    def is_open(self) -> bool:
+        return bool(self.loads and self.loads[-1].received)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -210,19 +176,20 @@ class Page:
 
     def _run(self) -> None:
         client = Client(f"http://127.0.0.1:{self._port}")
+        cookie = self._access.dashboard["Cookie"]
         while not self._stopping.is_set():
-            body = client.ask("GET", "/live", headers=self._visitor.dashboard)[1]
+            body = client.ask("GET", "/live", headers=self._access.dashboard)[1]
             after = body.partition(b'data-change="')[2].partition(b'"')[0].decode()
-            self.loads.append(Loaded(int(after.rpartition("-")[2]), body))
+            self.loads.append(PageLoad(int(after.rpartition("-")[2]), body))
             with socket.create_connection(("127.0.0.1", self._port)) as stream:
                 stream.settimeout(0.5)
-                # Without chunks, whose lengths would stand between what is told.
+                # HTTP/1.0 has no chunks, whose lengths would be between the changes.
                 head = f"GET /live/stream?after={after} HTTP/1.0\r\nHost: 127.0.0.1:{self._port}\r\n"
-                stream.sendall(f"{head}Cookie: {self._visitor.dashboard['Cookie']}\r\n\r\n".encode())
-                self._listen(stream)
+                stream.sendall(f"{head}Cookie: {cookie}\r\n\r\n".encode())
+                self._receive(stream)
 
-    def _listen(self, stream: socket.socket) -> None:
-        """Until it is told to load the page again, which ends the stream."""
+    def _receive(self, stream: socket.socket) -> None:
+        """Receive until the server ends the stream."""
         while not self._stopping.is_set():
             try:
                 received = stream.recv(1 << 20)
@@ -230,4 +197,4 @@ class Page:
                 continue
             if not received:
                 return
-            self.loads[-1].heard.append(received)
+            self.loads[-1].received.append(received)

@@ -1,189 +1,98 @@
-"""Promise P3: the platform delivers an event as often as it likes.
-
-Events of whole calls are posted 1 to 20 times each, shuffled, by 16 senders, with a kill -9 and a restart on
-the way. In the end each stands in the inbox once with the number of its deliveries; calls and their export
-are those of a second product that was told each event once, in order.
-
-    python -m tests.trials duplicates [--events N]          1,000 events
-"""
+"""Trial of repeated deliveries: each event counts once, however often it is delivered."""
 
 from __future__ import annotations
 
-import argparse
-import http.client
-import os
 import random
-import signal
-import tempfile
-import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.harness import Product, wait_for
-from tests.trials.sync.platform import Report
-from tests.trials.tools.traffic import PLANTED, furnish, look, told
-from tests.trials.webhooks.crash import SCRIPT, await_new_worker, event, unapplied
+from tests.trials.tools.databases import count_stored, query_rows, read_calls
+from tests.trials.tools.traffic import STEPS, Deliveries, create_access, make_event
+from tests.trials.trial import Trial, await_new_worker, kill_worker
 
 SENDERS = 16
-MOST_COPIES = 20
+MAX_COPIES = 20
 EXPORT = "/exports/call-history.csv"
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials duplicates")
-    parser.add_argument("--events", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seed-bug", action="store_true", help="do not know a copy")
-    options = parser.parse_args(arguments)
-    report, rng = Report("duplicates"), random.Random(options.seed)
-    bodies = {
-        f"d{number}": event(f"d{number}", 0, number)
-        for number in range(options.events - options.events % len(SCRIPT))
-    }
-    copies = {identifier: rng.randint(1, MOST_COPIES) for identifier in bodies}
-    deliveries = [identifier for identifier, count in copies.items() for _ in range(count)]
-    rng.shuffle(deliveries)
-    program = (*PLANTED, "forgetful") if options.seed_bug else ("app.py",)
-    with tempfile.TemporaryDirectory(prefix="switchroom-duplicates-") as folder:
-        often = _told_often(Path(folder) / "often", program, bodies, deliveries, report)
-        once = _told_once(Path(folder) / "once", bodies)
-        _same(Path(folder), often, once, report)
-    found = any("deliveries" in promise for promise in report.broken)
-    about = f"{len(deliveries)} deliveries of {len(bodies)} events are {len(bodies)} events"
-    return report.end(about) if not options.seed_bug else int(not found)
+class Duplicates(Trial):
+    """An event may be delivered any number of times.
 
+    Disturbed: each event is delivered 1 to 20 times in random order by 16 senders, with a kill of the worker
+    and a restart in between.
+    Checked: each event is stored once, with the number of its deliveries; calls and their export equal those
+    of a second product that received each event once, in order.
+    Detects: deliveries that are not counted.
+    """
 
-def _told_often(
-    folder: Path,
-    program: tuple[str, ...],
-    bodies: Mapping[str, bytes],
-    deliveries: Sequence[str],
-    report: Report,
-) -> bytes:
-    """Returns the export. Deliveries that a kill broke off were counted or not: both are right."""
-    visitor = furnish(folder)
-    product = Product(folder, program=program)
-    queue, answers = _Deliveries(deliveries), _Answers()
-    senders = [
-        threading.Thread(target=_send, args=(product, bodies, queue, answers), daemon=True)
-        for _ in range(SENDERS)
-    ]
-    try:
-        for sender in senders:
-            sender.start()
-        wait_for(lambda: queue.left < len(deliveries) * 2 // 3, "a third of the deliveries", 300)
-        worker = product.worker
-        assert worker is not None
-        os.kill(worker, signal.SIGKILL)
-        await_new_worker(product, worker)
-        wait_for(lambda: queue.left < len(deliveries) // 3, "two thirds of the deliveries", 300)
-        status = product.stop(30)
-        report.check(status == 0, f"it stops well amid deliveries, not with {status}")
-        product = Product(folder, port=product.port, program=program)
-        for sender in senders:
-            sender.join(300)
-        wait_for(lambda: not unapplied(folder), "every event to be applied", 120)
-        export = product.client.ask("GET", EXPORT, headers=visitor.dashboard)[1]
-    finally:
-        product.stop(30)
-    with closing(look(folder / "inbox.db")) as connection:
-        rows = Counter(dict(connection.execute("SELECT event_id, count(*) FROM inbox GROUP BY 1")))
-        counted = dict(connection.execute("SELECT event_id, sum(deliveries) FROM inbox GROUP BY 1"))
-    report.check(
-        set(rows) == set(bodies) and set(rows.values()) == {1},
-        f"every event is there once; {len(bodies) - len(rows)} are missing, "
-        f"{sum(count > 1 for count in rows.values())} there again",
-    )
-    wrong = [
-        identifier
-        for identifier in bodies
-        if not answers.ok[identifier]
-        <= counted[identifier]
-        <= answers.ok[identifier] + answers.cut[identifier]
-    ]
-    report.check(not wrong, f"deliveries are counted; not so those of {len(wrong)}, such as {wrong[:1]}")
-    report.check(
-        set(answers.statuses) <= {200, 503}, f"every delivery is answered 200, not {dict(answers.statuses)}"
-    )
-    return export
+    name = "duplicates"
+    size_option, size = "--events", 1000
+    bugs, symptoms = ("ignore_repeated_deliveries",), ("deliveries are counted",)
+    short = ("--events 200", "--events 50 --seed-bug")
 
+    def boot(self) -> None:
+        rng = random.Random(self.options.seed)
+        total = self.options.size - self.options.size % len(STEPS)
+        self.bodies = {f"d{number}": make_event(f"d{number}", 0, number) for number in range(total)}
+        self.copies = [name for name in self.bodies for _ in range(rng.randint(1, MAX_COPIES))]
+        rng.shuffle(self.copies)
+        self.access = create_access(self.data_dir)
+        self.product = self.start_product(self.data_dir)
 
-def _told_once(folder: Path, bodies: Mapping[str, bytes]) -> bytes:
-    visitor = furnish(folder)
-    product = Product(folder)
-    try:
-        connection = http.client.HTTPConnection("127.0.0.1", product.port, timeout=30)
-        for body in bodies.values():
-            connection.request("POST", product.webhook_path, body)
-            connection.getresponse().read()
-        connection.close()
-        wait_for(lambda: not unapplied(folder), "every event to be applied", 120)
-        return product.client.ask("GET", EXPORT, headers=visitor.dashboard)[1]
-    finally:
-        product.stop(30)
+    def load(self) -> None:
+        self.deliveries = self._deliver(self.product, self.copies, SENDERS)
 
+    def disturb(self) -> None:
+        total = len(self.copies)
+        wait_for(lambda: self.deliveries.pending < total * 2 // 3, "a third of the deliveries", 300)
+        await_new_worker(self.product, kill_worker(self.product))
+        wait_for(lambda: self.deliveries.pending < total // 3, "two thirds of the deliveries", 300)
+        port = self.product.port
+        self.stop_product(self.product)
+        self.product = self.start_product(self.data_dir, port=port)
+        self.deliveries.wait(300)
 
-def _same(folder: Path, often: bytes, once: bytes, report: Report) -> None:
-    first, second = told(folder / "often"), told(folder / "once")
-    for table in first:
-        strange = first[table] ^ second[table]
-        report.check(not strange, f"{table} is as if each event had come once; {len(strange)} rows differ")
-    report.check(once.count(b"\n") > 10, f"there is something to export, not {once[:100]!r}")
-    report.check(often == once, "the export is as if each event had come once")
+    def check(self) -> None:
+        export = self._export(self.product, self.access.dashboard)
+        stored = count_stored(self.data_dir)
+        self.verify(
+            set(stored) == set(self.bodies) and set(stored.values()) == {1},
+            f"every event is stored once; {len(self.bodies) - len(stored)} are missing",
+        )
+        self._check_counts()
+        statuses = self.deliveries.statuses
+        self.verify(set(statuses) <= {0, 200, 503}, f"deliveries get 200 or 503, not {dict(statuses)}")
+        once, calls = self._deliver_once(self.folder / "once")
+        for table, rows in read_calls(self.data_dir).items():
+            differing = rows ^ calls[table]
+            self.verify(not differing, f"{table} is as after single deliveries; {len(differing)} rows differ")
+        self.verify(once.count(b"\n") > 10, f"there are calls to export, not {once[:100]!r}")
+        self.verify(export == once, "the export is as after single deliveries")
+        self.figures.append(f"{len(self.copies)} deliveries of {len(self.bodies)} events")
 
+    def _check_counts(self) -> None:
+        """A delivery whose response was lost may be counted or not."""
+        counts = dict(
+            query_rows(self.data_dir / "inbox.db", "SELECT event_id, sum(deliveries) FROM inbox GROUP BY 1")
+        )
+        done, lost = Counter[str](), Counter[str]()
+        for response in self.deliveries.responses:
+            (done if response.status == 200 else lost)[response.what] += 1
+        wrong = [one for one in self.bodies if not done[one] <= counts.get(one, 0) <= done[one] + lost[one]]
+        self.verify(not wrong, f"deliveries are counted, except of {len(wrong)} events, such as {wrong[:1]}")
 
-class _Deliveries:
-    """What is still to be delivered, for many senders. One that broke off is delivered again."""
+    def _deliver_once(self, data_dir: Path) -> tuple[bytes, dict[str, set[tuple[object, ...]]]]:
+        access = create_access(data_dir)
+        product = self.start_product(data_dir, program=("app.py",))
+        self._deliver(product, list(self.bodies), 1).wait()
+        return self._export(product, access.dashboard), read_calls(data_dir)
 
-    def __init__(self, deliveries: Sequence[str]) -> None:
-        self._todo = list(deliveries)
-        self._lock = threading.Lock()
+    def _deliver(self, product: Product, names: Sequence[str], senders: int) -> Deliveries:
+        bodies = [(name, self.bodies[name]) for name in names]
+        return Deliveries(product.port, product.webhook_path, bodies, count=senders)
 
-    @property
-    def left(self) -> int:
-        return len(self._todo)
-
-    def next(self) -> str | None:
-        with self._lock:
-            return self._todo.pop() if self._todo else None
-
-
-class _Answers:
-    """For each event, how many deliveries were acknowledged, and how many broke off."""
-
-    def __init__(self) -> None:
-        self.ok: Counter[str] = Counter()
-        self.cut: Counter[str] = Counter()
-        self.statuses: Counter[int] = Counter()
-        self.lock = threading.Lock()
-
-    def note(self, identifier: str, status: int | None) -> None:
-        with self.lock:
-            if status == 200:
-                self.ok[identifier] += 1
-            else:
-                self.cut[identifier] += 1
-            if status is not None:
-                self.statuses[status] += 1
-
-
-def _send(product: Product, bodies: Mapping[str, bytes], queue: _Deliveries, answers: _Answers) -> None:
-    connection: http.client.HTTPConnection | None = None
-    pause = threading.Event()
-    while (identifier := queue.next()) is not None:
-        while True:
-            status = None
-            try:
-                connection = connection or http.client.HTTPConnection("127.0.0.1", product.port, timeout=30)
-                connection.request("POST", product.webhook_path, bodies[identifier])
-                answer = connection.getresponse()
-                answer.read()
-                status = answer.status
-            except (OSError, http.client.HTTPException):
-                connection = None
-                pause.wait(0.05)
-            answers.note(identifier, status)
-            if status == 200:
-                break
+    def _export(self, product: Product, headers: object) -> bytes:
+        self.verify_applied(product.data_dir, 120)
+        return bytes(product.client.ask("GET", EXPORT, headers=headers)[1])

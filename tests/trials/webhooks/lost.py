@@ -1,143 +1,129 @@
-"""Promises P7 and P8: webhooks are lost, and everything is here all the same, once.
-
-Product and simulator run as processes; the simulator drops a share of its webhooks while calls, recordings
-and messages happen, messages of the same text by twos. Look-backs come every LOOK_BACK seconds instead of
-every minute: what takes five of them stands for five minutes.
-"""
+"""Trial of lost webhooks."""
 
 from __future__ import annotations
 
 import argparse
-import sqlite3
-import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from tests.support.harness import Product, Simulator, wait_for
-from tests.trials.sync.platform import Report
+from tests.trials.tools.databases import count_keys, query_number
+from tests.trials.trial import NO_TRAFFIC, Trial, await_sync, until
 
-LOOK_BACK = 2
+INTERVAL = 2
+"""Seconds between incremental syncs, instead of a minute."""
 SCRIPTS = ("plain_answered", "ring_group_answered", "ring_group_missed")
-DROPPED = (0.0, 0.5, 0.9, 1.0)
+SHARES = (0.0, 0.5, 0.9, 1.0)
+HISTORY = "100"
+"""CDRs before the trial: few, because their recordings are downloaded."""
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.trials lost")
-    parser.add_argument("--calls", type=int, default=300)
-    parser.add_argument("--sms", type=int, default=100)
-    parser.add_argument("--dropped", type=float, nargs="+", default=DROPPED, help="shares of webhooks")
-    parser.add_argument("--seed-bug", action="store_true", help="lose a record that the trial must find")
-    options = parser.parse_args(arguments)
-    report = Report("lost")
-    told = [f"{share:.0%}: {_drop(share, options, report)}" for share in options.dropped]
-    found = bool(report.broken)
-    return report.end("; ".join(told)) if not options.seed_bug else int(not found)
+class Lost(Trial):
+    """Calls, recordings and messages are stored once despite lost webhooks.
 
+    Disturbed: the simulator drops a share of its webhooks while calls, recordings and messages happen,
+    messages with the same text in pairs.
+    Checked: all records are stored within five incremental syncs, recordings are archived, no call stays
+    live, no call and no message is doubled.
+    Detects: incremental syncs that read no new records.
+    """
 
-def _drop(share: float, options: argparse.Namespace, report: Report) -> str:
-    faults = ("--faults", f"webhook-drop:{share}") if share else ()
-    simulator = Simulator("--seed", "5", "--no-traffic", *faults)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            product = Product(
-                Path(folder),
-                base_url=simulator.url,
-                user_id=simulator.user_id,
-                api_key=simulator.api_key,
-                sync__recent_interval=str(LOOK_BACK),
-                sync__live_interval=str(LOOK_BACK),
-                sync__max_requests_per_minute="60000",
+    name = "lost"
+    size_option, size = "--calls", 300
+    bugs, symptoms = ("skip_incremental_sync",), ("is stored within",)
+    short = ("--calls 20 --sms 10 --dropped 0.5 1", "--calls 4 --sms 2 --dropped 1 --seed-bug")
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--sms", type=int, default=100)
+        parser.add_argument("--dropped", type=float, nargs="+", default=SHARES, help="shares of webhooks")
+
+    def disturb(self) -> None:
+        for share in self.options.dropped:
+            faults = ("--faults", f"webhook-drop:{share}") if share else ()
+            simulator = self.start_simulator(*NO_TRAFFIC, "--cdrs", HISTORY, *faults)
+            product = self.start_product(
+                self.make_folder(),
+                simulator,
+                sync__recent_interval=str(INTERVAL),
+                sync__live_interval=str(INTERVAL),
             )
-            try:
-                return _happen(share, options, report, simulator, product)
-            finally:
-                product.stop(30)
-    finally:
-        simulator.stop()
+            self.where = f"{share:.0%} lost"
+            self._compare(simulator, product)
+            self.stop_product(product)
+
+    def _compare(self, simulator: Simulator, product: Product) -> None:
+        """Cause calls and messages at the platform; compare the mirror."""
+        await_sync(product, "cdrs", "sms", "monitors")
+        simulator.control("POST", "webhook", {"url": f"{product.url}{product.webhook_path}"})
+        made = [
+            simulator.control(
+                "POST",
+                "calls",
+                {
+                    "script": SCRIPTS[number % len(SCRIPTS)],
+                    "instant": True,
+                    "recorded": number % 6 == 0,
+                    "cdr_lag": number % 3,
+                },
+            )
+            for number in range(self.options.size)
+        ]
+        texts = [
+            simulator.control("POST", "sms", {"message": f"text {number // 2}"})["sms"]["id"]
+            for number in range(self.options.sms)
+        ]
+        sent = f"{self.where}: every other webhook is sent"
+        self.verify_soon(lambda: simulator.control("POST", "webhooks/wait", {"seconds": 5})["idle"], sent)
+        self._check_records(product, [_await_records(simulator, one["leg_ids"][0]) for one in made], texts)
+
+    def _check_records(self, product: Product, made: Sequence[dict[str, Any]], texts: list[int]) -> None:
+        mirror, begun = product.data_dir / "mirror.db", time.monotonic()
+        cdrs = [key for one in made for key in one["cdr_ids"]]
+        monitors = [key for one in made for key in one["monitor_ids"]]
+        expected = {"cdrs": cdrs, "monitors": monitors, "sms": texts}
+
+        def count_missing() -> dict[str, int]:
+            return {name: len(keys) - count_keys(mirror, name, keys) for name, keys in expected.items()}
+
+        limit, patience = max(5 * INTERVAL, 30), 15 if self.is_seeded else 300
+        is_here = until(lambda: not any(count_missing().values()), patience)
+        took = time.monotonic() - begun
+        self.verify(
+            is_here and took <= limit,
+            f"{self.where}: every record is stored within {limit} s, "
+            f"not {count_missing()} after {took:.0f} s",
+        )
+        if self.is_seeded:
+            return
+        listed = ",".join(map(str, monitors)) or "NULL"
+        archived = (
+            "SELECT count(*) FROM media WHERE kind = 'recording' AND state = 'have'"
+            f" AND record_id IN ({listed})"
+        )
+        self.verify_soon(
+            lambda: query_number(mirror, archived) == len(monitors),
+            f"{self.where}: every recording is in the archive",
+        )
+        live = "SELECT count(*) FROM _calls WHERE state <> 'ended'"
+        self.verify_soon(lambda: query_number(mirror, live) == 0, f"{self.where}: no call stays live")
+        legs = ",".join(str(leg) for one in made for leg in one["leg_ids"])
+        calls = query_number(mirror, f"SELECT count(DISTINCT call_id) FROM _legs WHERE leg_id IN ({legs})")
+        self.verify(calls == len(made), f"{self.where}: there are {len(made)} calls, not {calls}")
+        messages = query_number(mirror, "SELECT count(*) FROM _messages WHERE text LIKE 'text %'")
+        self.verify(messages == len(texts), f"{self.where}: there are {len(texts)} messages, not {messages}")
+        self.figures.append(
+            f"{self.where}: {len(cdrs)} CDRs, {len(monitors)} recordings, "
+            f"{len(texts)} messages after {took:.1f} s"
+        )
 
 
-def _happen(
-    share: float, options: argparse.Namespace, report: Report, simulator: Simulator, product: Product
-) -> str:
-    mirror = product.data_dir / "mirror.db"
-    unread = (
-        "SELECT count(*) FROM _walks WHERE collection IN ('cdrs', 'sms', 'monitors') AND complete_at > ''"
-    )
-    wait_for(lambda: _ask(mirror, unread) == 3, "the first walk", 600)
-    simulator.control("POST", "webhook", {"url": f"{product.url}{product.webhook_path}"})
-    made: list[dict[str, Any]] = []
-    for number in range(options.calls):
-        wish = {"script": SCRIPTS[number % len(SCRIPTS)], "instant": True, "recorded": number % 6 == 0}
-        made.append(simulator.control("POST", "calls", {**wish, "cdr_lag": number % 3}))
-    texts = [
-        simulator.control("POST", "sms", {"message": f"text {number // 2}"})["sms"]["id"]
-        for number in range(options.sms)
-    ]
-    sent = _in_time(lambda: simulator.control("POST", "webhooks/wait", {"seconds": 5})["idle"], 300)
-    report.check(sent, f"{share:.0%} lost: every other webhook is sent")
-    made = [_listed(simulator, one["leg_ids"][0]) for one in made]
-    begun = time.monotonic()
-    cdrs = [key for one in made for key in one["cdr_ids"]]
-    monitors = [key for one in made for key in one["monitor_ids"]]
-    if options.seed_bug:
-        cdrs.append(max(cdrs) + 1_000_000)
+def _await_records(simulator: Simulator, leg: int) -> dict[str, Any]:
+    """Return the call once its records are listed."""
 
-    def missing() -> dict[str, int]:
-        wanted = {"cdrs": cdrs, "monitors": monitors, "sms": texts}
-        return {name: len(keys) - _among(mirror, name, keys) for name, keys in wanted.items()}
+    def request() -> dict[str, Any] | None:
+        call: dict[str, Any] = simulator.control("GET", f"calls/{leg}")
+        return call if call["cdr_ids"] else None
 
-    patience = 5 if options.seed_bug else 300
-    here = _in_time(lambda: not any(missing().values()), patience)
-    took = time.monotonic() - begun
-    limit = max(5 * LOOK_BACK, 30)
-    report.check(here and took <= limit, f"{share:.0%} lost: all is here within {limit} s, not {missing()}")
-    files = _in_time(lambda: _files(mirror, monitors) == len(monitors), patience)
-    report.check(files, f"{share:.0%} lost: every recording is in the archive")
-    settled = _in_time(
-        lambda: _ask(mirror, "SELECT count(*) FROM _calls WHERE state <> 'ended'") == 0, patience
-    )
-    report.check(settled, f"{share:.0%} lost: no call stays live")
-    legs = ",".join(str(leg) for one in made for leg in one["leg_ids"])
-    calls = _ask(mirror, f"SELECT count(DISTINCT call_id) FROM _legs WHERE leg_id IN ({legs})")
-    report.check(calls == len(made), f"{share:.0%} lost: {len(made)} calls are {len(made)}, not {calls}")
-    messages = _ask(mirror, "SELECT count(*) FROM _messages WHERE text LIKE 'text %'")
-    report.check(messages == len(texts), f"{share:.0%} lost: {len(texts)} messages, not {messages}")
-    return f"{len(cdrs)} CDRs, {len(monitors)} recordings, {len(texts)} messages after {took:.1f} s"
-
-
-def _listed(simulator: Simulator, leg: int) -> dict[str, Any]:
-    """The call once its records are listed: they come later than its end."""
-
-    def asked() -> dict[str, Any] | None:
-        told: dict[str, Any] = simulator.control("GET", f"calls/{leg}")
-        return told if told["cdr_ids"] else None
-
-    return dict(wait_for(asked, f"the records of call {leg}", 60))
-
-
-def _in_time(condition: Any, seconds: float) -> bool:
-    try:
-        wait_for(condition, "it", seconds)
-    except TimeoutError:
-        return False
-    return True
-
-
-def _ask(mirror: Path, sql: str, *values: object) -> int:
-    with closing(sqlite3.connect(f"file:{mirror}?mode=ro", uri=True, timeout=10)) as connection:
-        return int(connection.execute(sql, values).fetchone()[0])
-
-
-def _among(mirror: Path, table: str, keys: Sequence[int]) -> int:
-    return _ask(mirror, f"SELECT count(*) FROM {table} WHERE id IN ({','.join(map(str, keys)) or 'NULL'})")
-
-
-def _files(mirror: Path, keys: Sequence[int]) -> int:
-    listed = ",".join(map(str, keys)) or "NULL"
-    return _ask(
-        mirror,
-        f"SELECT count(*) FROM media WHERE kind = 'recording' AND state = 'have' AND record_id IN ({listed})",
-    )
+    return dict(wait_for(request, f"the records of call {leg}", 60))

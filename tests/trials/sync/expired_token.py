@@ -1,0 +1,82 @@
+"""Trial of platform tokens that expire, and of refused logins."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from integration.core import clock
+from integration.core.errors import PlatformError
+from integration.simulator import embed
+from integration.simulator.records.people import Person
+from integration.sync.plan import PLAN
+from integration.sync.reading.full_sync import run_full_sync
+from tests.trials.trial import Trial
+
+DAYS = 10
+LOGINS = {"a wrong password": 3, "a second factor": 1}
+"""Logins in DAYS days that the platform refuses."""
+
+
+class ExpiredToken(Trial):
+    """An expired token causes one login; refused logins are not repeated.
+
+    Disturbed: the token expires at random requests during a sync of everything; then the password is wrong,
+    or the user requires a second factor, for ten days.
+    Checked: the mirror equals the platform with one login for each expired token; a wrong password is sent
+    three times, that of a user with a second factor once, and the reason is reported.
+    Detects: a refused login that is repeated.
+    """
+
+    name = "token"
+    size_option, size = "--cdrs", 300
+    bugs, symptoms = ("repeat_refused_login",), ("refused logins",)
+
+    def boot(self) -> None:
+        self.simulator = self.cleanup.enter_context(self.embed_simulator(self.options.size))
+
+    def load(self) -> None:
+        faults = self.simulator.context.faults
+        faults.add("expire-token:0.1")
+        with self.open_mirror(self.simulator, **_make_settings(self.simulator.admin)) as mirror:
+            for name, policy in PLAN.items():
+                if policy.kind != "live":
+                    mirror.sync_patiently(name, 20)
+            logins = mirror.count_requests()["/login"]
+            expired = int(str(faults.list_all()[0]["happened"]))
+            differing = mirror.list_differing()
+        self.verify(differing == [], f"the mirror equals the platform, except {differing}")
+        self.verify(
+            logins <= expired + 1, f"there is one login for each of {expired} expired tokens, not {logins}"
+        )
+        faults.clear()
+        self.figures.append(f"{expired} tokens expired, {logins} logins")
+
+    def disturb(self) -> None:
+        admin, other = self.simulator.admin, self.simulator.two_factor_user
+        logins = {
+            "a wrong password": self._log_in_for_days(self.simulator, admin, "not the password", "paused"),
+            "a second factor": self._log_in_for_days(self.simulator, other, other.password, "second factor"),
+        }
+        self.verify(logins == LOGINS, f"refused logins in {DAYS} days are {LOGINS}, not {logins}")
+        self.figures.append(f"in {DAYS} days refused logins: {logins}")
+
+    def _log_in_for_days(self, simulator: embed.Simulator, user: Person, password: str, reason: str) -> int:
+        """Sync for DAYS days. Returns the number of logins."""
+        simulator.context.request_log.clear()
+        passed, monotonic = [0.0], clock.monotonic
+        self.patch(clock, "monotonic", lambda: monotonic() + passed[0])
+        with self.open_mirror(simulator, **_make_settings(user, password)) as mirror:
+            for day in range(DAYS):
+                passed[0] = day * 86_400.0
+                with suppress(PlatformError):
+                    run_full_sync(mirror.context, PLAN["me"])
+            problem = str(mirror.platform.problem)
+            self.verify(reason in problem, f"the problem contains {reason!r}, not {problem!r}")
+            return mirror.count_requests()["/login"]
+
+
+def _make_settings(user: Person, password: str | None = None) -> dict[str, str]:
+    return {
+        "SWITCHROOM_PLATFORM__EMAIL": user.email,
+        "SWITCHROOM_PLATFORM__PASSWORD": user.password if password is None else password,
+    }

@@ -1,0 +1,122 @@
+"""The product in the process of a trial, with a moved clock."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+from integration import factory
+from integration.access import people, sessions
+from integration.core import scheduler
+from integration.core.commands import Progress
+from integration.settings.model import load
+from integration.simulator.http.transport import SimulatorServer
+from integration.sync.commands import sync
+from integration.sync.plan import PLAN, list_full_sync_policies
+from tests.support.harness import wait_for
+from tests.trials.tools.moved_clock import MovedClock, observe_scheduler
+
+CALL_TIMERS = "call timers"
+"""Job that ends calls, and that watches the clock."""
+
+
+class LocalProduct:
+    """The product, with its receiver and its pages at `origin`."""
+
+    def __init__(self, folder: Path, moved: MovedClock, base_url: str, user_id: str, api_key: str) -> None:
+        environment = {
+            "SWITCHROOM_PLATFORM__BASE_URL": base_url,
+            "SWITCHROOM_PLATFORM__USER_ID": user_id,
+            "SWITCHROOM_PLATFORM__API_KEY": api_key,
+            "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
+            "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "100000",
+            "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
+            "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
+            "SWITCHROOM_BACKUP__EVERY_HOURS": "0",
+        }
+        self.moved = moved
+        self.credentials = (user_id, api_key)
+        with observe_scheduler() as schedulers:
+            self.product = factory.build(load(None, environment))
+        (self._jobs,) = schedulers
+        self.context = self.product.context
+        self.mirror_db, self.app_db = self.context.mirror_db, self.context.app_db
+        self._user = people.create(self.app_db, "admin@example.com", "admin", password_hash="x")
+        self._server = SimulatorServer("127.0.0.1", 0, self.product.application, None)
+        self._server.serve_in_thread()
+        self.origin = f"http://127.0.0.1:{self._server.port}"
+        self.webhook_url = f"{self.origin}/webhooks/{(folder / 'webhook-secret').read_text().strip()}"
+        self.product.start()
+
+    def stop(self) -> None:
+        self._server.stop()
+        self.product.stop()
+
+    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.mirror_db.read() as connection:
+            return [tuple(row) for row in connection.execute(sql, values)]
+
+    def query_value(self, sql: str, *values: object) -> Any:
+        return self.query(sql, *values)[0][0]
+
+    def list_failing(self, *states: str) -> list[str]:
+        """Failing health checks, with their errors."""
+        checks = self.product.health.report()["checks"]
+        return [f"{name}: {one['error']}" for name, one in checks.items() if one["state"] in states]
+
+    def await_initial_sync(self) -> None:
+        sql, total = "SELECT count(*) FROM _walks WHERE complete_at > ''", len(list_full_sync_policies())
+        wait_for(lambda: self.query_value(sql) >= total, "the initial sync", 240)
+        self.settle()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and wait for the jobs that are due."""
+        with self._jobs.gate:
+            wait_for(lambda: not self._jobs.running_jobs, "the end of all jobs", 240)
+            self.moved.advance(seconds)
+        self.settle()
+
+    def set_wall(self, seconds: float) -> None:
+        """Set the wall clock, and wait until the product has noticed."""
+        with self._jobs.gate:
+            wait_for(lambda: not self._jobs.running_jobs, "the end of all jobs", 240)
+            self.moved.set_wall(seconds)
+        threading.Event().wait(2 * scheduler.CLOCK_CHECK_SECONDS)
+        self.settle()
+
+    def settle(self, *jobs: str) -> None:
+        """Wait until there is no work, then run `jobs` and the timers.
+
+        There is no work once every webhook is applied and no job is due or running.
+        """
+        wait_for(self._is_idle, "the end of all jobs", 240)
+        for job in (*jobs, CALL_TIMERS):
+            self.product.scheduler.nudge(job)
+        wait_for(self._is_idle, "the end of all jobs", 240)
+
+    def sync_all(self) -> list[dict[str, Any]]:
+        """Run a full sync of all collections but live calls. Returns its rows."""
+        self.moved.advance(2)
+        arguments = {"resources": [name for name in PLAN if name != "calls"], "full": True, "files": False}
+        progress = Progress(lambda _facts: None, lambda: True)
+        rows: list[dict[str, Any]] = sync(self.context, arguments, progress)["rows"]
+        return rows
+
+    def login(self) -> requests.Session:
+        """Return the browser session of an administrator."""
+        browser = requests.Session()
+        browser.trust_env = False
+        host = urlsplit(self.origin).hostname or ""
+        browser.cookies.set("session", sessions.create(self.app_db, self._user.id), domain=host)
+        return browser
+
+    def get_page(self, path: str) -> str:
+        """Return a page as an administrator sees it."""
+        return self.login().get(self.origin + path, timeout=60).text
+
+    def _is_idle(self) -> bool:
+        return self._jobs.is_idle and not self.context.inbox.list_unapplied(self.mirror_db.path)

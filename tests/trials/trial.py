@@ -1,0 +1,306 @@
+"""Base of all trials: disturb the running product, then check what it promises."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import resource
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+
+from integration.simulator import embed
+from tests.support.harness import Process, Product, Simulator, wait_for
+from tests.trials.tools import databases, seeded_bug
+from tests.trials.tools.local_mirror import LocalMirror, last_friday_evening
+from tests.trials.tools.local_product import LocalProduct
+from tests.trials.tools.moved_clock import MovedClock
+
+NO_TRAFFIC = ("--seed", "5", "--no-traffic")
+
+
+class Trial:
+    """Options, resources, checks and exit status of one trial.
+
+    `boot`, `load`, `disturb` and `check` run in this order; everything started by the methods below is
+    stopped afterwards. With `--seed-bug` the product runs with `bugs`, and the trial passes only if each of
+    `symptoms` occurs in the text of a failed check.
+    """
+
+    name: ClassVar[str]
+    size_option: ClassVar[str]
+    """What `--size` counts, as an option of its own."""
+    size: ClassVar[int] = 0
+    bugs: ClassVar[tuple[str, ...]]
+    """Functions of `tools/seeded_bug.py`."""
+    symptoms: ClassVar[tuple[str, ...]]
+    plants: ClassVar[tuple[str, ...]] = ()
+    """Functions of `tools/seeded_bug.py` that are no bugs: the product always runs with them."""
+    short: ClassVar[tuple[str, ...]] = ("", "--seed-bug")
+    """Options of the runs of `--short`."""
+    expects_errors: ClassVar[bool] = False
+    """Whether the product, in this process, logs errors that the trial causes; they are not printed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.is_seeded: bool = options.seed_bug
+        self.failures: list[str] = []
+        self.figures: list[str] = []
+        self.cleanup = ExitStack()
+        self._products: list[Product] = []
+        self._folders = count(1)
+        self._is_planted = False
+
+    @classmethod
+    def add_options(cls, parser: argparse.ArgumentParser) -> None:
+        """Add options beyond `--size`, `--seed` and `--seed-bug`."""
+
+    @classmethod
+    def main(cls, arguments: Sequence[str]) -> int:
+        parser = argparse.ArgumentParser(
+            prog=f"python -m tests.trials {cls.name}",
+            description=cls.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if cls.size:
+            parser.add_argument("--size", cls.size_option, dest="size", type=int, default=cls.size)
+        parser.add_argument("--seed", type=int, default=1, help="of random choices")
+        parser.add_argument(
+            "--seed-bug", action="store_true", help=f"must be detected: {', '.join(cls.bugs)}"
+        )
+        cls.add_options(parser)
+        return cls(parser.parse_args(arguments)).run()
+
+    def run(self) -> int:
+        """Return the exit status: 0 if every check passed, or if the planted bug was detected."""
+        with self.cleanup:
+            if self.expects_errors:
+                logging.getLogger("integration").setLevel(logging.ERROR)
+            for phase in (self.boot, self.load, self.disturb, self.check):
+                phase()
+        print(f"{self.name}: {'; '.join(self.figures)}")
+        print(f"{self.name}: {len(self.failures)} checks failed")
+        if not self.is_seeded:
+            return int(bool(self.failures))
+        missed = [one for one in self.symptoms if not any(one in failure for failure in self.failures)]
+        bugs = ", ".join(self.bugs)
+        print(f"{self.name}: {bugs} NOT detected: {missed}" if missed else f"{self.name}: {bugs} detected")
+        return int(bool(missed))
+
+    def boot(self) -> None:
+        """Start simulator and product."""
+
+    def load(self) -> None:
+        """Start what the product has to do during the trial."""
+
+    def disturb(self) -> None:
+        """Cause the failures that the product must survive."""
+
+    def check(self) -> None:
+        """Compare the product with what it promises."""
+
+    # --- checks ----------------------------------------------------------------------------------------
+
+    def verify(self, holds: bool, promise: str) -> None:
+        """Record a failed check unless `holds`."""
+        if not holds:
+            self.failures.append(promise)
+            print(f"{self.name}: FAILED: {promise}", flush=True)
+
+    def verify_soon(
+        self, condition: Callable[[], Any], promise: str | Callable[[], str], seconds: float = 240.0
+    ) -> None:
+        """Record a failed check unless `condition` becomes true within `seconds`."""
+        holds = until(condition, seconds)
+        self.verify(holds, promise if isinstance(promise, str) else "" if holds else promise())
+
+    def verify_applied(self, data_dir: Path, seconds: float = 240.0) -> None:
+        self.verify_soon(lambda: not databases.count_unapplied(data_dir), "every event is applied", seconds)
+
+    def verify_stored(self, data_dir: Path, acknowledged: set[str]) -> None:
+        """Check that each acknowledged event is stored, and stored once."""
+        lost = databases.find_lost(data_dir, acknowledged)
+        self.verify(not lost, f"no acknowledged event is lost, not {len(lost)}, such as {lost[:1]}")
+        twice = databases.find_duplicates(data_dir)
+        self.verify(not twice, f"no event is stored twice, not {len(twice)}, such as {twice[:1]}")
+
+    # --- resources -------------------------------------------------------------------------------------
+
+    @cached_property
+    def folder(self) -> Path:
+        made = self.cleanup.enter_context(tempfile.TemporaryDirectory(prefix=f"switchroom-{self.name}-"))
+        return Path(made).resolve()
+
+    @property
+    def data_dir(self) -> Path:
+        return self.folder / "data"
+
+    def make_folder(self) -> Path:
+        """Create an empty folder."""
+        made = self.folder / f"data-{next(self._folders)}"
+        made.mkdir()
+        return made
+
+    def patch(self, target: Any, name: str, value: object) -> None:
+        """Set an attribute until the end of the trial."""
+        self.cleanup.enter_context(mock.patch.object(target, name, value))
+
+    def plant(self) -> None:
+        """Plant the bug, if one is requested, in this process."""
+        if self.is_seeded and not self._is_planted:
+            self._is_planted = True
+            for bug in self.bugs:
+                seeded_bug.PLANTS[bug](self.patch)
+
+    def start_process(self, *arguments: str) -> Process:
+        process = Process(list(arguments))
+        self.cleanup.callback(process.stop)
+        return process
+
+    def start_simulator(self, *options: str, history: int | None = None) -> Simulator:
+        """Start the simulator as a process.
+
+        `history`: number of CDRs until the last Friday evening.
+        """
+        if history is not None:
+            options = (*options, "--cdrs", str(history), "--start", str(last_friday_evening()))
+        simulator = Simulator(*options)
+        self.cleanup.callback(simulator.stop)
+        return simulator
+
+    def start_product(
+        self, data_dir: Path, simulator: Simulator | embed.Simulator | None = None, **settings: Any
+    ) -> Product:
+        """Start the product as a process. It is stopped and checked at the end, unless a trial stops it."""
+        plants = (*self.plants, *(self.bugs if self.is_seeded else ()))
+        settings.setdefault("program", seeded_bug.make_program(plants))
+        settings.setdefault("sync__max_requests_per_minute", "60000")
+        if isinstance(simulator, Simulator):
+            user_id, api_key = simulator.user_id, simulator.api_key
+        elif simulator is not None:
+            user_id, api_key = str(simulator.admin.id), simulator.admin.api_key
+        if simulator is not None:
+            settings |= {"base_url": simulator.url, "user_id": user_id, "api_key": api_key}
+        product = Product(data_dir, **settings)
+        if not self._products:
+            self.cleanup.callback(self._stop_products)
+        self._products.append(product)
+        return product
+
+    def stop_product(self, product: Product) -> None:
+        """Stop the product. Check its exit status and its databases."""
+        self._products.remove(product)
+        status = product.stop()
+        if not self.is_seeded:
+            self.verify(status == 0, f"the product stops with status 0, not {status}")
+            damage = databases.find_damage(product.data_dir)
+            self.verify(not damage, f"the databases are intact, not {damage}")
+
+    def kill_product(self, product: Product) -> None:
+        self._products.remove(product)
+        product.kill()
+
+    def _stop_products(self) -> None:
+        for product in list(self._products):
+            self.stop_product(product)
+
+    @contextmanager
+    def embed_simulator(self, cdrs: int, start_at: float | None = None) -> Iterator[embed.Simulator]:
+        """Run the simulator in this process."""
+        simulator = embed.start(
+            seed=self.options.seed,
+            cdrs=cdrs,
+            start_at=last_friday_evening() if start_at is None else start_at,
+        )
+        try:
+            yield simulator
+        finally:
+            simulator.stop()
+
+    @contextmanager
+    def open_mirror(
+        self, simulator: embed.Simulator, folder: Path | None = None, **settings: str
+    ) -> Iterator[LocalMirror]:
+        """Open a mirror of `simulator` in this process."""
+        self.plant()
+        mirror = LocalMirror(folder or self.make_folder(), simulator, **settings)
+        try:
+            yield mirror
+        finally:
+            mirror.close()
+
+    @contextmanager
+    def open_simulated_mirror(self, cdrs: int, **settings: str) -> Iterator[LocalMirror]:
+        """Open a mirror of a new simulator in this process."""
+        with self.embed_simulator(cdrs) as simulator, self.open_mirror(simulator, **settings) as mirror:
+            yield mirror
+
+    @contextmanager
+    def run_product(
+        self, base_url: str, user_id: str, api_key: str, moved: MovedClock
+    ) -> Iterator[LocalProduct]:
+        """Run the product in this process, after its initial sync."""
+        self.plant()
+        logging.disable(logging.CRITICAL)  # Failures that the trial causes would fill pages.
+        product = LocalProduct(self.make_folder(), moved, base_url, user_id, api_key)
+        try:
+            product.await_initial_sync()
+            yield product
+        finally:
+            product.stop()
+            logging.disable(logging.NOTSET)
+
+    @contextmanager
+    def run_simulated_product(self, cdrs: int) -> Iterator[tuple[LocalProduct, embed.Simulator]]:
+        """Run simulator and product in this process, connected by webhooks."""
+        with MovedClock() as moved, self.embed_simulator(cdrs) as simulator:
+            admin = simulator.admin
+            with self.run_product(simulator.url, str(admin.id), admin.api_key, moved) as product:
+                simulator.context.webhook_sender.url = product.webhook_url
+                try:
+                    yield product, simulator
+                finally:
+                    simulator.context.webhook_sender.url = None
+
+
+def until(condition: Callable[[], Any], seconds: float = 240.0) -> bool:
+    """Wait until `condition` holds. Returns whether it did within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(0.05)
+    return True
+
+
+def await_sync(product: Product, *collections: str) -> None:
+    """Wait until each of `collections` was read completely."""
+    wait_for(lambda: databases.is_complete(product.data_dir, *collections), "the initial sync", 300)
+
+
+def kill_worker(product: Product) -> int | None:
+    """Send SIGKILL to the worker. Returns its process id."""
+    worker = product.worker
+    if worker is not None:
+        os.kill(worker, signal.SIGKILL)
+    return worker
+
+
+def await_new_worker(product: Product, old: int | None) -> None:
+    wait_for(lambda: product.worker not in (None, old), "a new worker", 60)
+    product.ready()
+
+
+def allow_many_connections() -> None:
+    """Raise the limit of open files of this process and its children."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
