@@ -15,6 +15,7 @@ import pytest
 import requests
 import trustme
 
+from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformUnreachable
 from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.exchange import Exchange
@@ -218,8 +219,12 @@ def test_silence_before_the_response_ends_at_the_deadline(connect, scheme):
 
 
 def test_connecting_gets_only_the_time_that_is_left(connect, monkeypatch):
-    monotonic = chain([0.0], repeat(9.8)).__next__
-    monkeypatch.setattr("integration.core.clock.monotonic", monotonic)
+    times, thread = chain([0.0], repeat(9.8)), threading.current_thread()
+    real = clock.monotonic
+    # Threads of other tests' applications also read the clock.
+    monkeypatch.setattr(
+        clock, "monotonic", lambda: next(times) if threading.current_thread() is thread else real()
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         begin = time.monotonic()
         with pytest.raises(PlatformUnreachable, match="in time"):
