@@ -56,6 +56,7 @@ from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import change_log
 from integration.mirror.schema import get_epoch, open_mirror
 from integration.mirror.sync_state.media_files import MediaKind
+from integration.outbound.exchange import HttpExchange
 from integration.platform_api.client import Platform
 from integration.privacy import erase, erasures, hold_commands, retention
 from integration.privacy.erase import refresh_held
@@ -101,7 +102,12 @@ UNGUARDED_ENDPOINTS = ("static", "wall", "health", "facade", "exports")
 class Product:
     """The running product, as the worker wants it (`server/worker.py`)."""
 
-    def __init__(self, settings: Settings, on_broken: Callable[[BaseException], None] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        on_broken: Callable[[BaseException], None] | None = None,
+        exchange: HttpExchange | None = None,
+    ) -> None:
         data_dir = settings.storage.data_dir
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.health = Health()
@@ -115,7 +121,9 @@ class Product:
         inbox = Inbox(data_dir / "inbox.db", on_stored=self._handle_stored_webhook, on_broken=on_broken)
         with mirror_db.read() as connection:
             live_hub = Hub(lambda number: change_log.since(mirror_db, number), get_epoch(connection))
-        platform = Platform(settings.platform, requests_per_minute=settings.sync.max_requests_per_minute)
+        platform = Platform(
+            settings.platform, requests_per_minute=settings.sync.max_requests_per_minute, exchange=exchange
+        )
         self.scheduler = Scheduler(self.health, ignored_errors=jobs.IGNORED_ERRORS)
         sync_jobs = SyncJobs(settings, mirror_db, platform, call_store, self.health, self.scheduler)
         applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
@@ -294,12 +302,17 @@ class Product:
         self.context.mirror_db.write(lambda tx: self.context.call_store.evaluate_due_calls(tx, now))
 
 
-def build(settings: Settings, on_broken: Callable[[BaseException], None] | None = None) -> Product:
+def build(
+    settings: Settings,
+    on_broken: Callable[[BaseException], None] | None = None,
+    exchange: HttpExchange | None = None,
+) -> Product:
     """Build the product for `settings`; nothing runs before its `start()`. Raises SwitchroomError.
 
-    `on_broken(error)` is called once if the disk of a database fails.
+    `on_broken(error)` is called once if the disk of a database fails. `exchange` sends the requests to the
+    platform; None for HTTP to `platform.base_url`.
     """
-    return Product(settings, on_broken)
+    return Product(settings, on_broken, exchange)
 
 
 def make_dispatcher(context: AppContext, site: Flask) -> WSGIApplication:

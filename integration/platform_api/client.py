@@ -15,7 +15,7 @@ import orjson
 from integration.core import clock
 from integration.core.errors import ConfigurationError, PlatformBroken
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
-from integration.outbound.exchange import Exchange, PlatformResponse
+from integration.outbound.exchange import Exchange, HttpExchange, PlatformResponse
 from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority
 from integration.platform_api.failures import build_error
@@ -48,10 +48,16 @@ class Platform:
     ask with a caller's. A caller's credentials are never renewed, and their 401 says nothing about ours.
     """
 
-    def __init__(self, settings: PlatformSettings, *, requests_per_minute: int = 600) -> None:
+    def __init__(
+        self,
+        settings: PlatformSettings,
+        *,
+        requests_per_minute: int = 600,
+        exchange: HttpExchange | None = None,
+    ) -> None:
         self._timeout = float(settings.timeout)
         self._read_timeout = max(READ_SECONDS, self._timeout)
-        self._exchange = Exchange(settings.base_url, settings.max_concurrency)
+        self._exchange = exchange or Exchange(settings.base_url, settings.max_concurrency)
         self.budget = Budget(requests_per_minute, settings.max_concurrency)
         self._session = Session(
             self._exchange, self.budget, self._timeout, partial(_make_credential_source, settings)

@@ -11,7 +11,7 @@ import orjson
 import integration
 from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
-from integration.outbound.exchange import JSON_LIMIT, Exchange, PlatformResponse, ResponseBody
+from integration.outbound.exchange import JSON_LIMIT, HttpExchange, PlatformResponse, ResponseBody
 from integration.platform_api.budget import Budget, Priority
 from integration.platform_api.failures import build_error
 from integration.platform_api.login import Credentials, CredentialSource
@@ -24,7 +24,7 @@ class Session:
 
     def __init__(
         self,
-        exchange: Exchange,
+        exchange: HttpExchange,
         budget: Budget,
         seconds: float,
         make_credential_source: Callable[

@@ -1,4 +1,3 @@
 from __future__ import annotations
 
 from tests.support.applications.app_database import app_db, moving, quick_hashes  # noqa
-from tests.support.applications.facade_app import room, settings  # noqa

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.applications.facade_app import Room, sample, says
+from tests.support.application import TestApp
+from tests.support.fake_exchange import read_fixture
 
-CDR = sample("response-cdrs-list-200")["data"][0]
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_a_read_key_reads_and_a_limited_one_only_its_collections(room: Room) -> None:
-    room.put("cdrs", CDR)
-    room.put("sms")
-    limited = room.key("limited", collections=["cdrs"])
-    assert room.get("/cdrs", limited).status_code == 200
-    assert room.get(f"/cdrs/{CDR['id']}", limited).status_code == 200
+def test_a_read_key_reads_and_a_limited_one_only_its_collections(app: TestApp) -> None:
+    app.put("cdrs", CDR)
+    app.put("sms")
+    limited = app.add_key("limited", collections=["cdrs"])
+    assert app.get("/cdrs", limited).status_code == 200
+    assert app.get(f"/cdrs/{CDR['id']}", limited).status_code == 200
     for path in ("/sms", "/me", "/users/1/cdrs", "/cdrs/calltracking", "/faxes/1", "/queues?include=users"):
-        assert room.get(path, limited).status_code == 403, path
-    assert room.client.post(f"{room.base}/sms", json={}, headers=room.headers).status_code == 403
-    assert room.client.delete(f"{room.base}/nothing/1", headers=room.headers).status_code == 403
+        assert app.get(path, limited).status_code == 403, path
+    assert app.client.post(f"{app.base}/sms", json={}, headers=app.headers).status_code == 403
+    assert app.client.delete(f"{app.base}/nothing/1", headers=app.headers).status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/ringgroups", "/ringgroups/1", "/users/1/contacts", "/nothing"])
-def test_a_limited_key_gets_no_other_collection_by_include(room: Room, path: str) -> None:
+def test_a_limited_key_gets_no_other_collection_by_include(app: TestApp, path: str) -> None:
     """Neither from the mirror nor, where that can't tell, from the platform."""
-    limited = room.key("limited", collections=["ringgroups", "users", "contacts", "nothing"])
-    room.server.routes["*"] = says({"data": {"id": 1, "ddis": [{"id": 5}]}, "links": {}})
-    answer = room.get(f"{path}?include=users,ddis&include=queues", limited | {"Cache-Control": "no-cache"})
+    limited = app.add_key("limited", collections=["ringgroups", "users", "contacts", "nothing"])
+    app.platform.respond("*", {"data": {"id": 1, "ddis": [{"id": 5}]}, "links": {}})
+    answer = app.get(f"{path}?include=users,ddis&include=queues", limited | {"Cache-Control": "no-cache"})
     assert answer.status_code == 403
-    assert room.server.asked == []
+    assert app.platform.requests == []
 
 
 @pytest.mark.parametrize(
@@ -41,38 +42,38 @@ def test_a_limited_key_gets_no_other_collection_by_include(room: Room, path: str
     ],
 )
 @pytest.mark.parametrize("path", ["/users", "/users/1/contacts"])
-def test_a_local_key_has_the_platform_spell_no_secret_out(room: Room, path: str, query: str) -> None:
-    answer = room.get(f"{path}?{query}", room.headers | {"Cache-Control": "no-cache"})
+def test_a_local_key_has_the_platform_spell_no_secret_out(app: TestApp, path: str, query: str) -> None:
+    answer = app.get(f"{path}?{query}", app.headers | {"Cache-Control": "no-cache"})
     assert answer.status_code == 400
-    assert room.server.asked == []
+    assert app.platform.requests == []
 
 
-def test_api_tokens_are_closed_to_local_keys(room: Room) -> None:
-    writer = room.key("writer", "write")
+def test_api_tokens_are_closed_to_local_keys(app: TestApp) -> None:
+    writer = app.add_key("writer", "write")
     for path in ("/apitokens", "/APITokens/x", "/apitokens/x"):
-        assert room.get(path, writer).status_code == 403
-        assert room.client.delete(room.base + path, headers=writer).status_code == 403
-    assert room.server.asked == []
+        assert app.get(path, writer).status_code == 403
+        assert app.client.delete(app.base + path, headers=writer).status_code == 403
+    assert app.platform.requests == []
 
 
-def test_a_key_for_one_user_sees_that_users_records_only(room: Room) -> None:
-    room.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
-    room.put("users", {"id": 7, "ext": "1007"}, {"id": 8, "ext": "1008"})
-    room.put("voicemessages", {"id": 1, "extension_id": 1007}, {"id": 2, "extension_id": 1008})
-    room.put(
+def test_a_key_for_one_user_sees_that_users_records_only(app: TestApp) -> None:
+    app.put("cdrs", {**CDR, "id": 1, "user_id": 7}, {**CDR, "id": 2, "user_id": 8})
+    app.put("users", {"id": 7, "ext": "1007"}, {"id": 8, "ext": "1008"})
+    app.put("voicemessages", {"id": 1, "extension_id": 1007}, {"id": 2, "extension_id": 1008})
+    app.put(
         "contacts",
         {"id": 1, "user_id": 7, "global": False},
         {"id": 2, "user_id": 8, "global": False},
         {"id": 3, "user_id": 8, "global": True},
     )
-    room.put("ddis", {"id": 1})
-    mine = room.key("mine", user=7)
+    app.put("ddis", {"id": 1})
+    mine = app.add_key("mine", user=7)
 
     def ids(path: str) -> list[int]:
-        return [record["id"] for record in room.get(path, mine).json["data"]]
+        return [record["id"] for record in app.get(path, mine).json["data"]]
 
     assert ids("/cdrs") == [1]
-    assert room.get("/cdrs", mine).json["total"] == 1
+    assert app.get("/cdrs", mine).json["total"] == 1
     assert (
         ids("/cdrs?filter=%5B%7B%22property%22:%22user_id%22,%22operator%22:%22eq%22,%22value%22:8%7D%5D")
         == []
@@ -80,8 +81,8 @@ def test_a_key_for_one_user_sees_that_users_records_only(room: Room) -> None:
     assert ids("/voicemessages") == [1]
     assert ids("/contacts") == [1, 3]
     assert ids("/users") == [7]
-    assert room.get("/cdrs/1", mine).status_code == 200
-    assert room.get("/cdrs/2", mine).status_code == 403
+    assert app.get("/cdrs/1", mine).status_code == 200
+    assert app.get("/cdrs/2", mine).status_code == 403
     for path in (
         "/ddis",
         "/me",
@@ -91,33 +92,31 @@ def test_a_key_for_one_user_sees_that_users_records_only(room: Room) -> None:
         "/faxes/1",
         "/users/8/cdrs.csv",
     ):
-        assert room.get(path, mine).status_code == 403, path
-    room.server.routes[f"{room.base}/cdrs"] = says({"data": [CDR], "total": 1})
+        assert app.get(path, mine).status_code == 403, path
+    app.platform.respond("/cdrs", {"data": [CDR], "total": 1})
     assert ids("/cdrs") == [1]
-    assert room.get("/cdrs", {**mine, "Cache-Control": "no-cache"}).json["total"] == 1
-    assert room.asked("/cdrs") == 0
+    assert app.get("/cdrs", {**mine, "Cache-Control": "no-cache"}).json["total"] == 1
+    assert app.platform.count("/cdrs") == 0
 
 
-def test_a_key_for_one_user_is_not_told_empty_where_nothing_was_read(room: Room) -> None:
-    mine = room.key("mine", user=7)
-    unread = room.get("/cdrs", mine)
+def test_a_key_for_one_user_is_not_told_empty_where_nothing_was_read(app: TestApp) -> None:
+    mine = app.add_key("mine", user=7)
+    unread = app.get("/cdrs", mine)
     assert (unread.status_code, unread.json["errors"]) == (503, [])
     assert int(unread.headers["Retry-After"]) > 0
-    room.put("voicemessages", {"id": 1, "extension_id": 1007})
-    assert room.get("/voicemessages", mine).status_code == 503
-    room.put("users", {"id": 7, "ext": "1007"})
-    assert room.get("/voicemessages", mine).json["total"] == 1
-    room.put("cdrs")
-    assert room.get("/cdrs", mine).json == {"data": [], "total": 0}
+    app.put("voicemessages", {"id": 1, "extension_id": 1007})
+    assert app.get("/voicemessages", mine).status_code == 503
+    app.put("users", {"id": 7, "ext": "1007"})
+    assert app.get("/voicemessages", mine).json["total"] == 1
+    app.put("cdrs")
+    assert app.get("/cdrs", mine).json == {"data": [], "total": 0}
 
 
-def test_calls_of_a_key_for_one_user_come_from_that_user(room: Room) -> None:
-    room.server.routes[f"{room.base}/calls"] = says(sample("response-calls-post-201"), 201)
-    mine = room.key("mine", "write", user=7)
-    assert (
-        room.client.post(f"{room.base}/calls", json={"to": "447700900001"}, headers=mine).status_code == 201
-    )
-    assert b'"from":"7"' in room.server.asked[-1].body
+def test_calls_of_a_key_for_one_user_come_from_that_user(app: TestApp) -> None:
+    app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
+    mine = app.add_key("mine", "write", user=7)
+    assert app.client.post(f"{app.base}/calls", json={"to": "447700900001"}, headers=mine).status_code == 201
+    assert b'"from":"7"' in app.platform.requests[-1].body
     other = {"to": "447700900001", "from": "8"}
-    assert room.client.post(f"{room.base}/calls", json=other, headers=mine).status_code == 403
-    assert room.client.post(f"{room.base}/sms", json={}, headers=mine).status_code == 403
+    assert app.client.post(f"{app.base}/calls", json=other, headers=mine).status_code == 403
+    assert app.client.post(f"{app.base}/sms", json={}, headers=mine).status_code == 403

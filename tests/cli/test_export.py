@@ -15,11 +15,10 @@ from integration.access import audit, people
 from integration.cli.export import command
 from integration.workspace import saved
 from tests.support import fork_server
-from tests.support.applications.facade_app import Room, room, sample, settings
+from tests.support.application import TestApp
+from tests.support.fake_exchange import read_fixture
 
-__all__ = ["room", "settings"]
-
-CDR = sample("response-cdrs-list-200")["data"][0]
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
 def variables(data_dir: Path) -> dict[str, str]:
@@ -43,8 +42,8 @@ def asked(data_dir: Path, *arguments: str) -> Result:
     return CliRunner().invoke(command, arguments, env=variables(data_dir))
 
 
-def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_path: Path) -> None:
-    room.put("cdrs", CDR)
+def test_it_writes_to_standard_output_beside_a_running_writer(app: TestApp, tmp_path: Path) -> None:
+    app.put("cdrs", CDR)
     done = export(
         tmp_path, "cdrs", "--columns", "id,calldate,dst", "--from", "2026-09-02", "--to", "2026-09-03"
     )
@@ -52,35 +51,37 @@ def test_it_writes_to_standard_output_beside_a_running_writer(room: Room, tmp_pa
     assert done.stdout == '"id","calldate","dst"\n700000001,"2026-09-02 08:45:55","447700900101"\n'
 
 
-def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(room: Room, tmp_path: Path) -> None:
-    room.put("cdrs", CDR)
-    person = people.create(room.app_db, "ann@example.com", "supervisor")
-    saved.save(room.app_db, saved.COLUMN_SETS, "cdrs", person.id, "for tax", "dst,id", shared=True)
+def test_it_takes_a_shared_column_set_and_is_audited_under_the_users_name(
+    app: TestApp, tmp_path: Path
+) -> None:
+    app.put("cdrs", CDR)
+    person = people.create(app.app_db, "ann@example.com", "supervisor")
+    saved.save(app.app_db, saved.COLUMN_SETS, "cdrs", person.id, "for tax", "dst,id", shared=True)
     done = asked(tmp_path, "cdrs", "--set", "for tax")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == '"dst","id"\n"447700900101",700000001\n'
-    entry = audit.list_newest(room.app_db)[0]
+    entry = audit.list_newest(app.app_db)[0]
     assert entry.who == f"command line ({pwd.getpwuid(os.getuid()).pw_name})"
     assert (entry.what, entry.about, entry.result) == ("export", "cdrs.csv", "1 rows")
 
 
-def test_it_counts_without_exporting(room: Room, tmp_path: Path) -> None:
-    room.put("cdrs", CDR, {**CDR, "id": 2})
+def test_it_counts_without_exporting(app: TestApp, tmp_path: Path) -> None:
+    app.put("cdrs", CDR, {**CDR, "id": 2})
     done = asked(tmp_path, "cdrs", "--count")
     assert (done.exit_code, done.stdout) == (0, "2\n")
-    assert audit.list_newest(room.app_db) == []
+    assert audit.list_newest(app.app_db) == []
 
 
-def test_what_cannot_be_audited_is_not_exported(room: Room, tmp_path: Path) -> None:
-    room.put("cdrs", CDR)
-    room.app_db.write(lambda tx: tx.execute("DROP TABLE audit"))
-    room.app_db.write(lambda tx: tx.execute("CREATE VIEW audit AS SELECT 1 AS id"))
+def test_what_cannot_be_audited_is_not_exported(app: TestApp, tmp_path: Path) -> None:
+    app.put("cdrs", CDR)
+    app.app_db.write(lambda tx: tx.execute("DROP TABLE audit"))
+    app.app_db.write(lambda tx: tx.execute("CREATE VIEW audit AS SELECT 1 AS id"))
     done = asked(tmp_path, "cdrs")
     assert (done.exit_code, done.stdout) == (1, "")
 
 
-def test_it_writes_a_file_that_is_there_only_when_whole(room: Room, tmp_path: Path) -> None:
-    room.put("cdrs", CDR)
+def test_it_writes_a_file_that_is_there_only_when_whole(app: TestApp, tmp_path: Path) -> None:
+    app.put("cdrs", CDR)
     out = tmp_path / "cdrs.jsonl"
     done = export(tmp_path, "cdrs", "--format", "jsonl", "--out", str(out))
     assert (done.returncode, done.stdout) == (0, "")
@@ -100,7 +101,7 @@ def test_it_writes_a_file_that_is_there_only_when_whole(room: Room, tmp_path: Pa
     ],
 )
 def test_wrong_usage_is_said_and_exits_2(
-    room: Room, tmp_path: Path, arguments: tuple[str, ...], named: str
+    app: TestApp, tmp_path: Path, arguments: tuple[str, ...], named: str
 ) -> None:
     done = asked(tmp_path, *arguments)
     assert done.exit_code == 2

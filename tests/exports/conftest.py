@@ -13,11 +13,9 @@ from tests.support.scripted_server import Server
 def server() -> Iterator[Server]:
     """Takes whatever is put."""
     server = Server()
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 201)
+    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 201)
     yield server
     server.close()
 
 
 from tests.support.applications.export_schedules import time  # noqa
-
-from tests.support.applications.facade_app import room, settings  # noqa

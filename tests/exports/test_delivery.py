@@ -164,13 +164,13 @@ def test_put_names_the_file_by_its_period(
     schedule = room.schedule(target="put", place=place, secret="Bearer canary-token")
     rooms.due(room)
     room.deliver()
-    (asked,) = server.asked
-    assert (asked.method, asked.path) == ("PUT", "/drop/box/every-day-2026-11-18.csv")
-    assert asked.query == {"sig": ["canary-query"]}
-    assert asked.headers["Authorization"] == "Bearer canary-token"
-    assert asked.headers["X-Export-Rows"] == "1"
-    assert asked.headers["X-Export-Complete"] == "true"
-    assert int(asked.headers["Content-Length"]) == len(asked.body) == 42
+    (request,) = server.requests
+    assert (request.method, request.path) == ("PUT", "/drop/box/every-day-2026-11-18.csv")
+    assert request.query == {"sig": ["canary-query"]}
+    assert request.headers["Authorization"] == "Bearer canary-token"
+    assert request.headers["X-Export-Rows"] == "1"
+    assert request.headers["X-Export-Complete"] == "true"
+    assert int(request.headers["Content-Length"]) == len(request.body) == 42
     told = f"{room.log(schedule)} {caplog.text} {schedule.display_place}"
     assert "canary" not in told
 
@@ -180,33 +180,33 @@ def test_https_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     server = Server(context)
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 200)
+    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 200)
     try:
         with pytest.raises(UploadFailed, match="certificate is not trusted"):
             upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {})
-        assert server.asked == []
+        assert server.requests == []
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
         assert upload_file(f"{server.url}/a.csv", io.BytesIO(b"abc"), 3, {}) == 200
-        assert [asked.body for asked in server.asked] == [b"abc"]
+        assert [request.body for request in server.requests] == [b"abc"]
     finally:
         server.close()
 
 
 def test_redirects_are_not_followed(rooms: Any, server: Server) -> None:
     room = rooms()
-    server.routes["*"] = lambda asked, reply: reply.content(
+    server.routes["*"] = lambda request, reply: reply.content(
         b"", "text/plain", 307, {"Location": f"{server.url}/elsewhere"}
     )
     schedule = room.schedule(target="put", place=server.url, secret="Bearer canary-token")
     rooms.due(room)
     room.deliver()
-    assert [asked.path for asked in server.asked] == ["/every-day-2026-11-18.csv"]
+    assert [request.path for request in server.requests] == ["/every-day-2026-11-18.csv"]
     assert "redirects are not followed" in room.log(schedule)[0][2]
 
 
 def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> None:
-    server.routes["*"] = lambda asked, reply: reply.raw(b"HTTP/1.1 2") or server.stopping.wait(5)
+    server.routes["*"] = lambda request, reply: reply.raw(b"HTTP/1.1 2") or server.stopping.wait(5)
     with pytest.raises(UploadFailed, match="in time"):
         upload_file(server.url, io.BytesIO(b"x"), 1, {}, seconds=0.2)
 

@@ -17,23 +17,24 @@ import pytest
 from integration.catalogue import RESOURCES
 from integration.exports.columns import derive_columns
 from integration.exports.presets import PRESETS
-from tests.support.applications.facade_app import Room, room, sample, settings
+from tests.support.application import TestApp
+from tests.support.fake_exchange import read_fixture
 
 pytestmark = pytest.mark.exhaustive
 
-__all__ = ["room", "settings"]
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "exports.md").read_text()
-CDR = sample("response-cdrs-list-200")["data"][0]
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_examples_of_the_manual_run(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room.put(
+def test_the_examples_of_the_manual_run(
+    app: TestApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.put(
         "cdrs",
         *({**CDR, "id": number, "calldate": f"2026-0{month}-15 10:00:00", "duration": 60, "charge": 0.25}
           for number, month in enumerate((6, 7, 7), 1)),
@@ -66,9 +67,9 @@ def test_the_examples_of_the_manual_run(room: Room, tmp_path: Path, monkeypatch:
 
 
 def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
-    room: Room, tmp_path: Path
+    app: TestApp, tmp_path: Path
 ) -> None:
-    room.put("cdrs", *({**CDR, "id": n, "calldate": f"2026-07-0{n} 10:00:00"} for n in range(1, 8)))
+    app.put("cdrs", *({**CDR, "id": n, "calldate": f"2026-07-0{n} 10:00:00"} for n in range(1, 8)))
     (tmp_path / "data").symlink_to(tmp_path)
     serve, question = (
         line for block in blocks("sh") for line in block.splitlines() if line.startswith("datasette")
@@ -92,7 +93,7 @@ def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
     tables = ask(serve, "--get", "/mirror.json")["tables"]
     assert {"cdrs", "users", "_calls"} <= {table["name"] for table in tables}
     assert hashlib.sha256((tmp_path / "mirror.db").read_bytes()).hexdigest() == before
-    room.put("cdrs", {**CDR, "id": 8, "calldate": "2026-07-08 10:00:00"})
+    app.put("cdrs", {**CDR, "id": 8, "calldate": "2026-07-08 10:00:00"})
     assert ask(question)[0]["calldate"] == "2026-07-08 10:00:00"
 
 

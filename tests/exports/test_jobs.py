@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
@@ -14,49 +13,47 @@ from typing import Any, cast
 
 import openpyxl
 import pytest
+from werkzeug.test import Client
 
 from integration.access import audit, people, sessions
-from integration.core import clock, scheduler
-from integration.core.scheduler import Scheduler
+from integration.core import scheduler
 from integration.exports import export_request, jobs, prepared_exports, query
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
 from integration.exports.query import ExportQuery
-from integration.exports.routes import make_blueprint
-from tests.support.applications.facade_app import Room, room, sample, settings
+from tests.support.application import TestApp
+from tests.support.fake_exchange import read_fixture
 from tests.support.harness import wait_for
 
-__all__ = ["room", "settings"]
-
-CDR = sample("response-cdrs-list-200")["data"][0]
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
 ROWS = 12
 URL = "/exports/cdrs.xlsx?columns=id,src"
 
 
 class Desk:
-    """A room whose exports of more than ten rows are prepared."""
+    """A app whose exports of more than ten rows are prepared."""
 
-    def __init__(self, room: Room) -> None:
-        self.room, self.client = room, room.app.test_client(use_cookies=False)
-        self.restart()
-        room.app.register_blueprint(make_blueprint(room.context))
-        room.put("cdrs", *({**CDR, "id": number, "user_id": 7} for number in range(1, ROWS + 1)))
+    def __init__(self, app: TestApp) -> None:
+        self.app = app
+        self.client = Client(app.application, use_cookies=False)
+        app.put("cdrs", *({**CDR, "id": number, "user_id": 7} for number in range(1, ROWS + 1)))
+        self.start()
 
-    def restart(self) -> None:
-        """Another process takes over."""
-        self.scheduler = self.room.context.scheduler = Scheduler(self.room.context.health)
-        self.preparer = ExportJobs(self.room.context)
+    def start(self) -> None:
+        """Start the preparation of exports."""
+        self.preparer = cast(ExportJobs, self.app.product.site.extensions[EXTENSION])
         self.preparer.schedule()
-        self.scheduler.start()
-        self.room.app.extensions[EXTENSION] = self.preparer
+        self.app.context.scheduler.start()
 
-    def stop(self, timeout: float = 10) -> None:
-        self.scheduler.stop(timeout)
+    def restart(self, **settings: str) -> None:
+        """Let another process take over."""
+        self.app.restart(**settings)
+        self.start()
 
     def person(self, name: str, role: str = "supervisor", **options: Any) -> dict[str, str]:
         """The cookie header of a new person."""
-        made = people.create(self.room.app_db, f"{name}@example.com", role, **options)
-        return {"Cookie": f"session={sessions.create(self.room.app_db, made.id)}"}
+        made = people.create(self.app.app_db, f"{name}@example.com", role, **options)
+        return {"Cookie": f"session={sessions.create(self.app.app_db, made.id)}"}
 
     def ask(self, headers: dict[str, str], url: str = URL) -> str:
         """Where to ask how far it is."""
@@ -73,12 +70,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(room: Room, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> Desk:
     for suffix in ("xlsx", "parquet"):
         monkeypatch.setitem(FORMATS, suffix, replace(FORMATS[suffix], background_above=10))
-    desk = Desk(room)
-    yield desk
-    desk.stop()
+    return Desk(app)
 
 
 class Gate:
@@ -113,7 +108,7 @@ def test_it_is_asked_for_polled_and_fetched(desk: Desk) -> None:
     assert told["bytes"] == len(file.data)
     part = desk.client.get(told["file"], headers={**ann, "Range": "bytes=100-"})
     assert (part.status_code, part.data) == (206, file.data[100:])
-    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(desk.room.app_db)[:2]]
+    trail = [(entry.what, entry.about, entry.result) for entry in audit.list_newest(desk.app.app_db)[:2]]
     assert trail == [("export", "cdrs.xlsx", "12 rows"), ("export asked for", "cdrs.xlsx", "12 rows")]
 
 
@@ -131,14 +126,14 @@ def test_a_browser_is_sent_to_the_page_that_shows_how_far_it_is(desk: Desk) -> N
 
 
 def test_a_program_asks_with_its_key(desk: Desk) -> None:
-    key, other = desk.room.key("one"), desk.room.key("two")
+    key, other = desk.app.add_key("one"), desk.app.add_key("two")
     where = desk.ask(key, URL.replace("xlsx", "parquet"))
     told = desk.until("done", where, key)
     assert desk.client.get(told["file"], headers=key).data.startswith(b"PAR1")
     assert desk.client.delete(where, headers=other).status_code == 404
     assert desk.client.delete(where, headers=key).status_code == 204
     assert desk.client.get(where, headers=key).status_code == 404
-    assert not list((desk.room.context.settings.storage.data_dir / "prepared").iterdir())
+    assert not list((desk.app.context.settings.storage.data_dir / "prepared").iterdir())
 
 
 def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
@@ -147,27 +142,22 @@ def test_only_its_owner_has_it_and_only_while_they_may(desk: Desk) -> None:
     file = desk.until("done", where, ann)["file"]
     for url in (where, file):
         assert desk.client.get(url, headers=boss).status_code == 404
-        assert desk.client.get(url, headers=desk.room.key(url)).status_code == 404
+        assert desk.client.get(url, headers=desk.app.add_key(url)).status_code == 404
         assert desk.client.get(url).status_code == 401
         assert desk.client.get(url, headers={"Accept": "text/html"}).status_code == 302
     assert desk.client.get("/exports/prepared/99/file", headers=ann).status_code == 404
     assert desk.client.delete(where, headers=ann).status_code == 403, "a session proves no intent"
-    people.set_right(desk.room.app_db, "ann@example.com", "export", False)
+    people.set_right(desk.app.app_db, "ann@example.com", "export", False)
     for url in (where, file):
         assert desk.client.get(url, headers=ann).status_code == 403
 
 
-def test_who_sees_less_than_when_they_asked_does_not_get_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_sees_less_than_when_they_asked_does_not_get_it(desk: Desk) -> None:
     ann = desk.person("ann", "agent", platform_user_id=7)
-    people.set_right(desk.room.app_db, "ann@example.com", "export", True)
+    people.set_right(desk.app.app_db, "ann@example.com", "export", True)
     where = desk.ask(ann)
     file = desk.until("done", where, ann)["file"]
-    own = desk.room.context.settings.model_copy(
-        update={"dashboard": desk.room.context.settings.dashboard.model_copy(update={"agents_see": "own"})}
-    )
-    monkeypatch.setattr(desk.room.context, "settings", own)
+    desk.restart(dashboard__agents_see="own")
     assert desk.client.get(file, headers=ann).status_code == 403
 
 
@@ -182,7 +172,7 @@ def test_asking_twice_is_asking_once_and_five_are_enough(desk: Desk, monkeypatch
 
 
 def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    gate, key = Gate(monkeypatch), desk.room.key("one")
+    gate, key = Gate(monkeypatch), desk.app.add_key("one")
     monkeypatch.setattr(query, "BATCH_ROWS", 5)
     where = desk.ask(key)
     assert gate.reached.wait(30)
@@ -192,7 +182,7 @@ def test_it_can_be_cancelled_on_its_way(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert desk.client.delete(where, headers=key).status_code == 204
     gate.open.set()
     desk.until("cancelled", where, key)
-    folder = desk.room.context.settings.storage.data_dir / "prepared"
+    folder = desk.app.context.settings.storage.data_dir / "prepared"
     wait_for(lambda: not list(folder.iterdir()), "the part to be gone")
     assert gate.asked == 1, "it ended before the next rows"
 
@@ -204,9 +194,9 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     monkeypatch.setattr(query, "BATCH_ROWS", 5)
     where = desk.ask(ann)
     assert gate.reached.wait(30)
-    folder = desk.room.context.settings.storage.data_dir / "prepared"
+    folder = desk.app.context.settings.storage.data_dir / "prepared"
     (folder / "77.xlsx").write_bytes(b"left by a process that was killed")
-    desk.stop(0)
+    desk.app.context.scheduler.stop(0)
     gate.open.set()
     wait_for(lambda: [path.name for path in folder.iterdir()] == ["77.xlsx"], "the first process to end")
     desk.restart()
@@ -215,7 +205,7 @@ def test_a_restart_begins_it_again_and_gives_up_in_the_end(
     second = desk.ask(ann)
     number = int(second.rpartition("/")[2])
     desk.until("done", second, ann)
-    desk.room.app_db.write(
+    desk.app.app_db.write(
         lambda tx: tx.execute(
             "UPDATE prepared_exports SET state = 'running', begun = 3 WHERE id = ?", (number,)
         )
@@ -236,7 +226,7 @@ def test_what_ends_the_work_shows_in_health_and_the_next_run_goes_on(
         return list_jobs(connection, *states)
 
     def check() -> dict[str, Any]:
-        return cast(dict[str, Any], desk.room.context.health.report()["checks"][jobs.JOB_NAME])
+        return cast(dict[str, Any], desk.app.context.health.report()["checks"][jobs.JOB_NAME])
 
     wait_for(lambda: check()["state"] == "ok", "the first run")
     monkeypatch.setattr(scheduler, "RETRY_SECONDS", 60)
@@ -255,28 +245,21 @@ def test_a_full_disk_ends_it_with_the_reason(desk: Desk, monkeypatch: pytest.Mon
     assert "disk is nearly full" in desk.until("failed", where, ann)["error"]
 
 
-def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_go_after_their_days_and_the_oldest_beyond_the_budget(desk: Desk) -> None:
     ann = desk.person("ann")
     first = desk.ask(ann)
     size = desk.until("done", first, ann)["bytes"]
     second = desk.ask(ann, URL + "&from=2001-01-01")
     desk.until("done", second, ann)
-    exports = desk.room.context.settings.exports
-    small = {"exports": exports.model_copy(update={"max_gb": 1.5 * size / 1e9})}
-    monkeypatch.setattr(desk.room.context, "settings", desk.room.context.settings.model_copy(update=small))
-    desk.stop()
-    desk.restart()
+    desk.restart(exports__max_gb=str(1.5 * size / 1e9))
     wait_for(lambda: desk.client.get(first, headers=ann).status_code == 404, "the first to be removed")
     assert desk.client.get(first, headers=ann).status_code == 404
     assert desk.client.get(second, headers=ann).status_code == 200
-    later = clock.unix() + 7 * 86400 + 1
-    monkeypatch.setattr(clock, "unix", lambda: later)
+    desk.app.clock.advance(days=7, seconds=1)
     desk.preparer.run()
-    with desk.room.app_db.read() as connection:
+    with desk.app.app_db.read() as connection:
         assert prepared_exports.list_in_states(connection, "done") == []
-    assert not os.listdir(Path(desk.room.context.settings.storage.data_dir) / "prepared")
+    assert not os.listdir(Path(desk.app.context.settings.storage.data_dir) / "prepared")
 
 
 def test_memory_does_not_grow_with_the_rows(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,8 +271,8 @@ def test_memory_does_not_grow_with_the_rows(desk: Desk, monkeypatch: pytest.Monk
             steps.append(f"{len(batch)} read")
 
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], write=write))
-    selection = export_request.build_selection(desk.room.context, "cdrs", {"columns": "id"})
+    selection = export_request.build_selection(desk.app.context, "cdrs", {"columns": "id"})
     jobs.write_export(
-        desk.room.context, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
+        desk.app.context, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
     )
     assert steps == ["5 read", "5 reported", "5 read", "10 reported", "2 read", "12 reported"]

@@ -148,11 +148,11 @@ def test_a_crash_between_delivery_and_mark_repeats_it_under_the_same_name(
     room.crash_after_delivery()
     room.restart()
     room.deliver()
-    assert len(server.asked) == 1, "not at once: what crashed us may do so again"
+    assert len(server.requests) == 1, "not at once: what crashed us may do so again"
     time.on(minutes=2)
     room.deliver()
     room.deliver()
-    assert [asked.path for asked in server.asked] == ["/in/every-day-2026-11-18.csv"] * 2
+    assert [request.path for request in server.requests] == ["/in/every-day-2026-11-18.csv"] * 2
     assert [line[1] for line in room.log(schedule)] == ["delivered"]
 
 
@@ -160,15 +160,15 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
     room: Room, time: Clock, server: Server
 ) -> None:
     schedule = room.schedule(target="put", place=f"{server.url}/in")
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 503)
+    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 503)
     time.set("2026-11-19 01:31:00")
     complete(room, "2026-11-17", "2026-11-18")
     tried = []
     begun = time()
     while len(tried) < 6:
-        before = len(server.asked)
+        before = len(server.requests)
         room.deliver()
-        if len(server.asked) > before:
+        if len(server.requests) > before:
             tried.append(time() - begun)
         time.on(minutes=1)
     gaps = [later - earlier for earlier, later in pairwise(tried)]
@@ -176,7 +176,7 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
     assert gaps[0] <= 120
     assert 3600 * 2 < gaps[-1] < 3600 * 4
     assert room.schedules.describe_failures() == "Every day: 127.0.0.1 answered 503"
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 204)
+    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 204)
     schedules.change(room.app_db, schedule)
     room.deliver()
     assert room.schedules.describe_failures() is None, "saving it tries again at once"
@@ -185,22 +185,24 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
 
 def test_a_target_that_is_down_is_not_asked_for_each_period(room: Room, time: Clock, server: Server) -> None:
     room.schedule(target="put", place=f"{server.url}/in")
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 503)
+    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 503)
     time.set("2026-11-24 12:00:00")
     room.walked()
     for _ in range(3):
         room.deliver()
-    assert len(server.asked) == 1
-    server.routes["*"] = lambda asked, reply: reply.content(b"", "text/plain", 200)
+    assert len(server.requests) == 1
+    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 200)
     time.on(minutes=2)
     room.deliver()
-    assert [asked.path[-14:-4] for asked in server.asked[1:]] == [f"2026-11-{day}" for day in range(18, 24)]
+    assert [request.path[-14:-4] for request in server.requests[1:]] == [
+        f"2026-11-{day}" for day in range(18, 24)
+    ]
 
 
 def test_one_that_hangs_blocks_no_other(room: Room, time: Clock, server: Server) -> None:
     let_go = threading.Event()
 
-    def hang(asked: Any, reply: Any) -> None:
+    def hang(request: Any, reply: Any) -> None:
         let_go.wait(60)
         reply.content(b"", "text/plain", 500)
 
@@ -216,7 +218,7 @@ def test_one_that_hangs_blocks_no_other(room: Room, time: Clock, server: Server)
     let_go.set()
     wait_for(room.schedules.describe_failures, "the failure to show")
     assert room.schedules.describe_failures() == "Hangs: 127.0.0.1 answered 500"
-    assert len(server.asked) == 1, "the second look began nothing twice"
+    assert len(server.requests) == 1, "the second look began nothing twice"
 
 
 def test_after_an_outage_of_the_box_31_days_are_caught_up_the_oldest_first(room: Room, time: Clock) -> None:

@@ -19,56 +19,55 @@ from integration.core import clock
 from integration.exports import query
 from integration.exports.formats import csv
 from integration.exports.selection import select
-from tests.support.applications.facade_app import Room, room, sample, settings
+from tests.support.application import TestApp
+from tests.support.fake_exchange import read_fixture
 from tests.support.harness import Client, Process, free_port, wait_for
 
-__all__ = ["room", "settings"]
-
-CDR = sample("response-cdrs-list-200")["data"][0]
+CDR = read_fixture("response-cdrs-list-200")["data"][0]
 
 
-def test_a_file_holds_one_moment_whatever_changes_meanwhile(room: Room) -> None:
-    room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
+def test_a_file_holds_one_moment_whatever_changes_meanwhile(app: TestApp) -> None:
+    app.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
     stream = csv.stream(
-        room.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}), chunk_rows=2
+        app.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}), chunk_rows=2
     )
     begun = [next(stream), next(stream)]
-    room.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs WHERE id = 6"))
-    room.mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET duration = 99 WHERE id = 5"))
-    room.put("cdrs", {**CDR, "id": 8})
+    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs WHERE id = 6"))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET duration = 99 WHERE id = 5"))
+    app.put("cdrs", {**CDR, "id": 8})
     rows = list(python_csv.reader(io.StringIO(b"".join([*begun, *stream]).decode(), newline="")))[1:]
     assert rows == [[str(number), "18"] for number in range(1, 8)]
     assert stream.row_count == 7
 
 
 @pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
-def test_whoever_stops_reading_leaves_no_view_open(room: Room, args: dict[str, str]) -> None:
-    room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
-    stream = csv.stream(room.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
+def test_whoever_stops_reading_leaves_no_view_open(app: TestApp, args: dict[str, str]) -> None:
+    app.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
+    stream = csv.stream(app.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
     next(stream)
     next(stream)
     stream.close()
     stream.close()
-    room.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
-    with room.mirror_db.read() as connection:
+    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
+    with app.mirror_db.read() as connection:
         assert not connection.execute("SELECT 1 FROM cdrs").fetchone()
 
 
 @pytest.mark.parametrize("args", [{}, {"sort": "calldate"}])
 def test_whoever_takes_nothing_for_long_holds_the_log_no_longer(
-    room: Room, args: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    app: TestApp, args: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = count()
 
     def held() -> bool:
         """Whether some of the write-ahead log can't be copied, since somebody reads what was before."""
-        room.put("cdrs", {**CDR, "id": 8, "duration": next(numbers)})
-        with closing(sqlite3.connect(room.mirror_db.path)) as connection:
+        app.put("cdrs", {**CDR, "id": 8, "duration": next(numbers)})
+        with closing(sqlite3.connect(app.mirror_db.path)) as connection:
             _, there, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         return bool(copied < there)
 
-    room.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
-    stream = csv.stream(room.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
+    app.put("cdrs", *({**CDR, "id": number} for number in range(1, 8)))
+    stream = csv.stream(app.mirror_db.read, select(get_resource("cdrs"), args), chunk_rows=2)
     stream.prefetch()
     query.close_stalled_streams()
     assert held()

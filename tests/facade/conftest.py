@@ -1,3 +1,20 @@
 from __future__ import annotations
 
-from tests.support.applications.facade_app import room, settings, writer  # noqa
+import pytest
+
+from tests.support.application import TestApp
+from tests.support.fake_exchange import NOT_FOUND, FakeExchange
+
+
+@pytest.fixture
+def platform() -> FakeExchange:
+    """A platform that is there, and has nothing at other paths."""
+    platform = FakeExchange()
+    platform.respond("*", NOT_FOUND, 404)
+    return platform
+
+
+@pytest.fixture
+def writer(app: TestApp) -> dict[str, str]:
+    """Header of a key of scope `write`."""
+    return app.add_key("writer", "write")

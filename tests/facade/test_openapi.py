@@ -16,8 +16,8 @@ from integration.facade import reference
 from integration.facade.blueprint import list_base_paths
 from integration.facade.exposure import UNDOCUMENTED_METHODS as BEYOND_METHODS
 from integration.facade.openapi import build_document
-from integration.factory import ROOT
-from tests.support.applications.facade_app import FIXTURES, Room, says
+from tests.support.application import TestApp
+from tests.support.fake_exchange import FIXTURES
 
 EXAMPLES = {"id": "7", "ids": "7,8", "e164": "442079460001", "hash": "abc", "areacode": "20"}
 
@@ -45,18 +45,18 @@ def test_every_operation_is_in_the_document_and_the_reverse(api: dict[str, Any])
 
 @pytest.mark.exhaustive
 def test_every_route_answers_what_the_document_names_and_nothing_else_is_allowed(
-    api: dict[str, Any], room: Room
+    api: dict[str, Any], app: TestApp
 ) -> None:
     """Asked with real requests: what is described is passed on or answered, what isn't is 405."""
-    room.server.routes["*"] = says({"data": [], "total": 0})
-    headers = room.key("openapi", "write")
+    app.platform.respond("*", {"data": [], "total": 0})
+    headers = app.add_key("openapi", "write")
     by_path: dict[str, set[str]] = {}
     for method, path, _ in named(api):
         # One record is also a list of one: /contacts/{id} and /contacts/{ids} are the same place.
         by_path.setdefault(filled(path).replace("7,8", "7"), set()).add(method)
     for path, methods in by_path.items():
         for method in ("GET", "POST", "PATCH", "DELETE"):
-            answer = room.client.open(room.base + path, method=method, headers=headers, json={})
+            answer = app.client.open(app.base + path, method=method, headers=headers, json={})
             if method in methods:
                 assert answer.status_code != 405, (method, path)
             elif list_methods(path) and (method, path.split("/")[1]) not in BEYOND_METHODS:
@@ -138,18 +138,17 @@ def test_examples_are_the_fixtures(api: dict[str, Any]) -> None:
     assert all(example in fixtures for example in shown)
 
 
-def test_it_is_served_with_the_base_paths_of_this_installation(room: Room) -> None:
-    answer = room.client.get("/openapi.json")
+def test_it_is_served_with_the_base_paths_of_this_installation(app: TestApp) -> None:
+    answer = app.client.get("/openapi.json")
     assert answer.status_code == 200
     assert answer.content_type == "application/json"
-    assert [server["url"] for server in answer.json["servers"]] == list(list_base_paths(room.context))
+    assert [server["url"] for server in answer.json["servers"]] == list(list_base_paths(app.context))
 
 
 def test_the_page_shows_every_operation_and_loads_nothing_from_elsewhere(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room.app.jinja_loader.searchpath[:] = [str(ROOT / "templates")]  # type: ignore[union-attr]
-    page = room.client.get("/docs").text
+    page = app.client.get("/docs").text
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         assert f'id="{operation.name.replace(" ", "-")}"' in page
     loaded = re.findall(r'(?:src|href)="([^"#]+)"', page)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from integration.platform_api import session, shared_download
-from tests.support.applications.facade_app import USER, Room, says
+from tests.support.application import TestApp
+from tests.support.fake_exchange import USER
 from tests.support.harness import wait_for
+from tests.support.scripted_server import Server
 
 URL = "/users/1000002/audio/greeting.mp3"
 SOUND = bytes(range(256)) * 4096
@@ -26,27 +28,32 @@ def rest() -> threading.Event:
 
 
 @pytest.fixture
-def drip(room: Room, rest: threading.Event) -> Callable[..., None]:
+def platform(wired_platform: Server) -> Server:
+    return wired_platform
+
+
+@pytest.fixture
+def drip(app: TestApp, rest: threading.Event) -> Callable[..., None]:
     """The platform sends half of the file, and `end` when it is told to."""
 
     def drip(end: bytes = SOUND[HALF:], told: str = LENGTH) -> None:
-        def say(asked: Any, reply: Any) -> None:
+        def say(request: Any, reply: Any) -> None:
             reply.raw(f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\n{told}\r\n".encode())
             reply.raw(SOUND[:HALF] if told == LENGTH else b"%x\r\n%b\r\n" % (HALF, SOUND[:HALF]))
             rest.wait(10)
             reply.raw(end, close=True)
 
-        room.server.routes[room.base + URL] = say
+        app.platform.routes[URL] = say
 
     return drip
 
 
 def test_the_first_bytes_leave_before_the_last_have_come(
-    room: Room, drip: Callable[..., None], rest: threading.Event, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, drip: Callable[..., None], rest: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "JSON_LIMIT", 1000)
     drip()
-    answer = room.get(URL, MINE)
+    answer = app.get(URL, MINE)
     assert (answer.status_code, answer.content_type) == (200, "audio/mpeg")
     assert int(answer.headers["Content-Length"]) == len(SOUND)
     body = iter(answer.response)
@@ -56,18 +63,18 @@ def test_the_first_bytes_leave_before_the_last_have_come(
     assert first + b"".join(body) == SOUND
 
 
-def test_a_slow_reader_holds_no_request_to_the_platform(room: Room) -> None:
-    room.server.routes[room.base + URL] = lambda asked, reply: reply.content(SOUND, "audio/mpeg")
-    answer = room.get(URL, MINE)
-    wait_for(lambda: room.platform.budget.active_requests == 0, "the end of the platform's part")
+def test_a_slow_reader_holds_no_request_to_the_platform(app: TestApp) -> None:
+    app.platform.routes[URL] = lambda request, reply: reply.content(SOUND, "audio/mpeg")
+    answer = app.get(URL, MINE)
+    wait_for(lambda: app.context.platform.budget.active_requests == 0, "the end of the platform's part")
     assert answer.data == SOUND
 
 
 def test_a_file_that_ends_early_is_short_of_its_length(
-    room: Room, drip: Callable[..., None], rest: threading.Event
+    app: TestApp, drip: Callable[..., None], rest: threading.Event
 ) -> None:
     drip(b"")
-    answer = room.get(URL, MINE)
+    answer = app.get(URL, MINE)
     rest.set()
     assert b"".join(answer.response) == SOUND[:HALF]
     assert int(answer.headers["Content-Length"]) == len(SOUND)
@@ -77,20 +84,20 @@ def test_a_file_that_ends_early_is_short_of_its_length(
     ("end", "status"), [(b"%x\r\n%b\r\n0\r\n\r\n" % (HALF, SOUND[HALF:]), 200), (b"", 502)]
 )
 def test_a_file_without_a_length_is_waited_for(
-    room: Room, drip: Callable[..., None], rest: threading.Event, end: bytes, status: int
+    app: TestApp, drip: Callable[..., None], rest: threading.Event, end: bytes, status: int
 ) -> None:
     rest.set()
     drip(end, CHUNKED)
-    answer = room.get(URL, MINE)
+    answer = app.get(URL, MINE)
     assert answer.status_code == status
     if status == 200:
         assert (int(answer.headers["Content-Length"]), answer.data) == (len(SOUND), SOUND)
 
 
-def test_who_goes_away_ends_it(room: Room, rest: threading.Event) -> None:
+def test_who_goes_away_ends_it(app: TestApp, rest: threading.Event) -> None:
     cut = threading.Event()
 
-    def send_until_cut(asked: Any, reply: Any) -> None:
+    def send_until_cut(request: Any, reply: Any) -> None:
         head = f"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nContent-Length: {200 * len(SOUND)}\r\n\r\n"
         reply.raw(head.encode() + SOUND)
         rest.wait(10)
@@ -101,33 +108,33 @@ def test_who_goes_away_ends_it(room: Room, rest: threading.Event) -> None:
             cut.set()
             raise
 
-    room.server.routes[room.base + URL] = send_until_cut
-    answer = room.get(URL, MINE)
+    app.platform.routes[URL] = send_until_cut
+    answer = app.get(URL, MINE)
     next(iter(answer.response))
     answer.close()
     rest.set()
-    wait_for(lambda: room.platform.budget.active_requests == 0, "the end of the request")
+    wait_for(lambda: app.context.platform.budget.active_requests == 0, "the end of the request")
     assert cut.wait(10), "the rest was fetched for no reader"
 
 
-def test_a_disk_that_is_full_costs_no_request(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_costs_no_request(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(shared_download.tempfile, "TemporaryFile", full)
-    room.server.routes[room.base + URL] = lambda asked, reply: reply.content(b"sound", "audio/mpeg")
-    assert room.get(URL, MINE).data == b"sound"
-    assert room.platform.budget.active_requests == 0
+    app.platform.routes[URL] = lambda request, reply: reply.content(b"sound", "audio/mpeg")
+    assert app.get(URL, MINE).data == b"sound"
+    assert app.context.platform.budget.active_requests == 0
 
 
-def test_a_local_key_gets_files_and_the_platforms_refusals(room: Room) -> None:
-    room.server.routes[f"{room.base}/transactions/1.pdf"] = lambda asked, reply: reply.content(
+def test_a_local_key_gets_files_and_the_platforms_refusals(app: TestApp) -> None:
+    app.platform.routes["/transactions/1.pdf"] = lambda request, reply: reply.content(
         b"%PDF-1.4", "application/pdf", headers={"Content-Disposition": "attachment; filename=1.pdf"}
     )
-    answer = room.get("/transactions/1.pdf")
+    answer = app.get("/transactions/1.pdf")
     assert (answer.data, answer.content_type) == (b"%PDF-1.4", "application/pdf")
     assert answer.headers["Content-Disposition"] == "attachment; filename=1.pdf"
-    room.server.routes[f"{room.base}/transactions/2.pdf"] = says({"message": "no", "errors": []}, 403)
-    assert room.get("/transactions/2.pdf").json == {"message": "no", "errors": []}
-    room.away()
-    assert room.get("/transactions/1.pdf").status_code == 502
+    app.platform.respond("/transactions/2.pdf", {"message": "no", "errors": []}, 403)
+    assert app.get("/transactions/2.pdf").json == {"message": "no", "errors": []}
+    app.platform.fail()
+    assert app.get("/transactions/1.pdf").status_code == 502

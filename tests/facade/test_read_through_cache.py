@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.applications.facade_app import Room, says
+from tests.support.application import TestApp
 
 CODES = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
 
@@ -20,42 +20,42 @@ TWO = {
 }
 
 
-def test_a_dictionary_that_came_as_a_list_is_answered_from_the_mirror(room: Room) -> None:
+def test_a_dictionary_that_came_as_a_list_is_answered_from_the_mirror(app: TestApp) -> None:
     path = "/cdrs/dictionaries"
-    room.put("cdrs/dictionaries", *TWO["data"])
-    room.away()
-    answer = room.get(path)
+    app.put("cdrs/dictionaries", *TWO["data"])
+    app.platform.fail()
+    answer = app.get(path)
     assert answer.json == TWO
     assert answer.headers["X-Mirror-Complete"] == "true"
     one = quote('[{"property":"id","operator":"eq","value":"I"}]')
-    assert room.get(f"{path}?filter={one}").json == {"data": TWO["data"][1:], "total": 1}
-    assert room.server.asked == []
-    assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).status_code == 502
+    assert app.get(f"{path}?filter={one}").json == {"data": TWO["data"][1:], "total": 1}
+    assert app.platform.requests == []
+    assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).status_code == 502
 
 
-def test_a_dictionary_never_read_or_of_one_record_is_asked_of_the_platform(room: Room) -> None:
+def test_a_dictionary_never_read_or_of_one_record_is_asked_of_the_platform(app: TestApp) -> None:
     """The one record may be an object of codes, whose envelope is another."""
     path = "/cdrs/dictionaries"
     codes = {"data": {"type": {"O": "Outbound"}}, "links": {}}
-    room.server.routes[room.base + path] = says(codes)
-    room.put("cdrs/dictionaries", *TWO["data"], complete=False)
-    assert room.get(path).json == codes
-    room.put("cdrs/dictionaries", codes["data"])
-    assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).json == codes
-    assert room.asked(path) == 2
+    app.platform.respond(path, codes)
+    app.put("cdrs/dictionaries", *TWO["data"], complete=False)
+    assert app.get(path).json == codes
+    app.put("cdrs/dictionaries", codes["data"])
+    assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).json == codes
+    assert app.platform.count(path) == 2
 
 
-def test_a_dictionary_is_asked_for_once_a_day(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dictionary_is_asked_for_once_a_day(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
     path = "/cdrs/dictionaries"
-    room.server.routes[room.base + path] = says(CODES)
-    assert [room.get(path).json for _ in range(3)] == [CODES] * 3
-    assert room.asked(path) == 1
-    assert int(room.get(path).headers["X-Mirror-Age"]) < 60
-    assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).json == CODES
-    assert room.asked(path) == 2
+    app.platform.respond(path, CODES)
+    assert [app.get(path).json for _ in range(3)] == [CODES] * 3
+    assert app.platform.count(path) == 1
+    assert int(app.get(path).headers["X-Mirror-Age"]) < 60
+    assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).json == CODES
+    assert app.platform.count(path) == 2
     monkeypatch.setattr("integration.facade.read_through_cache.FRESH_SECONDS", 0)
-    room.get(path)
-    assert room.asked(path) == 3
+    app.get(path)
+    assert app.platform.count(path) == 3
 
 
 @pytest.mark.parametrize(
@@ -70,42 +70,42 @@ def test_a_dictionary_is_asked_for_once_a_day(room: Room, monkeypatch: pytest.Mo
     ],
 )
 def test_a_list_below_a_record_is_read_through_and_lasts_while_the_platform_is_away(
-    room: Room, path: str
+    app: TestApp, path: str
 ) -> None:
     plain = path.partition("?")[0]
-    room.server.routes[room.base + plain] = says({"data": [{"id": 1}], "total": 1})
-    assert room.get(path).json["total"] == 1
-    room.server.routes[room.base + plain] = says({"data": [{"id": 1}, {"id": 2}], "total": 2})
-    fresh = room.get(path)
+    app.platform.respond(plain, {"data": [{"id": 1}], "total": 1})
+    assert app.get(path).json["total"] == 1
+    app.platform.respond(plain, {"data": [{"id": 1}, {"id": 2}], "total": 2})
+    fresh = app.get(path)
     assert fresh.json["total"] == 2
     assert "X-Mirror-Age" not in fresh.headers
-    room.away()
-    kept = room.get(path)
+    app.platform.fail()
+    kept = app.get(path)
     assert (kept.status_code, kept.json) == (200, fresh.json)
     assert "X-Mirror-Age" in kept.headers
-    assert room.get(path + ("&" if "?" in path else "?") + "sort=id").status_code == 502
-    assert room.get(path, {**room.headers, "Cache-Control": "no-cache"}).status_code == 502
+    assert app.get(path + ("&" if "?" in path else "?") + "sort=id").status_code == 502
+    assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).status_code == 502
 
 
-def test_a_refusal_is_not_kept_and_a_later_answer_is_not_lost(room: Room) -> None:
+def test_a_refusal_is_not_kept_and_a_later_answer_is_not_lost(app: TestApp) -> None:
     path = "/contacts/5/cdrs"
-    room.server.routes[room.base + path] = says({"message": "Access denied", "errors": []}, 403)
-    assert room.get(path).status_code == 403
-    room.away()
-    assert room.get(path).status_code == 502
+    app.platform.respond(path, {"message": "Access denied", "errors": []}, 403)
+    assert app.get(path).status_code == 403
+    app.platform.fail()
+    assert app.get(path).status_code == 502
 
 
-def test_live_calls_do_not_last(room: Room) -> None:
+def test_live_calls_do_not_last(app: TestApp) -> None:
     for path in ("/users/7/calls", "/calls/5/monitors", "/calls/5/trace"):
-        room.server.routes[room.base + path] = says({"data": [], "total": 0})
-        assert room.get(path).status_code == 200
-    room.away()
-    assert [room.get(path).status_code for path in ("/users/7/calls", "/calls/5/trace")] == [502, 502]
+        app.platform.respond(path, {"data": [], "total": 0})
+        assert app.get(path).status_code == 200
+    app.platform.fail()
+    assert [app.get(path).status_code for path in ("/users/7/calls", "/calls/5/trace")] == [502, 502]
 
 
-def test_secrets_in_a_kept_answer_stay_hidden_from_local_keys(room: Room) -> None:
+def test_secrets_in_a_kept_answer_stay_hidden_from_local_keys(app: TestApp) -> None:
     path = "/users/7/contacts"
-    room.server.routes[room.base + path] = says({"data": [{"id": 1, "vm_pin": "4711"}], "total": 1})
-    assert b"4711" not in room.get(path).data
-    room.away()
-    assert b"4711" not in room.get(path).data
+    app.platform.respond(path, {"data": [{"id": 1, "vm_pin": "4711"}], "total": 1})
+    assert b"4711" not in app.get(path).data
+    app.platform.fail()
+    assert b"4711" not in app.get(path).data

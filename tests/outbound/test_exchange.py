@@ -120,7 +120,7 @@ def request(
 
 
 def test_a_redirect_with_an_endless_body_is_returned_at_once_and_read_to_the_limit_only(server, connect):
-    def redirect_without_end(asked, reply):
+    def redirect_without_end(request, reply):
         reply.raw(b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\n\r\n", close=True)
         while not server.stopping.wait(0.01):
             reply.raw(b"x" * 1000)
@@ -133,14 +133,14 @@ def test_a_redirect_with_an_endless_body_is_returned_at_once_and_read_to_the_lim
         with pytest.raises(PlatformBroken, match="larger than 5,000"):
             list(response.chunks(5000))
     assert time.monotonic() - begin < 10
-    assert [asked.path for asked in server.asked] == ["/x"]
+    assert [request.path for request in server.requests] == ["/x"]
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_retry_after_is_left_to_the_caller(server, connect, status):
-    server.routes["*"] = lambda asked, reply: reply.json({}, status, {"Retry-After": "0"})
+    server.routes["*"] = lambda request, reply: reply.json({}, status, {"Retry-After": "0"})
     assert request(connect(server.url))[0] == status
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_proxies_of_the_environment_are_ignored(server, connect, monkeypatch):
@@ -151,9 +151,9 @@ def test_proxies_of_the_environment_are_ignored(server, connect, monkeypatch):
                 monkeypatch.setenv(spelling, f"http://127.0.0.1:{taken.getsockname()[1]}")
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
-        server.routes["*"] = lambda asked, reply: reply.json({})
+        server.routes["*"] = lambda request, reply: reply.json({})
         assert request(connect(server.url)) == (200, b"{}")
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 def test_passwords_of_a_netrc_are_not_sent(server, connect, monkeypatch, tmp_path):
@@ -162,21 +162,21 @@ def test_passwords_of_a_netrc_are_not_sent(server, connect, monkeypatch, tmp_pat
         (tmp_path / name).chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    server.routes["*"] = lambda asked, reply: reply.json({})
+    server.routes["*"] = lambda request, reply: reply.json({})
     request(connect(server.url))
-    assert "Authorization" not in server.asked[0].headers
+    assert "Authorization" not in server.requests[0].headers
 
 
 def test_cookies_are_neither_kept_nor_sent(server, connect):
-    server.routes["*"] = lambda asked, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
+    server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
     exchange = connect(server.url)
     for method in ("GET", "POST", "GET"):
         request(exchange, method)
-    assert [asked.headers.get("Cookie") for asked in server.asked] == [None, None, None]
+    assert [request.headers.get("Cookie") for request in server.requests] == [None, None, None]
 
 
 def test_cookies_do_not_pile_up_in_the_session(server):
-    server.routes["*"] = lambda asked, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
+    server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
     session = PlatformSession(f"{server.url}/", PoolAdapter(server.url, None, 1))
     assert session.get(f"{server.url}/x").status_code == 200
     assert list(session.cookies) == []
@@ -188,7 +188,7 @@ def test_the_session_has_no_adapter_for_other_addresses(server):
     for url in ("https://example.com/", "http://example.com/", f"{server.url}/v1.20/x"):
         with pytest.raises(requests.exceptions.InvalidSchema):
             session.get(url)
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_waiting_for_a_connection_ends_at_the_deadline(record, connect):
@@ -306,7 +306,7 @@ def test_trust_is_the_contexts_and_no_bundle_is_loaded_per_connection(
     authority.issue_cert("127.0.0.1").configure_cert(context)
     server = Server(context)
     stack.callback(server.close)
-    server.routes["*"] = lambda asked, reply: reply.json({})
+    server.routes["*"] = lambda request, reply: reply.json({})
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "absent.pem"))

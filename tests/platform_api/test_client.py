@@ -30,14 +30,14 @@ def page(*ids: int) -> dict:
 
 
 def test_it_sends_both_credential_headers_and_compact_filters(server, make):
-    server.routes["/v1.2/cdrs"] = lambda asked, reply: reply.json(page(1, 2))
+    server.routes["/v1.2/cdrs"] = lambda request, reply: reply.json(page(1, 2))
     found = make().page("cdrs", filter=[("live_id", "in", [4278000101])], sort="id", dir="ASC", limit=50)
     assert [document.values["id"] for document in found.records] == [1, 2]
     assert found.total == 2
-    asked = server.asked[0]
-    assert asked.headers["Authorization"] == "Basic " + base64.b64encode(b"1000001:" + b"a" * 40).decode()
-    assert asked.headers["X-Auth-Token"] == "a" * 40
-    assert asked.query == {
+    request = server.requests[0]
+    assert request.headers["Authorization"] == "Basic " + base64.b64encode(b"1000001:" + b"a" * 40).decode()
+    assert request.headers["X-Auth-Token"] == "a" * 40
+    assert request.query == {
         "page": ["1"],
         "limit": ["50"],
         "sort": ["id"],
@@ -48,18 +48,18 @@ def test_it_sends_both_credential_headers_and_compact_filters(server, make):
 
 @pytest.mark.parametrize(("kind", "header"), [("basic", "Authorization"), ("token", "X-Auth-Token")])
 def test_it_passes_a_callers_credentials_in_their_own_header_only(server, make, kind, header):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "no", "errors": []}, 401)
+    server.routes["*"] = lambda request, reply: reply.json({"message": "no", "errors": []}, 401)
     answer = make().get("/me", credentials=("7", "theirs", kind), check=False)
     assert answer.status == 401
-    assert len(server.asked) == 1
-    headers = server.asked[0].headers
+    assert len(server.requests) == 1
+    headers = server.requests[0].headers
     assert header in headers
     assert len({"Authorization", "X-Auth-Token"} & headers.keys()) == 1
     assert "a" * 40 not in json.dumps(headers)
 
 
 def test_an_answer_tells_the_platforms_own_time(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json({"data": {}})
+    server.routes["*"] = lambda request, reply: reply.json({"data": {}})
     answer = make().get("/ping")
     assert answer.date is not None
     assert abs(answer.date.timestamp() - time.time()) < 60
@@ -67,8 +67,8 @@ def test_an_answer_tells_the_platforms_own_time(server, make):
 
 @pytest.mark.parametrize("status", [500, 502, 503, 429])
 def test_a_get_is_repeated_until_it_succeeds(server, make, status):
-    def route(asked, reply):
-        if len(server.asked) < 3:
+    def route(request, reply):
+        if len(server.requests) < 3:
             reply.json({"message": "later", "errors": []}, status)
         else:
             reply.json(page(5))
@@ -76,29 +76,29 @@ def test_a_get_is_repeated_until_it_succeeds(server, make, status):
     server.routes["*"] = route
     platform = make()
     assert platform.page("cdrs").total == 1
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
     assert platform.unreachable_since is None
     assert platform.budget.per_minute < 600
 
 
 def test_a_get_is_given_up_after_its_tries(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "down", "errors": []}, 503)
+    server.routes["*"] = lambda request, reply: reply.json({"message": "down", "errors": []}, 503)
     platform = make()
     with pytest.raises(PlatformBroken, match="down") as caught:
         platform.get("/cdrs", tries=3)
     assert caught.value.status == 503
-    assert len(server.asked) < 3 + 1
-    before = len(server.asked)
+    assert len(server.requests) < 3 + 1
+    before = len(server.requests)
     assert platform.unreachable_since is not None
     with pytest.raises(PlatformBroken):
         platform.get("/cdrs", tries=3)
-    assert len(server.asked) == before + 1, "while the platform is away, one try must do"
+    assert len(server.requests) == before + 1, "while the platform is away, one try must do"
 
 
 def test_it_waits_as_long_as_retry_after_says(server, make):
     times = []
 
-    def route(asked, reply):
+    def route(request, reply):
         times.append(time.monotonic())
         if len(times) == 1:
             reply.json({"message": "slow down"}, 429, {"Retry-After": "1"})
@@ -111,46 +111,46 @@ def test_it_waits_as_long_as_retry_after_says(server, make):
 
 
 def test_a_long_retry_after_is_left_to_the_caller_and_rests_the_scheduler(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "later"}, 429, {"Retry-After": "600"})
+    server.routes["*"] = lambda request, reply: reply.json({"message": "later"}, 429, {"Retry-After": "600"})
     platform = make()
     with pytest.raises(PlatformThrottled) as caught:
         platform.get("/cdrs")
     assert caught.value.retry_after == 600
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert platform.budget.delay() > 590
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
 def test_what_changes_something_is_never_repeated(server, make, method):
-    server.routes["/v1.2/calls"] = lambda asked, reply: reply.json({"message": "oops"}, 503)
-    server.routes["/v1.2/cut"] = lambda asked, reply: reply.raw(b"", close=True)
+    server.routes["/v1.2/calls"] = lambda request, reply: reply.json({"message": "oops"}, 503)
+    server.routes["/v1.2/cut"] = lambda request, reply: reply.raw(b"", close=True)
     platform = make()
     with pytest.raises(PlatformBroken):
         platform.send(method, "/calls", {"to": "442079460001"})
     with pytest.raises(PlatformUnreachable):
         platform.send(method, "/cut", {"to": "442079460001"})
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_it_passes_any_status_on_when_asked_not_to_check(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "no phone"}, 412)
+    server.routes["*"] = lambda request, reply: reply.json({"message": "no phone"}, 412)
     answer = make().send("POST", "/calls", {"to": "1"}, check=False)
     assert (answer.status, json.loads(answer.body)) == (412, {"message": "no phone"})
 
 
 def test_301_is_the_success_of_a_patch_and_never_followed(server, make):
-    server.routes["/v1.2/calls/7"] = lambda asked, reply: reply.json(
+    server.routes["/v1.2/calls/7"] = lambda request, reply: reply.json(
         {"data": {"id": 7}}, 301, {"Location": f"{server.url}/elsewhere"}
     )
     platform = make()
     assert platform.send("PATCH", "/calls/7", {"dst": "1001"}).status == 301
     with pytest.raises(PlatformRefused, match="redirect"):
         platform.get("/calls/7")
-    assert {asked.path for asked in server.asked} == {"/v1.2/calls/7"}
+    assert {request.path for request in server.requests} == {"/v1.2/calls/7"}
 
 
 def test_refusals_say_what_the_platform_said_and_are_not_repeated(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json(
+    server.routes["*"] = lambda request, reply: reply.json(
         {
             "message": "Validation error",
             "errors": [{"code": "SF0010", "message": "Not valid."}],
@@ -161,7 +161,7 @@ def test_refusals_say_what_the_platform_said_and_are_not_repeated(server, make):
         make().get("/cdrs")
     assert caught.value.status == 400
     assert caught.value.errors[0]["code"] == "SF0010"
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 BROKEN = {
@@ -182,18 +182,18 @@ BROKEN = {
 @pytest.mark.parametrize("fault", BROKEN)
 def test_an_unusable_answer_is_told_as_what_it_is(server, make, fault):
     data, error = BROKEN[fault]
-    server.routes["*"] = lambda asked, reply: reply.raw(data, close=True)
+    server.routes["*"] = lambda request, reply: reply.raw(data, close=True)
     platform = make()
     with pytest.raises(error):
         platform.page("cdrs", tries=1)
     assert platform.budget.per_minute == 300
-    server.routes["*"] = lambda asked, reply: reply.json(page(1))
+    server.routes["*"] = lambda request, reply: reply.json(page(1))
     assert platform.page("cdrs").total == 1
 
 
 @pytest.mark.parametrize("part", ["headers", "body"])
 def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, make, part):
-    def drip(asked, reply):
+    def drip(request, reply):
         reply.raw(OK + (b"Content-Length: 100000\r\n\r\n" if part == "body" else b"X-Slow: "), close=True)
         for _ in range(1000):
             if server.stopping.wait(0.05):
@@ -211,7 +211,7 @@ def test_a_dripping_answer_ends_at_the_deadline_of_the_whole_request(server, mak
 def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
     server, make, monkeypatch, tmp_path
 ):
-    def late(asked, reply):
+    def late(request, reply):
         server.stopping.wait(0.4)
         reply.json({"message": "rung"})
 
@@ -225,7 +225,7 @@ def test_an_answer_may_take_all_its_time_and_a_file_may_not_be_silent_for_long(
 
 def test_an_answer_larger_than_can_be_held_is_refused(server, make, monkeypatch):
     monkeypatch.setattr("integration.platform_api.session.JSON_LIMIT", 1000)
-    server.routes["*"] = lambda asked, reply: reply.json(
+    server.routes["*"] = lambda request, reply: reply.json(
         {"data": [{"id": 1, "text": "x" * 2000}], "total": 1}
     )
     with pytest.raises(PlatformBroken, match="larger"):
@@ -268,7 +268,7 @@ def test_no_more_requests_than_allowed_are_under_way(server, make):
     active, most, lock = 0, 0, threading.Lock()
     gate = threading.Event()
 
-    def route(asked, reply):
+    def route(request, reply):
         nonlocal active, most
         with lock:
             active += 1
@@ -288,31 +288,31 @@ def test_no_more_requests_than_allowed_are_under_way(server, make):
 
 
 def test_a_bad_key_is_shown_to_people_and_not_tried_at_once_again(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "Unauthorized", "errors": []}, 401)
+    server.routes["*"] = lambda request, reply: reply.json({"message": "Unauthorized", "errors": []}, 401)
     platform = make()
     for _ in range(3):
         with pytest.raises(CredentialsRefused, match="api_key"):
             platform.get("/me")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert "platform.api_key" in platform.problem
 
 
 def test_it_pings_only_after_five_minutes_of_silence(server, make, monkeypatch):
-    server.routes["*"] = lambda asked, reply: reply.json({"data": {"response": "Pong"}})
+    server.routes["*"] = lambda request, reply: reply.json({"data": {"response": "Pong"}})
     platform = make()
     assert not platform.keep_alive()
     later = time.monotonic() + 301
     monkeypatch.setattr("integration.core.clock.monotonic", lambda: later)
     assert platform.keep_alive()
     assert not platform.keep_alive()
-    assert [asked.path for asked in server.asked] == ["/v1.2/ping"]
+    assert [request.path for request in server.requests] == ["/v1.2/ping"]
 
 
 @pytest.mark.parametrize("headers_come", ["before", "after"])
 def test_closing_cuts_what_is_under_way(server, make, headers_come):
     begun, closed = threading.Event(), threading.Event()
 
-    def hang(asked, reply):
+    def hang(request, reply):
         if headers_come == "after":
             begun.set()
             closed.wait(30)
@@ -334,7 +334,7 @@ def test_closing_cuts_what_is_under_way(server, make, headers_come):
 
 
 def test_no_credential_stands_in_an_error_or_a_representation(server, make):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "no"}, 403)
+    server.routes["*"] = lambda request, reply: reply.json({"message": "no"}, 403)
     platform = make()
     with pytest.raises(PlatformRefused) as caught:
         platform.get("/cdrs", {"filter": "x"})

@@ -35,7 +35,7 @@ def names(folder):
 
 
 def test_a_good_file_arrives_whole(server, fetch):
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     found = fetch()
     assert found == downloads.DownloadedFile(len(SOUND), hashlib.sha256(SOUND).hexdigest(), KIND)
     assert names(fetch.folder) == ["7.mp3"]
@@ -69,23 +69,23 @@ ONLY_BY_SIZE = {"no length and an early end", "one byte too many", "another leng
     [(fault, True) for fault in WRONG] + [(fault, False) for fault in WRONG if fault not in ONLY_BY_SIZE],
 )
 def test_a_wrong_file_never_gets_its_final_name(server, fetch, fault, sized):
-    server.routes["*"] = lambda asked, reply: reply.raw(WRONG[fault], close=True)
+    server.routes["*"] = lambda request, reply: reply.raw(WRONG[fault], close=True)
     with pytest.raises(PlatformBroken):
         fetch(size=len(SOUND) if sized else None)
     assert names(fetch.folder) == []
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     assert fetch().size == len(SOUND)
 
 
 def test_a_wrong_file_says_nothing_of_the_platform_and_a_cut_one_does(server, make, tmp_path):
     platform = make()
-    server.routes["*"] = lambda asked, reply: reply.content(b"not a recording at all", KIND)
+    server.routes["*"] = lambda request, reply: reply.content(b"not a recording at all", KIND)
     with pytest.raises(downloads.WrongFile):
         platform.download(
             "/monitors/7.mp3", tmp_path / "7.mp3", downloads.Expected(check_head=file_types.check_mp3_head)
         )
     assert (platform.unreachable_since, platform.budget.per_minute) == (None, 600)
-    server.routes["*"] = lambda asked, reply: reply.raw(WRONG["a chunk cut"], close=True)
+    server.routes["*"] = lambda request, reply: reply.raw(WRONG["a chunk cut"], close=True)
     with pytest.raises(PlatformBroken):
         platform.download("/monitors/7.mp3", tmp_path / "7.mp3")
     assert platform.unreachable_since is not None
@@ -94,14 +94,14 @@ def test_a_wrong_file_says_nothing_of_the_platform_and_a_cut_one_does(server, ma
 def test_a_file_that_is_packed_though_nobody_asked_arrives_unpacked(server, fetch):
     packed = gzip.compress(SOUND)
     head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
-    server.routes["*"] = lambda asked, reply: reply.raw(head + packed, close=True)
+    server.routes["*"] = lambda request, reply: reply.raw(head + packed, close=True)
     assert fetch().sha256 == hashlib.sha256(SOUND).hexdigest()
 
 
 def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch):
     whole = HEAD + b"Connection: close\r\n\r\n" + SOUND
     answers = iter([whole[:-10], whole, whole, whole])
-    server.routes["*"] = lambda asked, reply: reply.raw(next(answers), close=True)
+    server.routes["*"] = lambda request, reply: reply.raw(next(answers), close=True)
     with pytest.raises(PlatformBroken, match="twice"):
         fetch(size=None)
     assert names(fetch.folder) == []
@@ -110,7 +110,7 @@ def test_what_nobody_tells_the_length_of_must_come_twice_the_same(server, fetch)
 
 
 def test_a_doubtful_end_is_believed_where_it_was_told_before(server, fetch):
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     with pytest.raises(PlatformBroken) as caught:
         fetch(size=None, check_end=lambda file: f"no end after {file.stat().st_size}")
     assert names(fetch.folder) == []
@@ -127,14 +127,14 @@ def test_a_doubtful_end_is_believed_where_it_was_told_before(server, fetch):
     ("status", "error"), [(404, PlatformRefused), (503, PlatformBroken), (206, PlatformError)]
 )
 def test_another_status_is_an_error_not_a_file(server, fetch, status, error):
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND, status)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND, status)
     with pytest.raises(error):
         fetch()
     assert names(fetch.folder) == []
 
 
 def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
-    def drip(asked, reply):
+    def drip(request, reply):
         reply.raw(HEAD + b"Content-Length: %d\r\n\r\n" % len(SOUND) + SOUND[:4], close=True)
         for _ in range(1000):
             if server.stopping.wait(0.05):
@@ -150,7 +150,7 @@ def test_a_drip_ends_at_the_deadline_and_leaves_nothing(server, fetch):
 
 
 def test_a_file_without_end_stops_at_the_limit(server, fetch):
-    def endless(asked, reply):
+    def endless(request, reply):
         reply.raw(HEAD + b"Connection: close\r\n\r\n" + SOUND[:4], close=True)
         while not server.stopping.is_set():
             reply.raw(bytes(65536))
@@ -162,7 +162,7 @@ def test_a_file_without_end_stops_at_the_limit(server, fetch):
 
 
 def test_a_disk_that_is_full_leaves_nothing(server, fetch, monkeypatch):
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
 
     def full(_descriptor):
         raise OSError(28, "No space left on device")
@@ -179,7 +179,7 @@ def test_a_symbolic_link_leads_the_bytes_nowhere(server, fetch, tmp_path):
     folder = tmp_path / "recordings" / "2026" / "09" / "02"
     folder.mkdir(parents=True)
     (folder / "7.mp3.part").symlink_to(victim)
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     with pytest.raises(OSError, match=r"7\.mp3\.part"):
         fetch()
     assert victim.read_bytes() == b"precious"
@@ -189,7 +189,7 @@ def test_a_new_folders_name_is_made_durable_in_its_parent(server, fetch, monkeyp
     synced = []
     real = atomic_files.fsync_path
     monkeypatch.setattr(atomic_files, "fsync_path", lambda folder: (synced.append(folder), real(folder)))
-    server.routes["*"] = lambda asked, reply: reply.content(SOUND, KIND)
+    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     fetch()
     base = fetch.folder
     assert synced == [

@@ -21,17 +21,17 @@ class Door:
         server.routes["/v1.2/login"] = self.log_in
         server.routes["*"] = self.serve
 
-    def log_in(self, asked, reply):
-        assert json.loads(asked.body) == {"email": "ann@example.com", "password": "secret"}
-        assert "Authorization" not in asked.headers
+    def log_in(self, request, reply):
+        assert json.loads(request.body) == {"email": "ann@example.com", "password": "secret"}
+        assert "Authorization" not in request.headers
         with self.lock:
             self.given += 1
             token = f"{self.given:040x}"
             self.alive.add(token)
         reply.json({"message": "Login success", "user_token": token, "user_id": 1000001})
 
-    def serve(self, asked, reply):
-        if asked.headers.get("X-Auth-Token") in self.alive:
+    def serve(self, request, reply):
+        if request.headers.get("X-Auth-Token") in self.alive:
             reply.json({"data": [], "total": 0})
         else:
             reply.json({"message": "Unauthorized", "errors": []}, 401)
@@ -75,7 +75,7 @@ def test_a_login_needs_no_slot_of_its_own(door, login):
 
 
 def test_a_wrong_password_is_tried_three_times_then_logins_pause_and_it_shows(server, login, monkeypatch):
-    server.routes["/v1.2/login"] = lambda asked, reply: reply.json(
+    server.routes["/v1.2/login"] = lambda request, reply: reply.json(
         {"message": "Invalid email and/or password.", "errors": []}, 400
     )
     platform = login()
@@ -92,7 +92,7 @@ def test_a_wrong_password_is_tried_three_times_then_logins_pause_and_it_shows(se
 
 
 def test_a_second_factor_pauses_at_once_and_says_what_to_do(server, login):
-    server.routes["/v1.2/login"] = lambda asked, reply: reply.json(
+    server.routes["/v1.2/login"] = lambda request, reply: reply.json(
         {"message": "Two factor authentication required.", "nonce": "invented-nonce-0001"}, 202
     )
     platform = login()
@@ -109,7 +109,7 @@ def test_a_second_factor_pauses_at_once_and_says_what_to_do(server, login):
 def test_a_login_that_fails_otherwise_is_tried_again_later_without_end(
     server, door, login, monkeypatch, status, body
 ):
-    server.routes["/v1.2/login"] = lambda asked, reply: reply.json(body, status)
+    server.routes["/v1.2/login"] = lambda request, reply: reply.json(body, status)
     platform = login()
     now = clock.monotonic()
     for _ in range(6):
@@ -125,7 +125,7 @@ def test_a_login_that_fails_otherwise_is_tried_again_later_without_end(
 
 
 def test_a_token_refused_as_soon_as_given_out_does_not_cause_a_storm_of_logins(server, door, login):
-    server.routes["*"] = lambda asked, reply: reply.json({"message": "Unauthorized"}, 401)
+    server.routes["*"] = lambda request, reply: reply.json({"message": "Unauthorized"}, 401)
     platform = login()
     for _ in range(10):
         with pytest.raises(PlatformError):
@@ -141,7 +141,7 @@ def test_a_callers_dead_token_causes_no_login_of_ours(door, login):
 
 
 def test_a_platform_that_is_away_at_login_is_unreachable(server, login):
-    server.routes["/v1.2/login"] = lambda asked, reply: reply.raw(b"", close=True)
+    server.routes["/v1.2/login"] = lambda request, reply: reply.raw(b"", close=True)
     with pytest.raises(PlatformUnreachable) as raised:
         login().get("/cdrs", tries=1)
     assert raised.value.__cause__ is not raised.value

@@ -1,4 +1,4 @@
-"""A small HTTP server that misbehaves byte by byte, as told. For faults that a simulator should not know."""
+"""HTTP server with a handler per path, for faults on the wire that the simulator does not play."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from integration.catalogue import match
+
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     method: str
     path: str
     query: dict[str, list[str]]
@@ -22,13 +24,30 @@ class Asked:
 
 
 class Reply:
-    """Says things to a client: whole answers, or raw bytes."""
+    """The response of a handler."""
 
-    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
-        self._handler = handler
+    def content(
+        self, body: bytes, kind: str, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
+        raise NotImplementedError
 
     def json(self, value: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
         self.content(json.dumps(value).encode(), "application/json", status, headers)
+
+
+Handler = Callable[[Request, Any], object]
+
+
+def returns(value: Any, status: int = 200) -> Handler:
+    """A handler that responds with `value` as JSON."""
+    return lambda request, reply: reply.json(value, status)
+
+
+class WireReply(Reply):
+    """A response over a connection: complete, or raw bytes."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler) -> None:
+        self._handler = handler
 
     def content(
         self, body: bytes, kind: str, status: int = 200, headers: dict[str, str] | None = None
@@ -50,36 +69,67 @@ class Reply:
             self._handler.close_connection = True
 
 
-class Server:
-    """`routes[path](asked, reply)`, or `routes['*']`. `asked` keeps every request."""
+class ScriptedPlatform:
+    """Handlers by path, and the requests that came.
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.routes: dict[str, Callable[[Asked, Reply], None]] = {}
-        self.asked: list[Asked] = []
+    `routes` maps a path ('/cdrs/5'), an operation of the catalogue ('GET /cdrs/{id}') or '*' to a handler;
+    the first of these three that is there is called.
+    """
+
+    def __init__(self) -> None:
+        self.routes: dict[str, Handler] = {}
+        self.requests: list[Request] = []
+
+    def respond(self, route: str, value: Any, status: int = 200) -> None:
+        """Return `value` as JSON for requests of `route` from now on."""
+        self.routes[route] = returns(value, status)
+
+    def fail(self) -> None:
+        """Respond to every request with 503 from now on."""
+        self.routes.clear()
+        self.respond("*", {"message": "down", "errors": []}, 503)
+
+    def count(self, path: str) -> int:
+        """Number of requests of `path`."""
+        return sum(1 for request in self.requests if request.path == path)
+
+    def find_handler(self, request: Request) -> Handler | None:
+        matched = match(request.method, request.path)
+        keys = (request.path, matched[0].name if matched else "", "*")
+        return next((self.routes[key] for key in keys if key in self.routes), None)
+
+
+class Server(ScriptedPlatform):
+    """HTTP server on a free port. Paths of `routes` and `requests` are below `base`."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None, base: str = "") -> None:
+        super().__init__()
+        self.base = base
         self.stopping = threading.Event()
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def answer(self) -> None:
+            def respond(self) -> None:
                 parts = urlsplit(self.path)
                 length = int(self.headers.get("Content-Length") or 0)
-                asked = Asked(
+                request = Request(
                     self.command,
-                    parts.path,
+                    parts.path.removeprefix(owner.base),
                     parse_qs(parts.query),
                     dict(self.headers.items()),
                     self.rfile.read(length),
                 )
-                owner.asked.append(asked)
-                route = owner.routes.get(asked.path) or owner.routes["*"]
+                owner.requests.append(request)
+                route = owner.find_handler(request)
+                assert route is not None, f"no handler for {request.path}"
                 try:
-                    route(asked, Reply(self))
+                    route(request, WireReply(self))
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = respond
 
             def log_message(self, *args: Any) -> None:
                 pass
@@ -99,9 +149,6 @@ class Server:
     @property
     def url(self) -> str:
         return f"{self._scheme}://127.0.0.1:{self._http.server_port}"
-
-    def count(self, path: str) -> int:
-        return sum(1 for asked in self.asked if asked.path == path)
 
     def close(self) -> None:
         self.stopping.set()

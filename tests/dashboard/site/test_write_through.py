@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.applications.dashboard_site import Client, Site, running
 from tests.support.page_text import text
-from tests.support.scripted_server import Asked, Reply, Server
+from tests.support.scripted_server import Reply, Request, Server
 
 CONTACT = {"id": 7001, "first_name": "Cora", "last_name": "Sample", "tel": "442079460123"}
 MIRROR, APP_DB = "mirror_db", "app_db"
@@ -78,7 +78,7 @@ def test_locked_database_after_the_write_does_not_change_the_response(
 ) -> None:
     with closing(sqlite3.connect(site.app_db.path, check_same_thread=False)) as other_program:
 
-        def lock(request: Asked, reply: Reply) -> None:
+        def lock(request: Request, reply: Reply) -> None:
             other_program.execute("BEGIN IMMEDIATE")
             reply.json({"data": CONTACT, "links": {}}, 201)
 

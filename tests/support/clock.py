@@ -1,0 +1,73 @@
+"""Wall clock and monotonic clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from integration.core import clock
+
+
+class Clock:
+    """Time of the process, in place of `integration.core.clock`.
+
+    Both clocks run with the real ones from the first move on; `freeze` stops the wall clock.
+    """
+
+    def __init__(self) -> None:
+        self._real = clock.unix, clock.monotonic
+        self._ahead = self._passed = 0.0
+        self._frozen_at: float | None = None
+
+    def unix(self) -> float:
+        """Unix seconds."""
+        return self._real[0]() + self._ahead if self._frozen_at is None else self._frozen_at
+
+    def monotonic(self) -> float:
+        return self._real[1]() + self._passed
+
+    def advance(self, seconds: float = 0.0, **units: float) -> None:
+        """Move both clocks by `seconds` plus `timedelta(**units)`.
+
+        A negative time sets the wall clock back; the monotonic clock never goes back.
+        """
+        self.set(self.unix() + seconds + timedelta(**units).total_seconds())
+
+    def set(self, moment: str | float) -> None:
+        """Move the wall clock to `moment`: Unix seconds, or text in UTC.
+
+        The monotonic clock moves with it, but never back.
+        """
+        now = self.unix()
+        difference = _to_unix(moment) - now
+        self._ahead += difference
+        self._passed += max(0.0, difference)
+        if self._frozen_at is not None:
+            self._frozen_at = now + difference
+        clock.unix, clock.monotonic = self.unix, self.monotonic
+
+    def freeze(self, moment: str | float | None = None) -> None:
+        """Stop the wall clock, at `moment` if given. `advance` and `set` still move it."""
+        self.set(self.unix() if moment is None else moment)
+        self._frozen_at = self.unix() if moment is None else _to_unix(moment)
+
+    def restore(self) -> None:
+        """Return to the real time."""
+        clock.unix, clock.monotonic = self._real
+        self._ahead = self._passed = 0.0
+        self._frozen_at = None
+
+
+def _to_unix(moment: str | float) -> float:
+    if isinstance(moment, str):
+        return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+    return moment
+
+
+@pytest.fixture
+def movable_clock() -> Iterator[Clock]:
+    movable = Clock()
+    yield movable
+    movable.restore()

@@ -1,0 +1,40 @@
+"""Cast of the tests: people of the dashboard, and a caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from integration.access import people
+from integration.sqlite.database import Database
+
+
+@dataclass(frozen=True)
+class Member:
+    """A person as tests create them. `platform_user_id` is their user of the platform."""
+
+    email: str
+    role: str
+    platform_user_id: int | None = None
+
+
+ALICE = Member("alice@example.com", "admin")
+BOB = Member("bob@example.com", "supervisor")
+CAROL = Member("carol@example.com", "agent", platform_user_id=100)
+DAVE = Member("dave@example.com", "viewer")
+ERIN = Member("erin@example.com", "agent")
+
+CALLER = "442079460001"
+"""The caller, 020 7946 0001."""
+CONTACT = "Grace"
+"""First name of the contact with the caller's number."""
+
+
+def add(app_db: Database, member: Member) -> people.Person:
+    """Find the person of `member`, or create them with a password that no one can enter."""
+    return people.find(app_db, member.email) or people.create(
+        app_db,
+        member.email,
+        member.role,
+        password_hash="x",
+        platform_user_id=member.platform_user_id,
+    )
