@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from integration.workspace import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.harness import ROOT, Process, wait_for
 
 PAGES = {
@@ -174,14 +174,14 @@ def everything(browser: Browser, folder: Path, to: Path, only: list[str]) -> lis
         paths = {**PAGES, **found_pages(page, address[0])}
         complaints = take(browser, address[0], paths, page.context.storage_state(), to, only)
         page.context.close()
-    with running(folder / "empty") as site:
-        cookie = {"name": "session", "value": site.token(), "url": site.url}
+    with running_app(folder / "empty") as app:
+        cookie = {"name": "session", "value": app.make_token(), "url": app.url}
         context = browser.new_context()
         context.add_cookies([cookie])  # type: ignore[list-item]
-        paths = {**PAGES, "wall": f"/wall/{wallboards.add(site.app_db, 'Front desk')}"}
-        complaints += take(browser, site.url, paths, context.storage_state(), to / "empty", only)
+        paths = {**PAGES, "wall": f"/wall/{wallboards.add(app.app_db, 'Front desk')}"}
+        complaints += take(browser, app.url, paths, context.storage_state(), to / "empty", only)
         paths = {"login": "/login"}
-        complaints += take(browser, site.url, paths, None, to / "empty", only)
+        complaints += take(browser, app.url, paths, None, to / "empty", only)
     return complaints
 
 

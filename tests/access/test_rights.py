@@ -17,24 +17,25 @@ from integration.access.rights import RIGHTS, Right, has
 from integration.dashboard.site.guard import requires
 from integration.sqlite.readers import ReadOnlyDatabase
 from tests.cli.test_export import variables
-from tests.support.applications.dashboard_site import Client, Site, running
+from tests.support.application import Browser, TestApp, running_app
+from tests.support.people import Member
 
 FAX = Right("fax", from_role="supervisor", label="Send faxes")
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestApp]:
     monkeypatch.setitem(RIGHTS, FAX.name, FAX)
-    with running(tmp_path) as site:
+    with running_app(tmp_path) as app:
         view = requires("fax")(lambda: "sent")
-        site.app.add_url_rule("/send-fax", "send_fax", view)
-        yield site
+        app.product.site.add_url_rule("/send-fax", "send_fax", view)
+        yield app
 
 
-def test_right_follows_the_role_until_the_settings_page_changes_it(site: Site) -> None:
-    admin, agent_token = site.client("admin"), site.token("agent", email="carol@example.com")
-    agent = Client(site.url, agent_token)
-    carol = people.find(site.app_db, "carol@example.com")
+def test_right_follows_the_role_until_the_settings_page_changes_it(app: TestApp) -> None:
+    admin, agent_token = app.log_in(), app.make_token(Member("carol@example.com", "agent"))
+    agent = Browser(app.url, agent_token)
+    carol = people.find(app.app_db, "carol@example.com")
     assert carol is not None
     assert (agent.get("/send-fax").status_code, admin.get("/send-fax").text) == (403, "sent")
     page = admin.get(f"/settings/people/{carol.id}").text
@@ -45,29 +46,29 @@ def test_right_follows_the_role_until_the_settings_page_changes_it(site: Site) -
     chosen = re.findall(r'<select name="(\w+)">(?:(?!</select>).)*<option value="(\w*)" selected>', page)
     assert {("fax", "yes"), ("recordings", "no")} <= set(chosen)
     admin.post(f"/settings/people/{carol.id}", role="agent", fax="", recordings="")
-    assert people.load_explicit_rights(site.app_db, carol.id) == {}
+    assert people.load_explicit_rights(app.app_db, carol.id) == {}
 
 
-def test_rights_are_one_json_column(site: Site) -> None:
-    site.token("agent", email="carol@example.com")
-    people.set_right(site.app_db, "carol@example.com", "fax", True)
-    people.set_right(site.app_db, "carol@example.com", "recordings", False)
-    with site.app_db.read() as connection:
+def test_rights_are_one_json_column(app: TestApp) -> None:
+    app.make_token(Member("carol@example.com", "agent"))
+    people.set_right(app.app_db, "carol@example.com", "fax", True)
+    people.set_right(app.app_db, "carol@example.com", "recordings", False)
+    with app.app_db.read() as connection:
         row = connection.execute("SELECT rights FROM people WHERE email = 'carol@example.com'").fetchone()
     assert json.loads(row["rights"]) == {"fax": True, "recordings": False}
 
 
 def test_unregistered_stored_right_is_kept_and_has_no_effect(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site.token("agent", email="carol@example.com")
-    people.set_right(site.app_db, "carol@example.com", "fax", True)
+    app.make_token(Member("carol@example.com", "agent"))
+    people.set_right(app.app_db, "carol@example.com", "fax", True)
     monkeypatch.delitem(RIGHTS, "fax")
-    carol = people.set_right(site.app_db, "carol@example.com", "export", True)
+    carol = people.set_right(app.app_db, "carol@example.com", "export", True)
     assert carol.rights == {"export", "recordings"}
     with pytest.raises(ValueError, match="fax"):
         has(carol, "fax")
-    assert people.load_explicit_rights(site.app_db, carol.id) == {"export": True, "fax": True}
+    assert people.load_explicit_rights(app.app_db, carol.id) == {"export": True, "fax": True}
 
 
 def test_command_line_offers_the_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 
 
 @pytest.fixture
-def site(tmp_path):
-    with running(tmp_path / "data") as site:
-        yield site
+def app(tmp_path):
+    with running_app(tmp_path / "data") as app:
+        yield app

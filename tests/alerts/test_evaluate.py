@@ -14,62 +14,62 @@ from integration.alerts.rules import Rule
 from integration.core import clock
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 
 
 def ago(seconds: float) -> str:
     return clock.utc_text(clock.unix() - seconds)
 
 
-def add(site, condition: str, threshold: int | None = None, **values) -> int:
+def add(app, condition: str, threshold: int | None = None, **values) -> int:
     """A rule that was made long ago."""
     number = CONDITIONS[condition].default if threshold is None else threshold
     wanted = Rule(0, f"Rule {condition}", condition, number, **{"notice": True, **values})
-    id_ = rules.save(site.app_db, wanted)
-    site.app_db.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
+    id_ = rules.save(app.app_db, wanted)
+    app.app_db.write(lambda tx: tx.execute("UPDATE alert_rules SET created_at = '2026-01-01 00:00:00'"))
     return id_
 
 
 @pytest.fixture
-def watch(site):
-    return RuleEvaluator(site.parts, lambda: None)
+def watch(app):
+    return RuleEvaluator(app.context, lambda: None)
 
 
-def now(site) -> list[str]:
-    with site.app_db.read() as connection:
+def now(app) -> list[str]:
+    with app.app_db.read() as connection:
         return [one.text for found in rules.list_findings(connection).values() for one in found]
 
 
-def log(site) -> list[tuple[str, str]]:
-    with site.app_db.read() as connection:
+def log(app) -> list[tuple[str, str]]:
+    with app.app_db.read() as connection:
         return [(line.kind, line.subject) for line in notification_log.list_newest(connection, 50)]
 
 
-def test_a_missed_caller_who_is_not_called_back(site, watch):
-    add(site, "not_called_back", 30)
-    site.call(1, ago(1700), outcome="missed", party_name="Ann Example")
-    update_from_mirror(site.app_db, site.mirror_db, 15)
+def test_a_missed_caller_who_is_not_called_back(app, watch):
+    add(app, "not_called_back", 30)
+    app.call(1, ago(1700), outcome="missed", party_name="Ann Example")
+    update_from_mirror(app.app_db, app.mirror_db, 15)
     watch.run()
-    assert now(site) == []
-    site.call(2, ago(2000), outcome="missed", party="447700900102", party_e164="+447700900102")
-    site.mirror_db.write(lambda tx: tx.announce("call", 2, {}))
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
-    update_from_mirror(site.app_db, site.mirror_db, 15)
+    assert now(app) == []
+    app.call(2, ago(2000), outcome="missed", party="447700900102", party_e164="+447700900102")
+    app.mirror_db.write(lambda tx: tx.announce("call", 2, {}))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET change_no = 2 WHERE id = 2"))
+    update_from_mirror(app.app_db, app.mirror_db, 15)
     watch.run()
-    assert now(site) == ["07700 900102 waits for a call back"]
-    with site.app_db.read() as connection:
+    assert now(app) == ["07700 900102 waits for a call back"]
+    with app.app_db.read() as connection:
         (item,) = [one for one in callbacks.list_items(connection) if one.party.endswith("102")]
-    callbacks.record_action(site.app_db, item.id, "ann@example.com", "close")
+    callbacks.record_action(app.app_db, item.id, "ann@example.com", "close")
     watch.run()
-    assert [kind for kind, _ in log(site)] == ["recovered", "alert"]
+    assert [kind for kind, _ in log(app)] == ["recovered", "alert"]
 
 
-def test_a_caller_who_waits_and_a_queue_that_is_long(site, watch):
-    add(site, "waiting", 60)
-    add(site, "queue_length", 2)
-    site.put("queues", id=5, name="Support")
+def test_a_caller_who_waits_and_a_queue_that_is_long(app, watch):
+    add(app, "waiting", 60)
+    add(app, "queue_length", 2)
+    app.insert("queues", id=5, name="Support")
     for number, seconds in ((1, 61), (2, 20)):
-        site.call(
+        app.call(
             number,
             ago(seconds),
             state="ringing",
@@ -79,78 +79,78 @@ def test_a_caller_who_waits_and_a_queue_that_is_long(site, watch):
             group_name="Support",
         )
     watch.run()
-    assert sorted(now(site)) == ["07700 900101 has been waiting on Support", "2 callers waiting in Support"]
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended', outcome = 'answered'"))
+    assert sorted(now(app)) == ["07700 900101 has been waiting on Support", "2 callers waiting in Support"]
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended', outcome = 'answered'"))
     watch.run()
-    assert now(site) == []
+    assert now(app) == []
 
 
-def test_news_are_told_once_and_never_the_history(site, watch):
-    add(site, "missed_call")
-    site.call(1, ago(2 * 3600), outcome="missed")
-    site.call(2, ago(60), outcome="missed")
-    site.call(3, ago(60), outcome="answered")
+def test_news_are_told_once_and_never_the_history(app, watch):
+    add(app, "missed_call")
+    app.call(1, ago(2 * 3600), outcome="missed")
+    app.call(2, ago(60), outcome="missed")
+    app.call(3, ago(60), outcome="answered")
     watch.run()
     watch.run()
-    assert [subject for _, subject in log(site)] == [
+    assert [subject for _, subject in log(app)] == [
         "Rule missed_call: Missed call from 07700 900101 on 020 7946 0002"
     ]
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET started_at = ?", (ago(2 * 3600),)))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET started_at = ?", (ago(2 * 3600),)))
     watch.run()
-    assert len(log(site)) == 1
+    assert len(log(app)) == 1
 
 
-def test_silent_webhooks_count_from_the_beginning_of_the_hours(site, watch):
-    add(site, "silent_webhooks", 30)
+def test_silent_webhooks_count_from_the_beginning_of_the_hours(app, watch):
+    add(app, "silent_webhooks", 30)
     watch.run()
-    assert now(site) == ["No webhook has come from the platform"]
-    site.inbox.receive(b'{"event": "call.hangup"}').result()
+    assert now(app) == ["No webhook has come from the platform"]
+    app.context.inbox.receive(b'{"event": "call.hangup"}').result()
     watch.run()
-    assert now(site) == []
+    assert now(app) == []
     begins = clock.now() - timedelta(minutes=20)
-    here = begins.astimezone(ZoneInfo(site.parts.settings.dashboard.timezone))
-    add(site, "silent_webhooks", 30, begins=f"{here:%H:%M}", ends=f"{here + timedelta(hours=2):%H:%M}")
+    here = begins.astimezone(ZoneInfo(app.context.settings.dashboard.timezone))
+    add(app, "silent_webhooks", 30, begins=f"{here:%H:%M}", ends=f"{here + timedelta(hours=2):%H:%M}")
     watch.run()
-    assert now(site) == []
+    assert now(app) == []
 
 
-def test_files_gaps_and_a_mirror_that_is_behind(site, watch, monkeypatch):
+def test_files_gaps_and_a_mirror_that_is_behind(app, watch, monkeypatch):
     present = clock.unix()
     monkeypatch.setattr(clock, "unix", lambda: present)  # of today nothing is lacking yet, also at midnight
     for condition in ("files", "gap", "behind"):
-        add(site, condition)
-    site.put("media", kind="recording", record_id=1, path="recordings/1.mp3", state="failed", tries=3,
+        add(app, condition)
+    app.insert("media", kind="recording", record_id=1, path="recordings/1.mp3", state="failed", tries=3,
              last_error="404 from the platform", updated_at=ago(60))  # fmt: skip
     for day, ours in ((ago(2 * 86400)[:10], 7), (ago(0)[:10], 3)):
-        site.put("_coverage", collection="cdrs", day=day, total=10, ours=ours, asked_at=ago(60))
-    site.put(
+        app.insert("_coverage", collection="cdrs", day=day, total=10, ours=ours, asked_at=ago(60))
+    app.insert(
         "_walks", collection="cdrs", last_success_at=ago(3600), last_error="timed out", last_error_at=ago(9)
     )
     watch.run()
-    assert sorted(now(site)) == [
+    assert sorted(now(app)) == [
         "1 download of recordings or voicemail failed (404 from the platform)",
         f"3 records of /cdrs missing here, the first of {ago(2 * 86400)[:10]}",
         "Call records are not read from the platform: timed out",
     ]
 
 
-def test_a_part_that_fails_and_a_disk_that_is_full(site, watch, monkeypatch):
-    add(site, "trouble", 10)
-    add(site, "disk", 100_000)
-    site.health.fail("search index", "no such table")
-    site.health.fail("alerts by e-mail", "is not told by e-mail")
+def test_a_part_that_fails_and_a_disk_that_is_full(app, watch, monkeypatch):
+    add(app, "trouble", 10)
+    add(app, "disk", 100_000)
+    app.context.health.fail("search index", "no such table")
+    app.context.health.fail("alerts by e-mail", "is not told by e-mail")
     watch.run()
-    assert [text for text in now(site) if "index" in text] == []
+    assert [text for text in now(app) if "index" in text] == []
     later = clock.unix() + 601
     monkeypatch.setattr(clock, "unix", lambda: later)
     watch.run()
-    assert [text for text in now(site) if "GB" not in text] == ["search index: no such table"]
-    assert any("GB are free" in text for text in now(site))
+    assert [text for text in now(app) if "GB" not in text] == ["search index: no such table"]
+    assert any("GB are free" in text for text in now(app))
 
 
-def test_messages_that_came_in(site, watch):
-    add(site, "sms")
-    site.put(
+def test_messages_that_came_in(app, watch):
+    add(app, "sms")
+    app.insert(
         "sms",
         id=1,
         type="I",
@@ -159,49 +159,49 @@ def test_messages_that_came_in(site, watch):
         **{"from": "447700900101"},
     )
     watch.run()
-    assert now(site) == ["Message from 07700 900101: Are you open on Sunday?"]
-    with site.app_db.read() as connection:
+    assert now(app) == ["Message from 07700 900101: Are you open on Sunday?"]
+    with app.app_db.read() as connection:
         ((found,),) = rules.list_findings(connection).values()
-    assert "Are you open on Sunday?" in site.client().get(found.href).text
+    assert "Are you open on Sunday?" in app.log_in().get(found.href).text
 
 
-def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(site, watch):
-    number = add(site, "missed_call")
-    site.call(1, ago(60), outcome="missed")
-    rules.pause(site.app_db, number, paused=True)
+def test_a_paused_rule_finds_nothing_and_a_removed_one_is_forgotten(app, watch):
+    number = add(app, "missed_call")
+    app.call(1, ago(60), outcome="missed")
+    rules.pause(app.app_db, number, paused=True)
     watch.run()
-    assert now(site) == []
-    rules.pause(site.app_db, number, paused=False)
+    assert now(app) == []
+    rules.pause(app.app_db, number, paused=False)
     watch.run()
-    assert len(now(site)) == 1
-    site.app_db.write(lambda tx: tx.execute("DELETE FROM alert_rules"))
+    assert len(now(app)) == 1
+    app.app_db.write(lambda tx: tx.execute("DELETE FROM alert_rules"))
     watch.run()
-    assert now(site) == []
+    assert now(app) == []
 
 
-def test_a_rule_that_can_not_be_looked_at_does_not_silence_the_others(site, watch):
-    add(site, "missed_call")
-    add(site, "queue_length")
-    site.call(1, ago(60), outcome="missed")
-    site.mirror_db.write(lambda tx: tx.execute("ALTER TABLE queues RENAME TO elsewhere"))
+def test_a_rule_that_can_not_be_looked_at_does_not_silence_the_others(app, watch):
+    add(app, "missed_call")
+    add(app, "queue_length")
+    app.call(1, ago(60), outcome="missed")
+    app.mirror_db.write(lambda tx: tx.execute("ALTER TABLE queues RENAME TO elsewhere"))
     with pytest.raises(RuleEvaluationFailed, match="Rule queue_length: OperationalError"):
         watch.run()
-    assert len(now(site)) == 1
+    assert len(now(app)) == 1
 
 
 def test_the_configuration_makes_rules_of_its_events(tmp_path):
-    with running(
+    with running_app(
         tmp_path / "data",
         alerts__urls="json://192.0.2.1/a,json://192.0.2.1/b",
         alerts__events="missed_call,sync_failing",
-    ) as site:
-        assert [(rule.condition, rule.threshold) for rule in list_configured_rules(site.settings)] == [
+    ) as app:
+        assert [(rule.condition, rule.threshold) for rule in list_configured_rules(app.context.settings)] == [
             ("missed_call", 0),
             ("behind", 10),
         ]
-        site.call(1, ago(60), outcome="missed")
-        RuleEvaluator(site.parts, lambda: None).run()
-        with site.app_db.read() as connection:
+        app.call(1, ago(60), outcome="missed")
+        RuleEvaluator(app.context, lambda: None).run()
+        with app.app_db.read() as connection:
             lines = notification_log.list_newest(connection, 9)
         assert [(line.channel, line.place) for line in lines] == [("apprise", 1), ("apprise", 0)]
         assert "192.0.2.1" not in lines[0].target

@@ -20,7 +20,7 @@ from integration.alerts.messages import list_targets, make_notifications
 from integration.alerts.rules import Finding, Rule
 from integration.alerts.send import Sender, SendingFailed
 from integration.core import clock
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.harness import wait_for
 
 FOUND = Finding(1, "a", "Ann Example (020 7946 0001) has been waiting", "/calls/7", "2026-03-04 11:00:00")
@@ -106,68 +106,68 @@ def receiver():
 
 
 @pytest.fixture
-def site(tmp_path, mailbox):
-    with running(
+def app(tmp_path, mailbox):
+    with running_app(
         tmp_path / "data",
         smtp__host="127.0.0.1",
         smtp__port=str(mailbox.server_address[1]),
         smtp__from="calls@example.com",
         smtp__starttls="false",
         server__public_url="https://calls.example.com",
-    ) as site:
-        yield site
+    ) as app:
+        yield app
 
 
-def tell(site, kind: str = "alert", **values) -> Rule:
+def tell(app, kind: str = "alert", **values) -> Rule:
     """A message of a rule that waits to be sent."""
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         rules = alert_rules.list_all(connection)
     if values:
-        number = alert_rules.save(site.app_db, Rule(0, "Long waits", "waiting", 60, **values))
-        with site.app_db.read() as connection:
+        number = alert_rules.save(app.app_db, Rule(0, "Long waits", "waiting", 60, **values))
+        with app.app_db.read() as connection:
             rule = alert_rules.find(connection, number)
     else:
         (rule,) = rules
-    made = list(make_notifications(site.settings, rule, kind, [FOUND], clock.now()))
-    site.app_db.write(lambda tx: notification_log.add(tx, made))
+    made = list(make_notifications(app.context.settings, rule, kind, [FOUND], clock.now()))
+    app.app_db.write(lambda tx: notification_log.add(tx, made))
     return rule
 
 
-def log(site) -> list[notification_log.Notification]:
-    with site.app_db.read() as connection:
+def log(app) -> list[notification_log.Notification]:
+    with app.app_db.read() as connection:
         return notification_log.list_newest(connection, 20)
 
 
-def test_an_e_mail_says_what_since_when_and_where(site, mailbox):
-    tell(site, emails="ann@example.com bob@example.org")
-    Sender(site.parts, "email").run()
+def test_an_e_mail_says_what_since_when_and_where(app, mailbox):
+    tell(app, emails="ann@example.com bob@example.org")
+    Sender(app.context, "email").run()
     (letter,) = mailbox.letters
     assert "From: calls@example.com" in letter
     assert "To: ann@example.com, bob@example.org" in letter
     assert "Subject: Long waits: Ann Example (020 7946 0001) has been waiting" in letter
     assert "- Ann Example (020 7946 0001) has been waiting, since 04 Mar 11:00" in letter
     assert "https://calls.example.com/calls/7" in letter
-    assert [line.state for line in log(site)] == ["sent"]
-    Sender(site.parts, "email").run()
+    assert [line.state for line in log(app)] == ["sent"]
+    Sender(app.context, "email").run()
     assert len(mailbox.letters) == 1
 
 
-def test_an_address_gets_json_that_a_chat_can_show(site, receiver):
-    tell(site, "recovered", url=receiver.url, secret="Bearer abc")
-    Sender(site.parts, "post").run()
+def test_an_address_gets_json_that_a_chat_can_show(app, receiver):
+    tell(app, "recovered", url=receiver.url, secret="Bearer abc")
+    Sender(app.context, "post").run()
     ((path, authorization, body),) = receiver.taken
     assert (path, authorization) == ("/hook?token=secret", "Bearer abc")
     assert (body["event"], body["rule"], body["condition"]) == ("recovered", "Long waits", "waiting")
     assert body["text"].startswith("over: Long waits: Ann Example")
     assert body["findings"][0]["url"] == "https://calls.example.com/calls/7"
-    (line,) = log(site)
+    (line,) = log(app)
     assert "token" not in line.target
 
 
-def test_a_channel_that_fails_shows_is_tried_later_and_recovers(site, receiver, monkeypatch):
+def test_a_channel_that_fails_shows_is_tried_later_and_recovers(app, receiver, monkeypatch):
     receiver.status = 500
-    tell(site, url=receiver.url)
-    sender = Sender(site.parts, "post")
+    tell(app, url=receiver.url)
+    sender = Sender(app.context, "post")
     with pytest.raises(SendingFailed, match="answered 500"):
         sender.run()
     with pytest.raises(SendingFailed, match="answered 500"):
@@ -177,71 +177,70 @@ def test_a_channel_that_fails_shows_is_tried_later_and_recovers(site, receiver, 
     later = clock.unix() + 61
     monkeypatch.setattr(clock, "unix", lambda: later)
     sender.run()
-    assert [(line.state, line.tries, line.error) for line in log(site)] == [("sent", 2, None)]
+    assert [(line.state, line.tries, line.error) for line in log(app)] == [("sent", 2, None)]
 
 
-def test_after_the_last_try_nobody_tries_any_more(site, receiver, monkeypatch):
+def test_after_the_last_try_nobody_tries_any_more(app, receiver, monkeypatch):
     receiver.status, now = 500, clock.unix()
     monkeypatch.setattr(clock, "unix", lambda: now)
-    tell(site, url=receiver.url)
+    tell(app, url=receiver.url)
     for _ in range(9):
         with pytest.raises(SendingFailed):
-            Sender(site.parts, "post").run()
+            Sender(app.context, "post").run()
         now += 22_000
-    assert [(line.state, line.tries) for line in log(site)] == [
+    assert [(line.state, line.tries) for line in log(app)] == [
         ("failed", len(notification_log.RETRY_GAPS_SECONDS) + 1)
     ]
 
 
-def test_a_message_of_a_removed_rule_goes_nowhere_and_is_no_fault(site, mailbox):
-    rule = tell(site, emails="ann@example.com")
-    alert_rules.remove(site.app_db, rule.id)
-    Sender(site.parts, "email").run()
-    assert (mailbox.letters, [line.state for line in log(site)]) == ([], ["failed"])
+def test_a_message_of_a_removed_rule_goes_nowhere_and_is_no_fault(app, mailbox):
+    rule = tell(app, emails="ann@example.com")
+    alert_rules.remove(app.app_db, rule.id)
+    Sender(app.context, "email").run()
+    assert (mailbox.letters, [line.state for line in log(app)]) == ([], ["failed"])
 
 
-def test_a_refused_recipient_is_said_without_a_password(site, mailbox):
+def test_a_refused_recipient_is_said_without_a_password(app, mailbox):
     mailbox.refuse = "550 no such person"
-    tell(site, emails="ann@example.com")
+    tell(app, emails="ann@example.com")
     with pytest.raises(
         SendingFailed, match=r"refuses every recipient: ann@example\.com \(550 no such person"
     ):
-        Sender(site.parts, "email").run()
+        Sender(app.context, "email").run()
 
 
-def test_the_threads_find_tell_and_show_their_trouble(site, receiver):
+def test_the_threads_find_tell_and_show_their_trouble(app, receiver):
     """A slow or broken receiver holds up neither the rules nor the mail."""
     receiver.status = 503
     alert_rules.save(
-        site.app_db, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
+        app.app_db, Rule(0, "Long waits", "waiting", 60, emails="a@example.com", url=receiver.url)
     )
-    site.call(1, clock.utc_text(clock.unix() - 90), state="ringing", outcome=None)
-    schedule_jobs(site.parts)
-    site.parts.scheduler.start()
+    app.call(1, clock.utc_text(clock.unix() - 90), state="ringing", outcome=None)
+    schedule_jobs(app.context)
+    app.context.scheduler.start()
     try:
+        wait_for(lambda: {line.channel: line.state for line in log(app)}.get("email") == "sent", "the e-mail")
         wait_for(
-            lambda: {line.channel: line.state for line in log(site)}.get("email") == "sent", "the e-mail"
+            lambda: app.context.health.report()["checks"]["alerts by HTTP"]["state"] == "failing",
+            "the failure",
         )
-        wait_for(
-            lambda: site.health.report()["checks"]["alerts by HTTP"]["state"] == "failing", "the failure"
-        )
-        checks = site.health.report()["checks"]
+        checks = app.context.health.report()["checks"]
         assert "answered 503" in checks["alerts by HTTP"]["error"]
         assert checks["alert rules"]["state"] == "ok"
     finally:
-        site.parts.scheduler.stop(10)
+        app.context.scheduler.stop(10)
 
 
-def test_a_target_that_works_does_not_hide_one_that_fails(site, receiver):
-    tell(site, url="http://127.0.0.1:9/", secret="")
-    with site.app_db.read() as connection:
+def test_a_target_that_works_does_not_hide_one_that_fails(app, receiver):
+    tell(app, url="http://127.0.0.1:9/", secret="")
+    with app.app_db.read() as connection:
         (rule,) = alert_rules.list_all(connection)
     with pytest.raises(SendingFailed, match="nothing listens there"):
-        Sender(site.parts, "post").run()
-    alert_rules.save(site.app_db, replace(rule, url=receiver.url))
-    tell(site)
+        Sender(app.context, "post").run()
+    alert_rules.save(app.app_db, replace(rule, url=receiver.url))
+    tell(app)
     with pytest.raises(SendingFailed, match=r"^http://127\.0\.0\.1:9/: "):
-        Sender(site.parts, "post").run()
+        Sender(app.context, "post").run()
     assert len(receiver.taken) == 1
 
 
@@ -258,21 +257,21 @@ def test_addresses_of_the_configuration_go_by_apprise_where_it_is(tmp_path, monk
             return True
 
     urls = "json://192.0.2.1/a,unknown://192.0.2.1/b"
-    with running(tmp_path / "data", alerts__urls=urls, alerts__events="missed_call") as site:
-        site.call(1, clock.utc_text(clock.unix() - 60), outcome="missed")
-        RuleEvaluator(site.parts, lambda: None).run()
+    with running_app(tmp_path / "data", alerts__urls=urls, alerts__events="missed_call") as app:
+        app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed")
+        RuleEvaluator(app.context, lambda: None).run()
         monkeypatch.setitem(sys.modules, "apprise", None)
         with pytest.raises(SendingFailed, match=r"pip install 'switchroom\[alerts\]'"):
-            Sender(site.parts, "apprise").run()
+            Sender(app.context, "apprise").run()
         monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=Teller))
-        site.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
+        app.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
         with pytest.raises(SendingFailed, match=r"number 2 of alerts.urls\): Apprise can't read"):
-            Sender(site.parts, "apprise").run()
+            Sender(app.context, "apprise").run()
         assert told == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
-        assert {(line.place, line.state) for line in log(site)} == {(0, "sent"), (1, "waiting")}
+        assert {(line.place, line.state) for line in log(app)} == {(0, "sent"), (1, "waiting")}
 
 
-def test_who_is_told(site):
+def test_who_is_told(app):
     rule = Rule(
         1,
         "A",
@@ -282,7 +281,7 @@ def test_who_is_told(site):
         emails="a@example.com b@example.com",
         url="https://x.example/h?k=1",
     )
-    assert [one[:2] for one in list_targets(site.settings, rule)] == [
+    assert [one[:2] for one in list_targets(app.context.settings, rule)] == [
         ("notice", "the dashboard"),
         ("email", "a@example.com, b@example.com"),
         ("post", "https://x.example/…"),

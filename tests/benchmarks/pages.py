@@ -23,7 +23,7 @@ from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state import collection_state
 from integration.sqlite.transaction import Transaction
 from integration.workspace import wallboards
-from tests.support.applications.dashboard_site import Site
+from tests.support.application import TestApp
 
 ROUNDS = 7
 MOST = 50.0
@@ -176,7 +176,7 @@ def _call(chance: random.Random, id_: int, at: datetime, rows: dict[str, list[Ro
         rows["voice"].append((id_, id_, begun, 20, party, 1, int(chance.random() < 0.001)))
 
 
-def missed(site: Site, many: int) -> None:
+def missed(app: TestApp, many: int) -> None:
     """A work list: a hundred callers to call back, and what was done in a year."""
     rows = [
         (_party(number), clock.utc_text(clock.unix() - 60 * number), FIRST_CALL + number,
@@ -191,7 +191,7 @@ def missed(site: Site, many: int) -> None:
             rows,
         )
 
-    site.app_db.write(work)
+    app.app_db.write(work)
 
 
 # --- measuring -------------------------------------------------------------------------------------------
@@ -243,25 +243,25 @@ def main(calls: int, kept: Path | None = None) -> dict[str, float]:
             begun = time.perf_counter()
             fill(folder, calls)
             print(f"{calls} calls made in {time.perf_counter() - begun:.0f} s")
-        site = Site(folder, dashboard__timezone=ZONE)
+        app = TestApp(folder, dashboard__timezone=ZONE)
         try:
-            with site.app_db.read() as connection:
+            with app.app_db.read() as connection:
                 empty = connection.execute("SELECT 1 FROM callbacks").fetchone() is None
             if empty:
-                missed(site, calls // 20)
-            return _measure(site, calls)
+                missed(app, calls // 20)
+            return _measure(app, calls)
         finally:
-            site.close()
+            app.close()
 
 
-def _measure(site: Site, calls: int) -> dict[str, float]:
-    client = site.app.test_client()
-    client.set_cookie("session", site.token())
-    bare = _bare(site)
+def _measure(app: TestApp, calls: int) -> dict[str, float]:
+    client = app.product.site.test_client()
+    client.set_cookie("session", app.make_token())
+    bare = _bare(app)
     found: dict[str, float] = {}
     print(f"Pages over {calls} calls, best of {ROUNDS} in turns, milliseconds")
     print(f"  {'':28} {'bare':>7} {'CPU':>7} {'clock':>7} {'first':>7}   KB  most {MOST:g}")
-    wall = wallboards.add(site.app_db, "Benchmark")
+    wall = wallboards.add(app.app_db, "Benchmark")
     for name, path in pages(FIRST_CALL + calls - 1, wall).items():
 
         def ask(path: str = path) -> int:
@@ -286,11 +286,11 @@ def _timed(work: Callable[[], Any]) -> tuple[float, float]:
     return (time.thread_time() - cpu) * 1000, (time.perf_counter() - wall) * 1000
 
 
-def _bare(site: Site) -> Callable[[], object]:
+def _bare(app: TestApp) -> Callable[[], object]:
     app = Flask("bare")
 
     def ask() -> None:
-        with app.app_context(), site.mirror_db.read() as connection:
+        with app.app_context(), app.mirror_db.read() as connection:
             rows = connection.execute("SELECT * FROM _calls ORDER BY started_at DESC LIMIT 50").fetchall()
             render_template_string(BARE, rows=[tuple(row) for row in rows])
 

@@ -5,16 +5,17 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.applications.dashboard_site import Site, running
+from tests.support.application import TestApp, running_app
 from tests.support.harness import NOWHERE, wait_for
+from tests.support.people import Member
 
 
 @pytest.fixture
-def site(tmp_path):
+def app(tmp_path):
     # A platform that does not answer: forms that would ask it say so.
-    with running(tmp_path / "data", platform__base_url=NOWHERE) as site:
-        yield site
-        site.parts.platform.close()
+    with running_app(tmp_path / "data", platform__base_url=NOWHERE) as app:
+        yield app
+        app.context.platform.close()
 
 
 @pytest.fixture
@@ -24,13 +25,13 @@ def problems():
 
 
 @pytest.fixture
-def browse(site, page, problems):
+def browse(app, page, problems):
     """`browse("/calls")` goes there with `page`, logged in. Any complaint of the browser fails the test."""
     watch(page, problems)
-    log_in(site, page.context)
+    log_in(app, page.context)
 
     def go(path: str):
-        page.goto(site.url + path)
+        page.goto(app.url + path)
         return page
 
     yield go
@@ -42,8 +43,10 @@ def watch(page, problems: list[str]) -> None:
     page.on("pageerror", lambda error: problems.append(str(error)))
 
 
-def log_in(site: Site, context, role: str = "admin") -> None:
-    context.add_cookies([{"name": "session", "value": site.token(role), "url": site.url}])
+def log_in(app: TestApp, context, role: str = "admin") -> None:
+    context.add_cookies(
+        [{"name": "session", "value": app.make_token(Member("ann@example.com", role)), "url": app.url}]
+    )
 
 
 def go_by_keys(page, key: str, path: str) -> None:

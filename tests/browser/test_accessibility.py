@@ -73,12 +73,12 @@ def ago(seconds: float) -> str:
 
 
 @pytest.fixture
-def full(site):
+def full(app):
     """Something on every page."""
     outcomes = ("answered", "missed", "voicemail", "abandoned", "internal")
     for number in range(1, 21):
         outcome = outcomes[number % 5]
-        site.call(
+        app.call(
             number,
             ago(3000 * number),
             outcome=outcome,
@@ -93,39 +93,41 @@ def full(site):
             charge=0.1,
             change_no=number,
         )
-    site.app_db.write(
+    app.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
-    while update_from_mirror(site.app_db, site.mirror_db):
+    while update_from_mirror(app.app_db, app.mirror_db):
         pass
     for number, state in enumerate(("ringing", "dialling", "talking", "on_hold"), 40):
-        site.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)
-    site.call(44, ago(600), state="talking", outcome=None, unconfirmed=1)
-    site.leg(1)
-    site.put("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello", timestamp=ago(3000))
-    site.put("users", id=1, first_name="Ann", last_name="Example", ext="1001")
-    site.put("queues", id=5, name="Support", number="2001")
-    site.put("ddis", id=1, e164="442079460002", name="Main")
-    site.put("voicemessages", id=3, live_id=3, caller="447700900101", origtime=1, duration=9, transcript="Hi")
-    site.put("contacts", id=1, first_name="Greta", last_name="Lindqvist", tel="447700900101")
-    site.put("ringgroups", id=7, name="Sales", _doc='{"id": 7, "name": "Sales", "users": [1]}')
-    site.put("faxes", id=1, created_at=ago(70), **{"from": "447700900101", "to": "442079460002"}, pages=2)
-    site.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
-    site.put("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
-    site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
-    site.inbox.database.write(
+        app.call(number, ago(300), state=state, outcome=None, user_name="Ann Example", user_id=1)
+    app.call(44, ago(600), state="talking", outcome=None, unconfirmed=1)
+    app.leg(1)
+    app.insert("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello", timestamp=ago(3000))
+    app.insert("users", id=1, first_name="Ann", last_name="Example", ext="1001")
+    app.insert("queues", id=5, name="Support", number="2001")
+    app.insert("ddis", id=1, e164="442079460002", name="Main")
+    app.insert(
+        "voicemessages", id=3, live_id=3, caller="447700900101", origtime=1, duration=9, transcript="Hi"
+    )
+    app.insert("contacts", id=1, first_name="Greta", last_name="Lindqvist", tel="447700900101")
+    app.insert("ringgroups", id=7, name="Sales", _doc='{"id": 7, "name": "Sales", "users": [1]}')
+    app.insert("faxes", id=1, created_at=ago(70), **{"from": "447700900101", "to": "442079460002"}, pages=2)
+    app.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
+    app.insert("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
+    app.insert("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
+    app.context.inbox.database.write(
         lambda tx: tx.execute(
             "INSERT INTO inbox (event_id, received_at, event_name, body, status, error, body_hash)"
             " VALUES ('1', ?, 'call.odd', x'7b7d', 'failed', 'boom', x'00')",
             (ago(60),),
         )
     )
-    write_log.begin(site.app_db, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
-    audit.record(site.app_db, "ann@example.com", "login", result="refused")
-    wallboards.add(site.app_db, "Front desk")
+    write_log.begin(app.app_db, who="key X", address="", method="PATCH", path="/users/1", body=b"{}")
+    audit.record(app.app_db, "ann@example.com", "login", result="refused")
+    wallboards.add(app.app_db, "Front desk")
     for condition, url in (("waiting", ""), ("not_called_back", "http://127.0.0.1:9/")):
-        rules.save(site.app_db, Rule(0, f"Rule {condition}", condition, 60, notice=True, url=url))
-    RuleEvaluator(site.parts, lambda: None).run()
+        rules.save(app.app_db, Rule(0, f"Rule {condition}", condition, 60, notice=True, url=url))
+    RuleEvaluator(app.context, lambda: None).run()
 
 
 def complaints(page) -> list[str]:
@@ -164,8 +166,8 @@ def test_opened_parts_are_accessible_too(browse, full, page, scheme):
     assert complaints(page) == []
 
 
-def test_the_wallboard_login_and_setup_are_accessible(site, full, page):
-    token = wallboards.add(site.app_db, "Hall")
+def test_the_wallboard_login_and_setup_are_accessible(app, full, page):
+    token = wallboards.add(app.app_db, "Hall")
     for path in (f"/wall/{token}", "/login"):
-        page.goto(site.url + path)
+        page.goto(app.url + path)
         assert complaints(page) == []

@@ -7,16 +7,16 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import log_in, watch
 from tests.dashboard.account.test_every_collection import XSS
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.payloads.account_records import AT
 
 pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture
-def site(tmp_path):
-    with running(tmp_path / "data") as site:
-        yield site
+def app(tmp_path):
+    with running_app(tmp_path / "data") as app:
+        yield app
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def office(fill):
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without JavaScript"])
-def test_a_newcomer_finds_a_record_filters_and_follows_its_links(site, office, browser, script):
+def test_a_newcomer_finds_a_record_filters_and_follows_its_links(app, office, browser, script):
     context = browser.new_context(java_script_enabled=script)
-    log_in(site, context)
+    log_in(app, context)
     page, problems = context.new_page(), []
     watch(page, problems)
-    page.goto(site.url)
+    page.goto(app.url)
     page.get_by_role("link", name="Account").click()
     page.get_by_role("link", name="Users").click()
     expect(page.locator("tbody tr")).to_have_count(50)
@@ -75,9 +75,9 @@ def test_a_newcomer_finds_a_record_filters_and_follows_its_links(site, office, b
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_pages_run_nothing_a_record_says_and_fit_their_window(site, office, browser, width):
+def test_pages_run_nothing_a_record_says_and_fit_their_window(app, office, browser, width):
     context = browser.new_context(viewport={"width": width, "height": 844})
-    log_in(site, context)
+    log_in(app, context)
     page, problems = context.new_page(), []
     watch(page, problems)
     page.on("dialog", lambda dialog: problems.append(dialog.message))
@@ -85,7 +85,7 @@ def test_pages_run_nothing_a_record_says_and_fit_their_window(site, office, brow
         "/account", "/account/users", "/account/users/2", "/account/ringgroups", "/account/ringgroups/80001",
         "/account/cdrs", "/account/cdrs/7", "/account/usergroups/1", "/account/ivrs",
     ):  # fmt: skip
-        page.goto(site.url + path)
+        page.goto(app.url + path)
         too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert too_wide <= 0, (path, too_wide)
         assert page.locator("main script, main img").count() == 0

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 from integration.core import clock
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import log_in, watch
+from tests.support.people import ERIN
 
 pytestmark = pytest.mark.exhaustive
 
@@ -100,42 +101,42 @@ def test_a_message_is_sent_from_its_thread_without_leaving_it(whole, logged_in):
 # --- without the platform ------------------------------------------------------------------------------
 
 
-def test_a_call_back_done_by_hand_leaves_every_open_page(browse, site, page, problems):
-    site.call(
+def test_a_call_back_done_by_hand_leaves_every_open_page(browse, app, page, problems):
+    app.call(
         7, clock.utc_text(clock.unix() - 600), outcome="missed", party_name="Greta Lindqvist", change_no=1
     )
-    site.mirror_db.write(lambda tx: tx.announce("call", 7, {}))
-    update_from_mirror(site.app_db, site.mirror_db)
+    app.mirror_db.write(lambda tx: tx.announce("call", 7, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
     browse("/missed")
     expect(page.locator("main")).to_contain_text("Greta Lindqvist")
     other = page.context.new_page()
     watch(other, problems)
-    other.goto(site.url + "/calls")
+    other.goto(app.url + "/calls")
     expect(other.locator("[data-count=missed]")).to_have_text("1")
-    site.client("agent").post("/missed/1/close")
+    app.log_in(ERIN).post("/missed/1/close")
     expect(page.locator("main")).to_contain_text("Nobody waits for a call back")
     expect(other.locator("[data-count=missed]")).to_have_text("")
 
 
-def test_deeds_work_without_scripts(site, browser):
-    site.call(1, clock.utc_text(clock.unix() - 60))
+def test_deeds_work_without_scripts(app, browser):
+    app.call(1, clock.utc_text(clock.unix() - 60))
     context = browser.new_context(java_script_enabled=False)
-    log_in(site, context)
+    log_in(app, context)
     page = context.new_page()
-    page.goto(site.url + "/calls")
+    page.goto(app.url + "/calls")
     page.get_by_text("Views and columns").click()
     page.get_by_label("Keep this view as").fill("All of them")
     page.get_by_role("button", name="Keep").click()
     expect(page.locator("nav.chips").first).to_contain_text("All of them")
-    page.goto(site.url + "/calls/1")
+    page.goto(app.url + "/calls/1")
     page.get_by_label("New label").fill("Order")
     page.locator("#labelled ~ .chips").get_by_role("button", name="Add").click()
     expect(page.locator(".title .tag")).to_have_text("Order")
     context.close()
 
 
-def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse, site, page):
-    page.context.grant_permissions(["notifications"], origin=site.url)
+def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse, app, page):
+    page.context.grant_permissions(["notifications"], origin=app.url)
     page.add_init_script(
         "window.told = []; window.Notification = class { static permission = 'granted';"
         " static requestPermission = async () => 'granted'; constructor(text) { told.push(text); } };"
@@ -145,8 +146,8 @@ def test_sound_and_notice_are_given_to_who_asked_for_them_and_once_a_call(browse
     browse("/")
 
     def ring(leg: int) -> None:
-        site.event("call.initial", leg, clock.utc_text(), state="INITIAL")
-        site.event("call.ringing", leg, clock.utc_text(), state="RINGING")
+        app.event("call.initial", leg, clock.utc_text(), state="INITIAL")
+        app.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 
     ring(41)
     expect(page.locator("#call-41")).to_contain_text("Ringing")

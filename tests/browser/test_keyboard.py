@@ -80,23 +80,23 @@ def test_a_call_is_opened_read_and_labelled_by_keyboard_alone(browse, full, page
     expect(page.get_by_role("button", name=re.compile("Order"))).to_be_visible()
 
 
-def test_a_change_of_the_call_leaves_the_focus_on_the_button_beside_the_list(browse, full, site, page):
+def test_a_change_of_the_call_leaves_the_focus_on_the_button_beside_the_list(browse, full, app, page):
     browse("/")
     page.locator("#call-42 a.name").press("Enter")
     expect(page.locator("#drawer h2")).to_be_visible()
     tab_to(page, "Open the call")
     page.evaluate("document.querySelector('#drawer h2').before_change = true")
-    site.mirror_db.write(lambda tx: tx.announce("call", 42))
+    app.mirror_db.write(lambda tx: tx.announce("call", 42))
     wait_for(lambda: not page.evaluate("document.querySelector('#drawer h2').before_change"), "fresh content")
     assert page.evaluate("document.activeElement.innerText.trim()") == "Open the call"
 
 
-def test_a_refresh_leaves_focus_and_chosen_row_where_they_are(browse, full, site, page):
+def test_a_refresh_leaves_focus_and_chosen_row_where_they_are(browse, full, app, page):
     browse("/missed")
     choose_first(page)
     tab_to(page, "Take")
     page.evaluate("document.querySelector('tr.row').before_refresh = true")
-    site.mirror_db.write(lambda tx: tx.announce("callback", 0))
+    app.mirror_db.write(lambda tx: tx.announce("callback", 0))
     wait_for(lambda: not page.evaluate("document.querySelector('tr.row').before_refresh"), "fresh rows")
     assert page.evaluate("document.activeElement.innerText.trim()") == "Take"
     expect(page.locator("tr.row").first).to_have_attribute("aria-selected", "true")

@@ -13,16 +13,17 @@ from integration.factory import ROOT
 from integration.mirror.page_queries import messages
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import go_by_keys, log_in, watch
-from tests.support.applications.dashboard_site import CALLER, OURS
 from tests.support.harness import wait_for
+from tests.support.people import CALLER
+from tests.support.records import ACCOUNT_NUMBER
 
 
 def ago(seconds: float) -> str:
     return clock.utc_text(clock.unix() - seconds)
 
 
-def ring(site, leg: int, **values) -> None:
-    site.event("call.ringing", leg, clock.utc_text(), state="RINGING", **values)
+def ring(app, leg: int, **values) -> None:
+    app.event("call.ringing", leg, clock.utc_text(), state="RINGING", **values)
 
 
 PAGES = (
@@ -44,21 +45,21 @@ PAGES = (
 
 
 @pytest.fixture
-def some(site):
+def some(app):
     """A little of everything."""
-    site.app_db.write(
+    app.app_db.write(
         lambda tx: tx.execute("INSERT INTO callback_position VALUES (0, '', 0, ?)", (ago(86400),))
     )
-    site.call(39, ago(600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
-    while update_from_mirror(site.app_db, site.mirror_db):
+    app.call(39, ago(600), outcome="missed", party_name="Greta Lindqvist", change_no=1)
+    while update_from_mirror(app.app_db, app.mirror_db):
         pass
     for number in range(1, 31):
-        site.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))
-    site.call(40, ago(30), state="talking", outcome=None, user_name="Ann Example", user_id=1)
-    site.put("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello")
-    site.put("users", id=1, first_name="Ann", last_name="Example", ext="1001")
-    site.put("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
-    site.put("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
+        app.call(number, ago(60 * number), party_name=f"Caller {number}", recordings=int(number == 1))
+    app.call(40, ago(30), state="talking", outcome=None, user_name="Ann Example", user_id=1)
+    app.insert("monitors", id=900, live_id=1, user_id=1, duration=60, transcript="Hello")
+    app.insert("users", id=1, first_name="Ann", last_name="Example", ext="1001")
+    app.insert("sms", id=1, created_at=ago(50), **{"from": "447700900101", "to": "1"}, message="Hi", type="I")
+    app.insert("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
 
 
 def test_every_page_loads_without_a_complaint_and_is_no_wider_than_its_window(browse, some, page):
@@ -75,13 +76,13 @@ def test_every_page_loads_without_a_complaint_and_is_no_wider_than_its_window(br
         expect(page.get_by_role("navigation", name="Pages", exact=True)).to_be_in_viewport()
 
 
-def test_no_name_however_long_widens_a_page_or_covers_what_stands_beside_it(browse, site, page):
+def test_no_name_however_long_widens_a_page_or_covers_what_stands_beside_it(browse, app, page):
     name = "Featherstonehaugh-Cholmondeley" * 6
-    site.call(1, ago(60), party_name=name, user_name=name, group_name=name, recordings=1)
-    site.call(2, ago(30), party_name=name, user_name=name, our_number=name, state="talking", outcome=None)
-    site.put("users", id=1, first_name=name, last_name=name, ext="1001")
-    site.put("contacts", id=1, first_name=name, company=name, tel=CALLER, email=name)
-    site.put("monitors", id=900, live_id=1, duration=60, called=name)
+    app.call(1, ago(60), party_name=name, user_name=name, group_name=name, recordings=1)
+    app.call(2, ago(30), party_name=name, user_name=name, our_number=name, state="talking", outcome=None)
+    app.insert("users", id=1, first_name=name, last_name=name, ext="1001")
+    app.insert("contacts", id=1, first_name=name, company=name, tel=CALLER, email=name)
+    app.insert("monitors", id=900, live_id=1, duration=60, called=name)
     for path in ("/", "/missed", "/calls", "/calls/1", "/recordings", "/contacts", "/contacts/1", "/reports"):
         browse(path)
         for width in (1440, 390):
@@ -107,11 +108,11 @@ def test_dark_and_light_differ_and_the_choice_is_kept(browse, some, page):
     assert page.evaluate(paint) == dark
 
 
-def test_a_timer_counts_by_the_servers_clock(browse, site, page):
+def test_a_timer_counts_by_the_servers_clock(browse, app, page):
     page.clock.install()
     page.clock.set_system_time(clock.unix() * 1000 - 86_400_000)  # this browser is a day behind
     begun = clock.unix() - 65
-    site.call(1, clock.utc_text(begun), state="talking", outcome=None)
+    app.call(1, clock.utc_text(begun), state="talking", outcome=None)
     browse("/")
 
     def shown() -> int:
@@ -124,9 +125,9 @@ def test_a_timer_counts_by_the_servers_clock(browse, site, page):
     wait_for(lambda: shown() >= first + 2, "the timer to go on")
 
 
-def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, site, page):
+def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, app, page):
     page.clock.install()
-    site.call(1, ago(0), state="ringing", outcome=None)
+    app.call(1, ago(0), state="ringing", outcome=None)
     browse("/")
     timer = page.locator("#call-1 .timer")
     expect(timer).not_to_have_class(re.compile("amber|red"))
@@ -136,10 +137,10 @@ def test_a_timer_turns_amber_and_red_at_the_thresholds(browse, site, page):
     expect(timer).to_have_class(re.compile("red"))
 
 
-def test_a_call_appears_moves_and_ends_while_one_watches(browse, site, page):
+def test_a_call_appears_moves_and_ends_while_one_watches(browse, app, page):
     browse("/")
     expect(page.get_by_text("No calls right now")).to_be_visible()
-    ring(site, 41)
+    ring(app, 41)
     row = page.locator("#call-41")
     expect(row).to_contain_text("Ringing")
     expect(page.locator("#group-ringing #call-41")).to_be_visible()
@@ -147,44 +148,48 @@ def test_a_call_appears_moves_and_ends_while_one_watches(browse, site, page):
     expect(page.locator("[data-count='live']")).to_have_text("1")
     expect(page).to_have_title(re.compile(r"^\(1\) Live"))
     expect(page.locator("#said")).to_have_text("Call ringing from 07700 900101")
-    site.event("call.connected", 41, clock.utc_text(), state="CONNECTED", connected_at=clock.utc_text())
+    app.event("call.connected", 41, clock.utc_text(), state="CONNECTED", connected_at=clock.utc_text())
     expect(page.locator("#group-talking #call-41")).to_contain_text("Talking")
-    site.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
+    app.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
     expect(page.locator("#group-ended #call-41")).to_be_visible()
     expect(page.locator("[data-figure='talking']")).to_have_text("0")
 
 
-def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, some, site, page):
+def test_the_history_offers_what_is_new_instead_of_moving_under_the_eye(browse, some, app, page):
     browse("/calls")
-    ring(site, 41)
-    site.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
+    ring(app, 41)
+    app.event("call.hangup", 41, clock.utc_text(), state="HANGUP")
     page.get_by_role("button", name="new call").click()
     expect(page.locator("#call-41")).to_be_visible()
 
 
-def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, site, page):
-    ring(site, 900)
+def test_a_call_in_the_history_does_not_go_on_ringing_once_it_ended(browse, app, page):
+    ring(app, 900)
     browse("/calls")
     row = page.locator("#call-900")
     expect(row).to_contain_text("Ringing")
     expect(row.locator(".timer")).to_have_count(1)
-    site.event("call.hangup", 900, clock.utc_text(), state="HANGUP")
+    app.event("call.hangup", 900, clock.utc_text(), state="HANGUP")
     expect(row).to_contain_text("Ended")
     expect(row.locator(".timer")).to_have_count(0)
     expect(page.locator("#newer")).to_be_hidden()
 
 
-def test_a_message_appears_in_its_thread_as_it_comes(browse, site, page):
-    site.put("sms", id=1, created_at=ago(50), **{"from": CALLER, "to": OURS}, message="Hello?", type="I")
+def test_a_message_appears_in_its_thread_as_it_comes(browse, app, page):
+    app.insert(
+        "sms", id=1, created_at=ago(50), **{"from": CALLER, "to": ACCOUNT_NUMBER}, message="Hello?", type="I"
+    )
     browse(f"/messages?with={CALLER}")
-    event = messages.SmsReceived("t.1", clock.utc_text(), None, CALLER, OURS, "Anybody there?", "{}")
-    site.mirror_db.write(lambda tx: messages.add_event(tx, event))
+    event = messages.SmsReceived(
+        "t.1", clock.utc_text(), None, CALLER, ACCOUNT_NUMBER, "Anybody there?", "{}"
+    )
+    app.mirror_db.write(lambda tx: messages.add_event(tx, event))
     expect(page.locator("#talk")).to_contain_text("Anybody there?")
 
 
-def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse, site, page):
+def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse, app, page):
     for number in range(1, 31):
-        site.put(
+        app.insert(
             "sms", id=number, created_at=ago(90 - number), type="I", message="Hello?", **{"from": CALLER}
         )
     browse(f"/messages?with={CALLER}")
@@ -197,49 +202,49 @@ def test_the_newest_message_stands_above_the_form_also_when_another_comes(browse
         )
 
     assert hidden() <= 0
-    event = messages.SmsReceived("e", clock.utc_text(), None, CALLER, OURS, "Anybody there?", "{}")
-    site.mirror_db.write(lambda tx: messages.add_event(tx, event))
+    event = messages.SmsReceived("e", clock.utc_text(), None, CALLER, ACCOUNT_NUMBER, "Anybody there?", "{}")
+    app.mirror_db.write(lambda tx: messages.add_event(tx, event))
     expect(page.locator(".bubble")).to_have_count(31)
     wait_for(lambda: hidden() <= 0, "the new message to be seen")
 
 
-def test_what_happened_between_page_and_stream_is_not_lost(browse, site, page):
-    ring(site, 41)
+def test_what_happened_between_page_and_stream_is_not_lost(browse, app, page):
+    ring(app, 41)
     # The page is made, then a call comes, then the stream is opened: it must catch up from the page's change.
-    page.route("**/live/stream**", lambda route: (ring(site, 42), route.continue_()))
+    page.route("**/live/stream**", lambda route: (ring(app, 42), route.continue_()))
     browse("/")
     expect(page.locator("#call-42")).to_be_visible()
 
 
-def test_two_tabs_share_one_stream_and_both_see_the_call(browse, site, page, problems):
+def test_two_tabs_share_one_stream_and_both_see_the_call(browse, app, page, problems):
     browse("/")
     other = page.context.new_page()
     watch(other, problems)
-    other.goto(site.url + "/")
-    ring(site, 43)
+    other.goto(app.url + "/")
+    ring(app, 43)
     for tab in (page, other):
         expect(tab.locator("#call-43")).to_be_visible()
-    assert site.hub.subscriber_count == 1
+    assert app.context.live_hub.subscriber_count == 1
     page.close()
-    ring(site, 44)
+    ring(app, 44)
     expect(other.locator("#call-44")).to_be_visible()
 
 
-def test_a_page_that_was_left_behind_loads_itself_again(browse, site, page):
+def test_a_page_that_was_left_behind_loads_itself_again(browse, app, page):
     def lost(route):
-        site.call(2, ago(5), state="ringing", outcome=None)  # without being announced
+        app.call(2, ago(5), state="ringing", outcome=None)  # without being announced
         route.fulfill(body="event: reload\ndata: {}\n\n", content_type="text/event-stream")
 
     page.route("**/live/stream**", lost, times=1)
-    site.call(1, ago(10), state="talking", outcome=None)
+    app.call(1, ago(10), state="talking", outcome=None)
     browse("/")
     expect(page.locator("#call-2")).to_be_visible(timeout=30_000)
 
 
-def test_names_from_outside_are_text_in_live_rows(browse, site, page):
+def test_names_from_outside_are_text_in_live_rows(browse, app, page):
     browse("/")
     evil = "<img src=x onerror=document.title=1>"
-    ring(site, 41, src_name=evil, dst_name=evil)
+    ring(app, 41, src_name=evil, dst_name=evil)
     expect(page.locator("#call-41")).to_be_visible()
     assert page.locator("#main img").count() == 0
     assert page.title() != "1"
@@ -290,14 +295,13 @@ def test_a_row_opens_to_the_side_and_the_list_stays(browse, some, page):
     expect(page.locator("#drawer")).to_be_hidden()
 
 
-def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, site, some, page, tmp_path):
+def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, app, some, page, tmp_path):
     encoder = lameenc.Encoder()
     encoder.set_in_sample_rate(8000)
     encoder.set_channels(1)
     encoder.set_bit_rate(16)
-    site.files["recording", 900] = tmp_path / "900.mp3"
-    site.files["recording", 900].write_bytes(encoder.encode(bytes(2 * 8000 * 60)) + encoder.flush())
-    site.leg(1, call_id=1)
+    app.archive("recording", 900, encoder.encode(bytes(2 * 8000 * 60)) + encoder.flush())
+    app.leg(1, call_id=1)
     browse("/calls/1?t=0:20")
     player = page.locator("[data-player]")
 
@@ -320,18 +324,18 @@ def test_a_recording_plays_seeks_and_starts_at_a_time_of_the_address(browse, sit
     wait_for(lambda: at() > 42.2, "it to play")
 
 
-def test_who_may_not_listen_sees_the_call_without_a_complaint(site, some, page, problems):
+def test_who_may_not_listen_sees_the_call_without_a_complaint(app, some, page, problems):
     watch(page, problems)
-    log_in(site, page.context, "viewer")
-    page.goto(site.url + "/calls/1")
+    log_in(app, page.context, "viewer")
+    page.goto(app.url + "/calls/1")
     expect(page.locator("main")).to_contain_text("Listening needs the right")
     expect(page.locator(".num .copy").first).to_be_attached()
     assert problems == []
 
 
-def test_everything_can_be_read_without_scripts(site, some, browser):
+def test_everything_can_be_read_without_scripts(app, some, browser):
     context = browser.new_context(java_script_enabled=False)
-    log_in(site, context)
+    log_in(app, context)
     page = context.new_page()
     for path, words in (
         ("/", "Talking"),
@@ -339,7 +343,7 @@ def test_everything_can_be_read_without_scripts(site, some, browser):
         ("/calls/1", "Hello"),
         ("/missed", "call back"),
     ):
-        page.goto(site.url + path)
+        page.goto(app.url + path)
         expect(page.locator("main")).to_contain_text(words)
     context.close()
 

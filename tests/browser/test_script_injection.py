@@ -85,14 +85,14 @@ def webhook(number: int, name: str, payload: str) -> dict[str, object]:
 class Outside:
     """The platform's two doors into this installation: the receiver, and what REST lists."""
 
-    def __init__(self, site) -> None:
-        self.site = site
-        self.receiver = Client(Receiver(site.inbox, site.settings.webhooks, ["s" * 43]))
-        self.applier = Applier(site.inbox, site.mirror_db, site.calls, lambda: None)
+    def __init__(self, app) -> None:
+        self.site = app
+        self.receiver = Client(Receiver(app.context.inbox, app.context.settings.webhooks, ["s" * 43]))
+        self.applier = Applier(app.context.inbox, app.mirror_db, app.context.call_store, lambda: None)
 
     def sends(self, event: dict[str, object]) -> None:
         assert self.receiver.post("/webhooks/" + "s" * 43, json=event).status_code == 200
-        with self.site.inbox.database.read() as connection:
+        with self.site.context.inbox.database.read() as connection:
             seqs = [row[0] for row in connection.execute("SELECT seq FROM inbox ORDER BY seq DESC LIMIT 1")]
         self.applier.reapply(seqs)
 
@@ -106,9 +106,9 @@ class Outside:
 
 
 @pytest.fixture
-def outside(site):
+def outside(app):
     """Everything hostile is here already, once each."""
-    outside = Outside(site)
+    outside = Outside(app)
     now = clock.utc_text(clock.unix() - 60)
     for number, evil in enumerate(PAYLOADS, 1):
         outside.lists(
@@ -158,8 +158,8 @@ def outside(site):
         outside.lists("faxes", {"id": number, "created_at": now, "from": evil if number % 2 else "442079460002",
                                 "to": evil, "filename": evil, "status": evil, "pages": evil, "charge": evil})  # fmt: skip
         outside.lists("sms/cannedresponses", {"id": number, "name": evil, "text": evil})
-        site.app_db.write(lambda tx, evil=evil, number=number: notes.add_label(tx, number, evil, evil[:40]))
-        site.app_db.write(lambda tx, evil=evil, number=number: notes.add_note(tx, number, evil, evil))
+        app.app_db.write(lambda tx, evil=evil, number=number: notes.add_label(tx, number, evil, evil[:40]))
+        app.app_db.write(lambda tx, evil=evil, number=number: notes.add_note(tx, number, evil, evil))
         outside.sends({"id": f"t.sms.{number}", "event_time": now, "event_name": "sms.received", "customer_id": 1,
                        "user_id": None, "from_no": evil, "to_no": evil, "text": evil})  # fmt: skip
         outside.sends(webhook(number, "ringing", evil))

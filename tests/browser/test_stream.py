@@ -12,22 +12,23 @@ from integration.core import clock
 from integration.live import stream
 from integration.mirror.page_queries import messages
 from tests.browser.conftest import watch
-from tests.support.applications.dashboard_site import CALLER, OURS
 from tests.support.harness import Product, wait_for
+from tests.support.people import CALLER
+from tests.support.records import ACCOUNT_NUMBER
 
 PASSWORD = "a long enough password"  # of an installation of minutes
 
 
 @pytest.fixture
-def cut_streams(site, monkeypatch):
+def cut_streams(app, monkeypatch):
     """End the streams of all pages, as a network does that fails."""
-    subscribe, subscriptions = site.hub.subscribe, []
+    subscribe, subscriptions = app.context.live_hub.subscribe, []
 
     def recorded(last_event_id):
         subscriptions.append(subscribe(last_event_id))
         return subscriptions[-1]
 
-    monkeypatch.setattr(site.hub, "subscribe", recorded)
+    monkeypatch.setattr(app.context.live_hub, "subscribe", recorded)
 
     def cut() -> None:
         for subscription in subscriptions:
@@ -36,56 +37,56 @@ def cut_streams(site, monkeypatch):
     return cut
 
 
-def ring(site, leg: int) -> None:
-    site.event("call.ringing", leg, clock.utc_text(), state="RINGING")
+def ring(app, leg: int) -> None:
+    app.event("call.ringing", leg, clock.utc_text(), state="RINGING")
 
 
-def test_a_connection_that_died_in_silence_is_opened_again_and_catches_up(browse, site, page):
+def test_a_connection_that_died_in_silence_is_opened_again_and_catches_up(browse, app, page):
     page.clock.install()
     page.route("**/live/stream**", lambda route: None, times=1)  # never answered, as after a sleep
     browse("/")
-    ring(site, 41)
+    ring(app, 41)
     expect(page.get_by_text("No calls right now")).to_be_visible()
     page.clock.run_for(60_000)
     expect(page.locator("#call-41")).to_be_visible()
 
 
-def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(browse, site, page, problems):
+def test_a_tab_that_was_made_before_an_event_and_listens_after_it_catches_up(browse, app, page, problems):
     browse("/")
     other = page.context.new_page()
     watch(other, problems)
 
     def late(route):
         answer = route.fetch()
-        ring(site, 42)
+        ring(app, 42)
         expect(page.locator("#call-42")).to_be_visible()  # the reader has told of it
         route.fulfill(response=answer)
 
-    other.route(site.url + "/", late)
-    other.goto(site.url + "/")
+    other.route(app.url + "/", late)
+    other.goto(app.url + "/")
     expect(other.locator("#call-42")).to_be_visible()
-    assert site.hub.subscriber_count == 1
+    assert app.context.live_hub.subscriber_count == 1
 
 
-def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, site, page, monkeypatch):
+def test_an_open_page_goes_on_saying_how_old_the_data_are(browse, app, page, monkeypatch):
     monkeypatch.setattr(stream, "KEEP_ALIVE", 0.1)
-    site.put("_walks", collection="cdrs", last_success_at=clock.utc_text(clock.unix() - 7200))
+    app.insert("_walks", collection="cdrs", last_success_at=clock.utc_text(clock.unix() - 7200))
     browse("/contacts")
     age = page.locator("#age")
     expect(age).to_contain_text("2 h ago")
     sql = "UPDATE _walks SET last_success_at = ?"
-    site.mirror_db.write(lambda tx: tx.execute(sql, (clock.utc_text(),)))
+    app.mirror_db.write(lambda tx: tx.execute(sql, (clock.utc_text(),)))
     expect(age).to_contain_text(re.compile(r"data from \d+ s ago"))
 
 
-def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, page, problems, cut_streams):
+def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, app, page, problems, cut_streams):
     page.clock.install()
-    ring(site, 41)
+    ring(app, 41)
     browse("/")
     expect(page).to_have_title(re.compile(r"^\(1\) Live"))  # before any event
     expect(page.locator("#lost")).to_be_hidden()
     page.route("**/live**", lambda route: route.abort())
-    page.route(site.url + "/", lambda route: route.abort())
+    page.route(app.url + "/", lambda route: route.abort())
     cut_streams()
 
     def told() -> bool:
@@ -95,19 +96,21 @@ def test_a_page_that_nobody_answers_says_so_until_somebody_does(browse, site, pa
     wait_for(told, "the page to say that it has no connection")
     expect(page.locator("#lost time")).to_have_text(re.compile(r"^\d:\d\d$"))
     page.unroute("**/live**")
-    page.unroute(site.url + "/")
+    page.unroute(app.url + "/")
     page.clock.run_for(60_000)
     expect(page.locator("#lost")).to_be_hidden()
     assert all("ERR_FAILED" in one for one in problems)
     problems.clear()
 
 
-def test_what_a_page_could_not_get_it_asks_for_again(browse, site, page, problems):
+def test_what_a_page_could_not_get_it_asks_for_again(browse, app, page, problems):
     page.clock.install()
     browse(f"/messages?with={CALLER}")
     page.route("**/messages?**", lambda route: route.fulfill(status=503), times=1)
-    event = messages.SmsReceived("t.1", clock.utc_text(), None, CALLER, OURS, "Anybody there?", "{}")
-    site.mirror_db.write(lambda tx: messages.add_event(tx, event))
+    event = messages.SmsReceived(
+        "t.1", clock.utc_text(), None, CALLER, ACCOUNT_NUMBER, "Anybody there?", "{}"
+    )
+    app.mirror_db.write(lambda tx: messages.add_event(tx, event))
 
     def shown() -> bool:
         page.clock.run_for(2000)
@@ -119,15 +122,15 @@ def test_what_a_page_could_not_get_it_asks_for_again(browse, site, page, problem
 
 @pytest.mark.exhaustive
 def test_after_a_loss_of_the_network_the_page_shows_what_came_meanwhile(
-    browse, site, page, problems, cut_streams
+    browse, app, page, problems, cut_streams
 ):
     browse("/")
-    ring(site, 41)
+    ring(app, 41)
     expect(page.locator("#call-41")).to_be_visible()
     page.route("**/live/stream**", lambda route: route.abort())
     with page.expect_event("requestfailed"):
         cut_streams()
-    ring(site, 42)
+    ring(app, 42)
     page.unroute("**/live/stream**")
     expect(page.locator("#call-42")).to_be_visible(timeout=30_000)
     assert all("ERR_FAILED" in one for one in problems)

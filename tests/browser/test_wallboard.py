@@ -21,13 +21,13 @@ OWN_PAGES = (
 )
 
 
-def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(site, page, problems):
+def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(app, page, problems):
     watch(page, problems)
-    token = wallboards.add(site.app_db, "Front desk")
+    token = wallboards.add(app.app_db, "Front desk")
     page.clock.install()
-    page.goto(f"{site.url}/wall/{token}")
+    page.goto(f"{app.url}/wall/{token}")
     expect(page.locator("#wall")).to_contain_text("Talking")
-    site.call(1, clock.utc_text(), state="talking", outcome=None)
+    app.call(1, clock.utc_text(), state="talking", outcome=None)
     page.clock.run_for(6000)
     expect(page.locator("dt:has-text('Talking') + dd")).to_have_text("1")
     assert problems == []
@@ -38,15 +38,15 @@ def test_a_wallboard_renews_itself_and_survives_a_server_that_is_away(site, page
     expect(page.locator("#wall")).to_contain_text("Talking")  # the last figures stay
 
     page.unroute("**/wall/**")
-    site.call(2, clock.utc_text(), state="talking", outcome=None)
+    app.call(2, clock.utc_text(), state="talking", outcome=None)
     page.clock.run_for(6000)
     expect(page.locator("dt:has-text('Talking') + dd")).to_have_text("2")
     expect(page.get_by_text("No connection for")).to_be_hidden()
 
 
-def test_none_of_these_pages_is_wider_than_a_phone(browse, site, page):
+def test_none_of_these_pages_is_wider_than_a_phone(browse, app, page):
     for number in range(1, 40):
-        site.call(
+        app.call(
             number, clock.utc_text(clock.unix() - 5000 * number), group_kind="queue", group_id=1, user_id=1
         )
     page.set_viewport_size({"width": 390, "height": 844})
@@ -55,22 +55,22 @@ def test_none_of_these_pages_is_wider_than_a_phone(browse, site, page):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
 
-def test_a_notice_comes_to_an_open_page_and_goes_when_it_is_over(browse, site, page):
-    alert_rules.save(site.app_db, Rule(0, "Long waits", "waiting", 60, notice=True))
-    rules = RuleEvaluator(site.parts, lambda: None)
+def test_a_notice_comes_to_an_open_page_and_goes_when_it_is_over(browse, app, page):
+    alert_rules.save(app.app_db, Rule(0, "Long waits", "waiting", 60, notice=True))
+    rules = RuleEvaluator(app.context, lambda: None)
     browse("/contacts")
-    site.call(
+    app.call(
         1, clock.utc_text(clock.unix() - 90), state="ringing", outcome=None, party_name="Greta Lindqvist"
     )
     rules.run()
     expect(page.locator("#notices")).to_contain_text("Long waits: Greta Lindqvist")
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
     rules.run()
     expect(page.locator("#notices")).not_to_contain_text("Greta")
 
 
-def test_a_figure_of_the_report_opens_its_rows(browse, site, page):
-    site.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party_name="Greta Lindqvist")
+def test_a_figure_of_the_report_opens_its_rows(browse, app, page):
+    app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party_name="Greta Lindqvist")
     browse("/reports?range=week")
     page.locator("section[aria-labelledby='totals'] dt:text-is('Missed') + dd a").click()
     expect(page.locator("#call-1")).to_contain_text("Greta Lindqvist")

@@ -2,22 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.applications.dashboard_site import running
-
-
-@pytest.fixture
-def site(tmp_path):
-    with running(tmp_path / "data") as site:
-        yield site
+from tests.support.application import running_app
 
 
 @pytest.fixture
 def own_calls_only(tmp_path):
     """A dashboard whose agents see their own calls."""
-    with running(tmp_path / "data", dashboard__agents_see="own") as site:
-        yield site
+    with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
+        yield app
 
 
 @pytest.fixture
-def client(site):
-    return site.client()
+def client(app):
+    return app.log_in()

@@ -17,38 +17,30 @@ import openpyxl
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
-from flask import Flask
 from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from integration.access import keys
 from integration.catalogue import get_resource
 from integration.cli.export import command
-from integration.exports import routes as export_routes
 from integration.exports.formats import csv as as_csv
 from integration.exports.formats import jsonl, parquet, xlsx
 from integration.exports.selection import select
-from integration.facade.blueprint import make_blueprint
 from tests.cli.test_export import variables
-from tests.support.applications.dashboard_site import Site, running
+from tests.support.application import TestApp, running_app
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with running(tmp_path / "data", platform__base_url="http://127.0.0.1:9/v1.2") as site:
-        yield site
+def app(tmp_path: Path) -> Iterator[TestApp]:
+    with running_app(tmp_path / "data") as app:
+        yield app
 
 
 @pytest.fixture
-def client(site: Site) -> FlaskClient:
+def client(app: TestApp) -> FlaskClient:
     """Exports and facade for a key, as programs have them."""
-    app = Flask("outside")
-    app.register_blueprint(export_routes.make_blueprint(site.parts))
-    app.register_blueprint(make_blueprint(site.parts))
-    client = app.test_client()
-    _, secret = keys.add(site.app_db, "tests", "read", None, None)
-    client.environ_base["HTTP_X_AUTH_TOKEN"] = secret
+    client = app.product.site.test_client()
+    client.environ_base["HTTP_X_AUTH_TOKEN"] = app.headers["X-Auth-Token"]
     return client
 
 
@@ -70,23 +62,23 @@ RECORDS = st.lists(
 @settings(max_examples=10)
 @given(RECORDS)
 def test_a_users_cdrs_are_the_same_file_and_the_same_rows_everywhere(
-    site: Site, client: FlaskClient, records: list[dict[str, Any]]
+    app: TestApp, client: FlaskClient, records: list[dict[str, Any]]
 ) -> None:
-    site.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
-    site.put("cdrs", id=1000, user_id=8)
+    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM cdrs"))
+    app.insert("cdrs", id=1000, user_id=8)
     for number, record in enumerate(records, 1):
-        site.put("cdrs", id=number, **record, _doc=json.dumps({"id": number, **record}))
+        app.insert("cdrs", id=number, **record, _doc=json.dumps({"id": number, **record}))
     condition = json.dumps([{"property": "user_id", "operator": "eq", "value": 7}])
     facade = client.get("/v1.2/users/7/cdrs.csv")
     assert facade.status_code == 200
     assert client.get("/exports/cdrs.csv", query_string={"filter": condition}).data == facade.data
-    data_dir = site.settings.storage.data_dir
+    data_dir = app.context.settings.storage.data_dir
     printed = CliRunner().invoke(command, ["cdrs", "--filter", condition], env=variables(data_dir))
     assert printed.stdout_bytes == facade.data
     wanted = [str(number) for number, record in enumerate(records, 1) if record["user_id"] in (7, "7")]
     found = list(csv.DictReader(io.StringIO(facade.data.decode(), newline="")))
     assert [row["id"] for row in found] == wanted
-    page = site.client().get("/account/cdrs?" + urlencode({"filter": condition, "sort": "id"})).text
+    page = app.log_in().get("/account/cdrs?" + urlencode({"filter": condition, "sort": "id"})).text
     assert re.findall(r'href="/account/cdrs/(\d+)"', page) == wanted
 
 
@@ -122,10 +114,10 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
     ids=["csv", "jsonl", "xlsx", "parquet"],
 )
 def test_every_form_is_one_moment_while_a_writer_is_at_work(
-    site: Site, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]
+    app: TestApp, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]
 ) -> None:
     for number in range(1, 61):
-        site.put("cdrs", id=number, duration=0)
+        app.insert("cdrs", id=number, duration=0)
     stop, rounds = threading.Event(), [0]
 
     def work() -> None:
@@ -133,7 +125,7 @@ def test_every_form_is_one_moment_while_a_writer_is_at_work(
         while not stop.is_set():
             rounds[0] += 1
             now = rounds[0]
-            site.mirror_db.write(
+            app.mirror_db.write(
                 lambda tx, now=now: (
                     tx.execute("DELETE FROM cdrs WHERE id = (SELECT min(id) FROM cdrs)"),
                     tx.execute(
@@ -150,7 +142,7 @@ def test_every_form_is_one_moment_while_a_writer_is_at_work(
     seen = set()
     try:
         while len(seen) < 3:
-            chunks = stream(site.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}))
+            chunks = stream(app.mirror_db.read, select(get_resource("cdrs"), {"columns": "id,duration"}))
             before = rounds[0]
             data = next(chunks)
             while rounds[0] < before + 2:

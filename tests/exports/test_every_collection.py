@@ -19,24 +19,25 @@ from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
 from integration.exports.columns import derive_columns
 from tests.exports.test_presets import archived, exporting
-from tests.support.applications.dashboard_site import Site, running
+from tests.support.application import TestApp, running_app
+from tests.support.people import CAROL, Member
 
 EVERY = [row for row in RESOURCES if row.is_listed and row.table != "me"]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with running(tmp_path_factory.mktemp("site") / "data") as site:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
+    with running_app(tmp_path_factory.mktemp("site") / "data") as app:
         for resource in EVERY:
             number = {"_n": 1} if resource.key is None else {resource.key: 1}
-            site.put(resource.table, **number, _doc='{"id":1,"strange":"=1","other":null}')
-        yield site
+            app.insert(resource.table, **number, _doc='{"id":1,"strange":"=1","other":null}')
+        yield app
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with running(tmp_path / "data") as site:
-        yield site
+def app(tmp_path: Path) -> Iterator[TestApp]:
+    with running_app(tmp_path / "data") as app:
+        yield app
 
 
 def table(data: bytes) -> list[dict[str, str]]:
@@ -44,7 +45,7 @@ def table(data: bytes) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("resource", EVERY, ids=lambda row: row.collection)
-def test_every_collection_comes_in_every_form(shared: Site, resource: Any) -> None:
+def test_every_collection_comes_in_every_form(shared: TestApp, resource: Any) -> None:
     client = exporting(shared)
     (row,) = table(client.get(f"/exports/{resource.collection}.csv").data)
     documented = [field.name for field in resource.fields if field.documented and not field.item_only]
@@ -62,21 +63,21 @@ def test_every_collection_comes_in_every_form(shared: Site, resource: Any) -> No
 @pytest.mark.parametrize(
     "resource", [row for row in EVERY if derive_columns(row, {})], ids=lambda row: row.collection
 )
-def test_every_made_column_can_be_asked_for_in_every_form(shared: Site, resource: Any) -> None:
+def test_every_made_column_can_be_asked_for_in_every_form(shared: TestApp, resource: Any) -> None:
     names = ",".join(derive_columns(resource, {}))
     for form in ("csv", "jsonl", "xlsx", "parquet"):
         answer = exporting(shared).get(f"/exports/{resource.table}.{form}?columns={names}")
         assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")
 
 
-def test_what_is_made_of_a_cdr(site: Site) -> None:
-    site.put("me", id=1, currency_iso="GBP")
-    site.put("users", id=5, first_name="Ann", last_name="Example")
-    site.put("cdrs_dictionaries", _n=1, _doc='{"disposition":{"VM":"Voicemail"}}')
-    site.put("monitors", id=31, live_id=70)
-    site.put("monitors", id=32, live_id=70)
-    archived(site, 31, "recordings/2026/07/01/31.mp3")
-    site.put(
+def test_what_is_made_of_a_cdr(app: TestApp) -> None:
+    app.insert("me", id=1, currency_iso="GBP")
+    app.insert("users", id=5, first_name="Ann", last_name="Example")
+    app.insert("cdrs_dictionaries", _n=1, _doc='{"disposition":{"VM":"Voicemail"}}')
+    app.insert("monitors", id=31, live_id=70)
+    app.insert("monitors", id=32, live_id=70)
+    archived(app, 31, "recordings/2026/07/01/31.mp3")
+    app.insert(
         "cdrs", id=1, calldate="2026-10-25 00:30:00", duration=3725, billsec=60, user_id="5", live_id=70,
         type="I", disposition="VM", charge=0.25,
     )  # fmt: skip
@@ -84,7 +85,7 @@ def test_what_is_made_of_a_cdr(site: Site) -> None:
         "calldate,calldate_local,duration,duration_hms,billsec_hms,user_id,user_name,type,type_label,"
         "disposition,disposition_label,charge,currency,call_link,recording_files,recording_links"
     )
-    (row,) = table(exporting(site).get(f"/exports/cdrs.csv?columns={columns}").data)
+    (row,) = table(exporting(app).get(f"/exports/cdrs.csv?columns={columns}").data)
     links = row.pop("call_link"), row.pop("recording_links")
     assert list(row.values()) == [
         "2026-10-25 00:30:00", "2026-10-25 01:30:00+01:00", "3725", "1:02:05", "0:01:00", "5", "Ann Example",
@@ -92,7 +93,7 @@ def test_what_is_made_of_a_cdr(site: Site) -> None:
     ]  # fmt: skip
     assert links[0].endswith("/calls/70")
     assert links[1].split()[1].endswith("/recordings/32.mp3")
-    lines = exporting(site).get("/exports/cdrs.jsonl?columns=duration_hms,calldate_local,labels").data
+    lines = exporting(app).get("/exports/cdrs.jsonl?columns=duration_hms,calldate_local,labels").data
     assert json.loads(lines) == {
         "duration_hms": "1:02:05",
         "calldate_local": "2026-10-25 01:30:00+01:00",
@@ -100,30 +101,30 @@ def test_what_is_made_of_a_cdr(site: Site) -> None:
     }
 
 
-def test_members_of_a_group_have_their_names(site: Site) -> None:
-    site.put("users", id=5, first_name="Ann", last_name="Example")
-    site.put("users", id=6, first_name="Bob")
-    site.put("queues", id=1, users='[5,{"id":6},7,"x"]', ddis="no list")
-    (row,) = table(exporting(site).get("/exports/queues.csv?columns=users_names,ddis_names").data)
+def test_members_of_a_group_have_their_names(app: TestApp) -> None:
+    app.insert("users", id=5, first_name="Ann", last_name="Example")
+    app.insert("users", id=6, first_name="Bob")
+    app.insert("queues", id=1, users='[5,{"id":6},7,"x"]', ddis="no list")
+    (row,) = table(exporting(app).get("/exports/queues.csv?columns=users_names,ddis_names").data)
     assert row == {"users_names": "Ann Example; Bob", "ddis_names": ""}
 
 
 # --- who may -------------------------------------------------------------------------------------------
 
 
-def of(site: Site, role: str, **options: Any) -> Any:
+def of(app: TestApp, role: str, **options: Any) -> Any:
     """A client of a person with this role and the right to export by name."""
     email = f"{role}@example.com"
-    person = people.create(site.app_db, email, role, password_hash="x", **options)
-    people.set_right(site.app_db, email, "export", True)
-    client = exporting(site)
-    client.set_cookie("session", sessions.create(site.app_db, person.id))
+    person = people.create(app.app_db, email, role, password_hash="x", **options)
+    people.set_right(app.app_db, email, "export", True)
+    client = exporting(app)
+    client.set_cookie("session", sessions.create(app.app_db, person.id))
     return client
 
 
 @pytest.mark.parametrize("role", ["viewer", "agent", "supervisor"])
-def test_a_role_exports_the_collections_that_its_pages_show(site: Site, role: str) -> None:
-    client, pages = of(site, role), site.client(role)
+def test_a_role_exports_the_collections_that_its_pages_show(app: TestApp, role: str) -> None:
+    client, pages = of(app, role), app.log_in(Member("ann@example.com", role))
     for name, shelf in SECTIONS.items():
         if name == "me":
             continue
@@ -133,10 +134,12 @@ def test_a_role_exports_the_collections_that_its_pages_show(site: Site, role: st
     assert pages.get("/account/ivrs").status_code == client.head("/exports/ivrs.csv").status_code
 
 
-def test_below_supervisor_raw_records_and_what_only_a_users_own_record_tells_stay_closed(site: Site) -> None:
-    site.put("users", id=5, first_name="Ann", _doc='{"id":5,"strange":"secret of Ann"}')
-    site.put("cdrs", id=1, _doc='{"id":1,"strange":"raw"}')
-    agent, boss = of(site, "agent"), of(site, "supervisor")
+def test_below_supervisor_raw_records_and_what_only_a_users_own_record_tells_stay_closed(
+    app: TestApp,
+) -> None:
+    app.insert("users", id=5, first_name="Ann", _doc='{"id":5,"strange":"secret of Ann"}')
+    app.insert("cdrs", id=1, _doc='{"id":1,"strange":"raw"}')
+    agent, boss = of(app, "agent"), of(app, "supervisor")
     closed = next(field.name for field in _users().fields if field.item_only and field.meaning != "secret")
     assert agent.get(f"/exports/users.csv?columns=id,{closed}").status_code == 400
     hidden = json.dumps([{"property": closed, "operator": "eq", "value": 1}])
@@ -151,11 +154,11 @@ def _users() -> Any:
 
 
 def test_under_own_what_is_nobodys_is_shown_as_on_the_pages(tmp_path: Path) -> None:
-    with running(tmp_path / "data", dashboard__agents_see="own") as site:
+    with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
         for number in (5, 6):
-            site.put("users", id=number)
-            site.put("cdrs", id=number, user_id=number)
-        client, pages = of(site, "agent", platform_user_id=5), site.client("agent", 5)
+            app.insert("users", id=number)
+            app.insert("cdrs", id=number, user_id=number)
+        client, pages = of(app, "agent", platform_user_id=5), app.log_in(CAROL.as_user(5))
         assert [row["id"] for row in table(client.get("/exports/cdrs.csv").data)] == ["5"]
         # Colleagues' names stand on every page.
         assert [row["id"] for row in table(client.get("/exports/users.csv").data)] == ["5", "6"]

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import openpyxl
 import pytest
-from werkzeug.test import Client
 
 from integration.access import audit, people, sessions
 from integration.core import scheduler
@@ -35,12 +34,12 @@ class Desk:
 
     def __init__(self, app: TestApp) -> None:
         self.app = app
-        self.client = Client(app.application, use_cookies=False)
         app.put("cdrs", *({**CDR, "id": number, "user_id": 7} for number in range(1, ROWS + 1)))
         self.start()
 
     def start(self) -> None:
         """Start the preparation of exports."""
+        self.client = self.app.product.site.test_client(use_cookies=False)
         self.preparer = cast(ExportJobs, self.app.product.site.extensions[EXTENSION])
         self.preparer.schedule()
         self.app.context.scheduler.start()

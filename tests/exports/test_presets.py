@@ -11,39 +11,35 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.access import people, sessions
 from integration.dashboard.site import formats
 from integration.exports import call_filter as page
-from integration.exports import routes
 from integration.exports.presets import PRESETS
 from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history, search_index
-from tests.support.applications.dashboard_site import Site, running
+from tests.support.application import TestApp, running_app
 from tests.support.examples import example_count
 
 
 @pytest.fixture
-def site(tmp_path):
-    with running(tmp_path / "data") as site:
-        yield site
+def app(tmp_path):
+    with running_app(tmp_path / "data") as app:
+        yield app
 
 
-def exporting(site: Site) -> Any:
+def exporting(app: TestApp) -> Any:
     """A client of the exports alone; the session is a new administrator's."""
-    app = Flask("exports")
-    app.register_blueprint(routes.make_blueprint(site.parts))
-    client = app.test_client()
-    client.set_cookie("session", site.token("admin"))
+    client = app.product.site.test_client()
+    client.set_cookie("session", app.make_token())
     return client
 
 
-def archived(site: Site, number: int, path: str) -> None:
+def archived(app: TestApp, number: int, path: str) -> None:
     """The file of a recording is there, says table `media`."""
-    site.mirror_db.write(
+    app.mirror_db.write(
         lambda tx: tx.execute(
             "INSERT INTO media (kind, record_id, path, state, updated_at)"
             " VALUES ('recording', ?, ?, 'have', '')",
@@ -56,14 +52,14 @@ def rows(data: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
-def shown(site: Site, args: dict[str, str]) -> list[int]:
+def shown(app: TestApp, args: dict[str, str]) -> list[int]:
     """The ids on all pages that the page Calls would show, in its order."""
-    with site.app.test_request_context():
+    with app.product.site.test_request_context():
         asked = page.parse_view(
             args, zone=formats.display_zone(), today=formats.today(), calling_code="44"
         ).call_filter
     found: list[int] = []
-    with site.mirror_db.read() as connection:
+    with app.mirror_db.read() as connection:
         cursor = None
         while True:
             part = history.fetch_page(connection, asked, cursor, size=3)
@@ -73,25 +69,25 @@ def shown(site: Site, args: dict[str, str]) -> list[int]:
                 return found
 
 
-def test_the_documented_columns_are_there_in_their_order(site):
-    site.call(1, "2026-07-01 09:15:00")
-    header = exporting(site).get("/exports/call-history.csv").data.decode().split("\r\n")[0]
+def test_the_documented_columns_are_there_in_their_order(app):
+    app.call(1, "2026-07-01 09:15:00")
+    header = exporting(app).get("/exports/call-history.csv").data.decode().split("\r\n")[0]
     assert header == ",".join(f'"{name}"' for name in PRESETS["call-history"].columns)
-    with site.mirror_db.read() as connection:
+    with app.mirror_db.read() as connection:
         real = {row["name"] for row in connection.execute("SELECT name FROM pragma_table_info('_calls')")}
     assert {field.name for field in CALLS.fields} <= real
 
 
-def test_a_call_reads_as_people_say_it(site):
-    site.put("me", id=1, currency_iso="GBP")
-    site.put("monitors", id=31, live_id=7, timestamp="2026-07-01 09:15:00")
-    archived(site, 31, "recordings/2026/07/01/31.mp3")
-    site.leg(7)
-    site.call(
+def test_a_call_reads_as_people_say_it(app):
+    app.insert("me", id=1, currency_iso="GBP")
+    app.insert("monitors", id=31, live_id=7, timestamp="2026-07-01 09:15:00")
+    archived(app, 31, "recordings/2026/07/01/31.mp3")
+    app.leg(7)
+    app.call(
         7, "2026-07-01 09:15:00", recordings=1, charge=0.25, wait_seconds=67, talk_seconds=3725, user_id=5,
         user_name="Ann Example", outcome="answered", direction="in",
     )  # fmt: skip
-    (row,) = rows(exporting(site).get("/exports/call-history.csv").data)
+    (row,) = rows(exporting(app).get("/exports/call-history.csv").data)
     assert row["started_at"] == "2026-07-01 09:15:00"
     assert row["started_local"] == "2026-07-01 10:15:00+01:00"
     assert (row["direction"], row["direction_label"]) == ("in", "Inbound")
@@ -118,14 +114,14 @@ def test_a_call_reads_as_people_say_it(site):
         ("9999-12-31 23:59:59", "Asia/Tokyo", "9999-12-31 23:59:59"),
     ],
 )
-def test_local_times_carry_their_offset_so_that_no_hour_is_two(site, stamp, zone, local):
-    site.call(1, stamp)
+def test_local_times_carry_their_offset_so_that_no_hour_is_two(app, stamp, zone, local):
+    app.call(1, stamp)
     url = f"/exports/call-history.csv?columns=started_at,started_local&tz={zone}"
-    (row,) = rows(exporting(site).get(url).data)
+    (row,) = rows(exporting(app).get(url).data)
     assert row == {"started_at": stamp, "started_local": local}
 
 
-def test_names_from_outside_are_no_formulas_and_lose_no_letters(site):
+def test_names_from_outside_are_no_formulas_and_lose_no_letters(app):
     names = [
         "=1+1",
         "@x",
@@ -139,8 +135,8 @@ def test_names_from_outside_are_no_formulas_and_lose_no_letters(site):
         "",
     ]
     for number, name in enumerate(names, 1):
-        site.call(number, f"2026-07-01 09:15:{number:02}", party_name=name, user_name=name)
-    found = rows(exporting(site).get("/exports/call-history.csv?sort=id&columns=party_name,user_name").data)
+        app.call(number, f"2026-07-01 09:15:{number:02}", party_name=name, user_name=name)
+    found = rows(exporting(app).get("/exports/call-history.csv?sort=id&columns=party_name,user_name").data)
     assert [row["party_name"] for row in found] == [
         "'=1+1", "'@x", "'-1", "'+1+1", "'\t=1", 'Ann "The" Example', "a\ufffd=b", "\u202egnp",
         "Zoë\r\n中文", "",
@@ -148,20 +144,20 @@ def test_names_from_outside_are_no_formulas_and_lose_no_letters(site):
     assert [row["user_name"] for row in found] == [row["party_name"] for row in found]
 
 
-def test_the_button_of_the_page_leads_to_the_same_rows(site):
+def test_the_button_of_the_page_leads_to_the_same_rows(app):
     for number in range(1, 8):
-        site.call(
+        app.call(
             number,
             f"2026-07-0{number} 09:15:00",
             party_name="Müller" if number % 2 else "Other",
             outcome="missed" if number > 3 else "answered",
         )
     args = {"from": "2026-07-02", "to": "2026-07-06", "q": "mull", "outcome": "not_talked"}
-    answer = site.client().get("/calls?" + urlencode(args))
+    answer = app.log_in().get("/calls?" + urlencode(args))
     link = unescape(re.search(r'href="(/exports/call-history\.csv[^"]*)"', answer.text)[1])
-    exported = exporting(site).get(link)
+    exported = exporting(app).get(link)
     assert [row["id"] for row in rows(exported.data)] == ["5"]
-    assert shown(site, args) == [5]
+    assert shown(app, args) == [5]
     assert exported.headers["X-Export-Rows"] == "1"
 
 
@@ -202,29 +198,31 @@ CALL = st.fixed_dictionaries(
 
 @example_count(20, exhaustive=60)
 @given(st.lists(CALL, max_size=12), FILTERS)
-def test_any_filter_exports_the_rows_of_the_screen_in_its_order(site, records, args):
-    site.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))
+def test_any_filter_exports_the_rows_of_the_screen_in_its_order(app, records, args):
+    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))
     for number, record in enumerate(records, 1):
-        site.call(number, **record)
-    search_index.index_all_due(site.mirror_db)
-    answer = exporting(site).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
-    assert [int(row["id"]) for row in rows(answer.data)] == shown(site, args)
-    head = exporting(site).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
+        app.call(number, **record)
+    search_index.index_all_due(app.mirror_db)
+    answer = exporting(app).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
+    assert [int(row["id"]) for row in rows(answer.data)] == shown(app, args)
+    head = exporting(app).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
     assert head.headers["X-Export-Rows"] == answer.headers["X-Export-Rows"] == str(len(rows(answer.data)))
 
 
-def test_missed_calls_recordings_voicemail_and_messages(site):
-    site.put("users", id=5, first_name="Ann", last_name="Example")
-    site.call(1, "2026-07-01 09:00:00", outcome="missed")
-    site.call(2, "2026-07-01 09:01:00", outcome="answered")
-    site.call(3, "2026-07-01 09:02:00", outcome="voicemail")
-    site.put("_call_ids", id=2, call_id=2)
-    site.put("monitors", id=31, live_id=2, user_id=5, timestamp="2026-07-01 09:01:00", duration=61)
-    site.put("voicemessages", id=41, live_id=3, origtime="2026-07-01 09:02:00", duration=9, transcript="=hi")
-    site.put(
+def test_missed_calls_recordings_voicemail_and_messages(app):
+    app.insert("users", id=5, first_name="Ann", last_name="Example")
+    app.call(1, "2026-07-01 09:00:00", outcome="missed")
+    app.call(2, "2026-07-01 09:01:00", outcome="answered")
+    app.call(3, "2026-07-01 09:02:00", outcome="voicemail")
+    app.insert("_call_ids", id=2, call_id=2)
+    app.insert("monitors", id=31, live_id=2, user_id=5, timestamp="2026-07-01 09:01:00", duration=61)
+    app.insert(
+        "voicemessages", id=41, live_id=3, origtime="2026-07-01 09:02:00", duration=9, transcript="=hi"
+    )
+    app.insert(
         "sms", id=51, created_at="2026-07-01 09:03:00", user_id=5, message="-1", **{"from": "+447700900101"}
     )
-    client = exporting(site)
+    client = exporting(app)
     assert [row["id"] for row in rows(client.get("/exports/missed.csv").data)] == ["3", "1"]
     (recording,) = rows(client.get("/exports/recordings.csv").data)
     assert (recording["call_id"], recording["user_name"], recording["duration_hms"]) == (
@@ -253,24 +251,24 @@ def test_missed_calls_recordings_voicemail_and_messages(site):
     ["columns=nope", "columns=_doc", "sort=change_no_", "tz=Mars", "from=x",
      "filter=" + '[{"property":"_doc","operator":"eq","value":1}]'],
 )  # fmt: skip
-def test_what_calls_do_not_have_is_refused(site, query):
-    assert exporting(site).get(f"/exports/call-history.csv?{query}").status_code == 400
+def test_what_calls_do_not_have_is_refused(app, query):
+    assert exporting(app).get(f"/exports/call-history.csv?{query}").status_code == 400
 
 
 def test_agents_who_see_their_own_calls_export_their_own(tmp_path):
-    with running(tmp_path / "data", dashboard__agents_see="own") as site:
-        site.call(1, "2026-07-01 09:00:00", user_id=5)
-        site.call(2, "2026-07-01 09:00:00", user_id=6)
-        person = people.create(site.app_db, "ann@example.com", "agent", password_hash="x", platform_user_id=5)
-        people.set_right(site.app_db, "ann@example.com", "export", True)
-        client = exporting(site)
-        client.set_cookie("session", sessions.create(site.app_db, person.id))
+    with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
+        app.call(1, "2026-07-01 09:00:00", user_id=5)
+        app.call(2, "2026-07-01 09:00:00", user_id=6)
+        person = people.create(app.app_db, "ann@example.com", "agent", password_hash="x", platform_user_id=5)
+        people.set_right(app.app_db, "ann@example.com", "export", True)
+        client = exporting(app)
+        client.set_cookie("session", sessions.create(app.app_db, person.id))
         assert [row["id"] for row in rows(client.get("/exports/call-history.csv").data)] == ["1"]
 
 
-def test_the_page_offers_a_file_for_excel_of_the_same_calls(site):
-    site.call(1, "2026-07-01 09:15:00")
-    site.call(2, "2026-07-09 09:15:00")
-    page = site.client().get("/calls?from=2026-07-01&to=2026-07-01").text
-    answer = exporting(site).get(unescape(re.search(r'href="(/exports/call-history\.xlsx[^"]*)"', page)[1]))
+def test_the_page_offers_a_file_for_excel_of_the_same_calls(app):
+    app.call(1, "2026-07-01 09:15:00")
+    app.call(2, "2026-07-09 09:15:00")
+    page = app.log_in().get("/calls?from=2026-07-01&to=2026-07-01").text
+    answer = exporting(app).get(unescape(re.search(r'href="(/exports/call-history\.xlsx[^"]*)"', page)[1]))
     assert (answer.status_code, answer.headers["X-Export-Rows"]) == (200, "1")

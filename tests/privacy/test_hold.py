@@ -16,8 +16,9 @@ from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
 from integration.sync.reading.page_store import Tally
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.applications.filled_data_dir import LEG, OTHER, OTHER_LEG, OURS, THEIRS, Place, stamp
+from tests.support.people import DAVE
 
 KINDS = ("cdrs", "recordings", "transcripts", "sms", "voicemail", "faxes", "inbox")
 SHORT = {f"retention__{kind}_days": "30" for kind in KINDS}
@@ -142,11 +143,11 @@ def test_what_makes_no_sense_is_refused(place: Place, arguments: tuple[str, ...]
 
 
 def test_system_shows_them_to_administrators(tmp_path) -> None:
-    with running(tmp_path / "data") as site:
-        holds.add(site.app_db, "number", f"+{THEIRS}", "claim <17>", "command line")
-        site.app_db.write(lambda tx: erasures.begin(tx, stamp(1), "command line", [b"x"], [12]))
-        shown = site.client("admin").get("/system").text
+    with running_app(tmp_path / "data") as app:
+        holds.add(app.app_db, "number", f"+{THEIRS}", "claim <17>", "command line")
+        app.app_db.write(lambda tx: erasures.begin(tx, stamp(1), "command line", [b"x"], [12]))
+        shown = app.log_in().get("/system").text
         assert f"+{THEIRS}" in shown
         assert "claim &lt;17&gt;" in shown
         assert "but not all of it" in shown
-        assert f"+{THEIRS}" not in site.client("viewer").get("/system").text
+        assert f"+{THEIRS}" not in app.log_in(DAVE).get("/system").text

@@ -13,18 +13,16 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from werkzeug.serving import BaseWSGIServer, make_server
-from werkzeug.test import Client as WsgiClient
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from integration import factory
 from integration.access import keys, people, sessions
-from integration.context import AppContext
 from integration.settings.model import load
 from integration.sqlite.database import Database
 from tests.support.clock import Clock
 from tests.support.fake_exchange import API_KEY, NOT_FOUND, FakeExchange, add_account
 from tests.support.people import ALICE, Member, add
-from tests.support.records import put_records
+from tests.support.records import Records
 from tests.support.scripted_server import Server
 
 if TYPE_CHECKING:
@@ -40,11 +38,16 @@ DEFAULTS = {
 }
 
 
-class TestApp:
+class QuietHandler(WSGIRequestHandler):
+    def log(self, *_: object) -> None:
+        """Log no request."""
+
+
+class TestApp(Records):
     """The product as `factory.build` wires it; nothing runs in it before `product.start()`.
 
     `platform` holds the platform's responses and the requests of the product. `client` sends requests within
-    the process; `url` is the address of an HTTP server, started at its first use.
+    the process, past the limits of requests; `url` is the address of an HTTP server, started at its first use.
     """
 
     __test__ = False
@@ -63,7 +66,8 @@ class TestApp:
         environment = {f"SWITCHROOM_{key.upper()}": value for key, value in self._settings.items()}
         exchange = self._platform if isinstance(self._platform, FakeExchange) else None
         self.product = factory.build(load(None, environment), exchange=exchange)
-        self.client = WsgiClient(self.application)
+        self.context = self.product.context
+        self.client = self.product.site.test_client()
 
     def application(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return self.product.application(environ, start_response)
@@ -75,10 +79,6 @@ class TestApp:
         if isinstance(self._platform, FakeExchange):
             self._platform.stopping.clear()
         self._build()
-
-    @property
-    def context(self) -> AppContext:
-        return self.product.context
 
     @property
     def platform(self) -> FakeExchange | Server:
@@ -95,7 +95,9 @@ class TestApp:
 
     @cached_property
     def url(self) -> str:
-        self._server = make_server("127.0.0.1", 0, self.application, threaded=True)
+        self._server = make_server(
+            "127.0.0.1", 0, self.application, threaded=True, request_handler=QuietHandler
+        )
         cast(Any, self._server).daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return f"http://127.0.0.1:{self._server.server_port}"
@@ -108,11 +110,7 @@ class TestApp:
         self.product.stop()
         self.clock.restore()
 
-    # --- records and requests ----------------------------------------------------------------------
-
-    def put(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
-        """Mirror `records`; with `complete` as all that the platform has."""
-        put_records(self.mirror_db, collection, *records, complete=complete)
+    # --- the facade --------------------------------------------------------------------------------
 
     @cached_property
     def headers(self) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from integration.access import people
 from integration.sqlite.database import Database
@@ -16,6 +16,10 @@ class Member:
     role: str
     platform_user_id: int | None = None
 
+    def as_user(self, platform_user_id: int) -> Member:
+        """The same person as another user of the platform."""
+        return replace(self, platform_user_id=platform_user_id, email=f"{platform_user_id}.{self.email}")
+
 
 ALICE = Member("alice@example.com", "admin")
 BOB = Member("bob@example.com", "supervisor")
@@ -23,8 +27,7 @@ CAROL = Member("carol@example.com", "agent", platform_user_id=100)
 DAVE = Member("dave@example.com", "viewer")
 ERIN = Member("erin@example.com", "agent")
 
-CALLER = "442079460001"
-"""The caller, 020 7946 0001."""
+CALLER = "447700900101"
 CONTACT = "Grace"
 """First name of the contact with the caller's number."""
 

@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.fixture
-def client(site):
-    return site.client("admin")
+def client(app):
+    return app.log_in()
 
 
 from tests.support.payloads.account_records import fill  # noqa

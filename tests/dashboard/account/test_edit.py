@@ -10,19 +10,20 @@ import pytest
 from integration.dashboard.account.edit import EDIT_RULES, body_fields
 from tests.dashboard.calls.test_actions import acting, asked, simulator
 from tests.support.page_text import text
+from tests.support.people import BOB, Member
 
 __all__ = ["acting", "simulator"]
 
 
 @pytest.fixture
 def group(acting):
-    record = acting.parts.platform.page("ringgroups").records[0].values
-    acting.put("ringgroups", **{name: record[name] for name in ("id", "name", "ring_time", "strategy")})
+    record = acting.context.platform.page("ringgroups").records[0].values
+    acting.insert("ringgroups", **{name: record[name] for name in ("id", "name", "ring_time", "strategy")})
     return record["id"]
 
 
 def record_of(acting, collection, number):
-    return acting.parts.platform.item(f"/{collection}/{number}?include=users").values
+    return acting.context.platform.item(f"/{collection}/{number}?include=users").values
 
 
 def members(record) -> set[int]:
@@ -35,7 +36,7 @@ def test_a_form_has_only_fields_that_the_platform_takes(collection):
 
 
 def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, group):
-    client = acting.client("supervisor")
+    client = acting.log_in(BOB)
     before = members(record_of(acting, "ringgroups", group))
     page = client.get(f"/account/ringgroups/{group}?edit=1")
     ticked = re.findall(r'name="users" value="(\d+)" checked', page.text)
@@ -57,15 +58,15 @@ def test_who_is_in_a_ring_group_is_ticked_and_sent_alone(acting, simulator, grou
 def test_a_form_offers_nobody_who_is_gone_and_loses_no_member_whom_nobody_here_knows(acting, group):
     member, *_ = sorted(members(record_of(acting, "ringgroups", group)))
     acting.mirror_db.write(lambda tx: tx.execute("DELETE FROM users WHERE id = ?", (member,)))
-    acting.put("users", id=999, first_name="Gone", _missing_since="2026-01-01 00:00:00")
-    page = acting.client("supervisor").get(f"/account/ringgroups/{group}?edit=1").text
+    acting.insert("users", id=999, first_name="Gone", _missing_since="2026-01-01 00:00:00")
+    page = acting.log_in(BOB).get(f"/account/ringgroups/{group}?edit=1").text
     assert f'name="users" value="{member}" checked' in page
     assert 'value="999"' not in page
 
 
 def test_an_agent_is_logged_out_of_a_queue_and_stays_a_member(acting):
-    client = acting.client("supervisor")
-    number = acting.parts.platform.page("queues").records[0].values["id"]
+    client = acting.log_in(BOB)
+    number = acting.context.platform.page("queues").records[0].values["id"]
     users = members(record_of(acting, "queues", number))
     page = client.get(f"/account/queues/{number}?edit=1")
     assert "logged out" in page.text
@@ -80,7 +81,7 @@ def test_an_agent_is_logged_out_of_a_queue_and_stays_a_member(acting):
 
 
 def test_a_prepared_message_is_made_changed_offered_and_deleted(acting):
-    client = acting.client("supervisor")
+    client = acting.log_in(BOB)
     answer = client.post("/account/sms/cannedresponses", name="Late", text="We are running late.")
     path = answer.url.removeprefix(acting.url)
     assert "We are running late." in client.get("/messages?new=1").text
@@ -92,7 +93,7 @@ def test_a_prepared_message_is_made_changed_offered_and_deleted(acting):
 
 
 def test_what_the_platform_refuses_stands_at_its_field_with_what_was_entered(acting):
-    answer = acting.client("supervisor").post("/account/sms/cannedresponses", name="", text="Kept words")
+    answer = acting.log_in(BOB).post("/account/sms/cannedresponses", name="", text="Kept words")
     assert answer.status_code == 400
     assert "Kept words" in answer.text
     assert 'aria-invalid="true"' in answer.text
@@ -100,7 +101,7 @@ def test_what_the_platform_refuses_stands_at_its_field_with_what_was_entered(act
 
 def test_what_is_no_number_is_not_sent(acting, simulator, group):
     sent = len(asked(simulator, "PATCH", f"/ringgroups/{group}"))
-    answer = acting.client("supervisor").post(f"/account/ringgroups/{group}", name="x", ring_time="soon")
+    answer = acting.log_in(BOB).post(f"/account/ringgroups/{group}", name="x", ring_time="soon")
     assert answer.status_code == 400
     assert "is a whole number" in answer.text
     assert len(asked(simulator, "PATCH", f"/ringgroups/{group}")) == sent
@@ -115,7 +116,7 @@ def test_what_is_no_number_is_not_sent(acting, simulator, group):
         ("supervisor", "/account/queues/999", 404),
     ],
 )
-def test_only_what_staff_change_has_a_form_and_only_for_supervisors(site, role, path, status):
-    client = site.client(role)
+def test_only_what_staff_change_has_a_form_and_only_for_supervisors(app, role, path, status):
+    client = app.log_in(Member("ann@example.com", role))
     assert client.post(path, name="x").status_code == status
     assert client.get(f"{path}?edit=1").status_code == status

@@ -11,7 +11,7 @@ import pytest
 
 from integration.dashboard.account.sections import GROUP_DESCRIPTIONS, SECTIONS
 from integration.mirror.records.masking import is_secret
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.page_text import text
 from tests.support.payloads.account_records import LISTED, Filling, complete_record, path_of
 
@@ -33,13 +33,13 @@ def sites(tmp_path_factory):
 
         @cache
         def client(record_of):
-            site = stack.enter_context(running(tmp_path_factory.mktemp("site")))
-            fill = Filling(site)
+            app = stack.enter_context(running_app(tmp_path_factory.mktemp("site")))
+            fill = Filling(app)
             for of in LISTED if record_of else ():
                 fill(of.collection, record_of(of))
                 if of.item and of.key:
                     fill.item(of.collection, record_of(of))
-            return site.client("admin")
+            return app.log_in()
 
         yield client
 

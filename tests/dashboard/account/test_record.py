@@ -160,19 +160,19 @@ def test_the_raw_record_is_as_received(client, fill):
     assert list(json.loads(raw)) == list(record)
 
 
-def test_numbers_that_no_double_holds_stay_as_they_came(site, client, fill):
+def test_numbers_that_no_double_holds_stay_as_they_came(app, client, fill):
     fill("contacts", {"id": 3})
     exact = '{"id":3,"big":123456789012345678901234567890,"long":0.12345678901234567890123}'
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (exact,)))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (exact,)))
     page = client.get("/account/contacts/3")
     assert field(page, "big") == "123456789012345678901234567890"
     assert "0.12345678901234567890123" in page.text
 
 
-def test_a_record_that_is_no_json_to_sqlite_is_shown_and_searched_around(site, client, fill):
+def test_a_record_that_is_no_json_to_sqlite_is_shown_and_searched_around(app, client, fill):
     fill("contacts", {"id": 3, "company": "Lantern"}, {"id": 4, "company": "Lantern"})
     odd = '{"id":3,"company":"Lantern","rate":NaN}'
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (odd,)))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE contacts SET _doc = ? WHERE id = 3", (odd,)))
     assert client.get("/account/contacts/3").status_code == 200
     assert client.get("/account/contacts?q=lantern").status_code == 200
 

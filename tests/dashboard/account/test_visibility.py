@@ -9,6 +9,7 @@ from integration.dashboard.account.sections import SECTIONS
 from tests.dashboard.account.test_collection import keys, names
 from tests.support.page_text import text
 from tests.support.payloads.account_records import AT, LISTED, Filling, complete_record, path_of
+from tests.support.people import BOB, CAROL, ERIN, Member
 
 pytestmark = pytest.mark.exhaustive
 
@@ -19,10 +20,10 @@ OPEN_TO_AGENTS = {
 
 
 @pytest.mark.parametrize("role", ["viewer", "agent", "supervisor", "admin"])
-def test_each_role_opens_what_is_meant_for_it_and_nothing_else(site, fill, role):
+def test_each_role_opens_what_is_meant_for_it_and_nothing_else(app, fill, role):
     for of in LISTED:
         fill(of.collection, complete_record(of))
-    client = site.client(role)
+    client = app.log_in(Member("ann@example.com", role))
     everything = role in ("supervisor", "admin")
     for of in LISTED:
         expected = 200 if everything or of.collection in OPEN_TO_AGENTS else 403
@@ -33,9 +34,9 @@ def test_each_role_opens_what_is_meant_for_it_and_nothing_else(site, fill, role)
         assert (f'href="/account/{collection}"' in overview) == (everything or collection in OPEN_TO_AGENTS)
 
 
-def test_nobody_enters_without_a_login(site):
+def test_nobody_enters_without_a_login(app):
     for path in ("/account", "/account/users", "/account/users/1", "/account/me"):
-        answer = requests.get(site.url + path, allow_redirects=False, timeout=30)
+        answer = requests.get(app.url + path, allow_redirects=False, timeout=30)
         assert answer.status_code in (302, 401), path
 
 
@@ -57,8 +58,8 @@ def colleague(fill):
     )
 
 
-def test_a_colleagues_own_settings_and_raw_records_are_for_supervisors(site, colleague):
-    agent, supervisor = site.client("agent"), site.client("supervisor")
+def test_a_colleagues_own_settings_and_raw_records_are_for_supervisors(app, colleague):
+    agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
     assert "07700 900123" in text(supervisor.get("/account/users/1"))
     assert "07700 900124" in text(supervisor.get("/account/users/1"))
     assert "homeward" in supervisor.get("/account/users/1").text
@@ -69,8 +70,8 @@ def test_a_colleagues_own_settings_and_raw_records_are_for_supervisors(site, col
         assert hidden not in agent.get("/account/users?columns=mobile,fm_targets").text
 
 
-def test_what_an_agent_may_not_see_they_can_not_search_filter_or_sort_out(site, colleague):
-    agent, supervisor = site.client("agent"), site.client("supervisor")
+def test_what_an_agent_may_not_see_they_can_not_search_filter_or_sort_out(app, colleague):
+    agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
     for q in ("900123", "900124", "homeward"):
         assert names(supervisor.get(f"/account/users?q={q}")) == ["Ada Marlow"], q
         assert names(agent.get(f"/account/users?q={q}")) == [], q
@@ -82,18 +83,18 @@ def test_what_an_agent_may_not_see_they_can_not_search_filter_or_sort_out(site, 
         assert agent.get(f"/account/users?{query}").status_code == 400, query
 
 
-def test_links_lead_only_where_one_may_go(site, fill):
+def test_links_lead_only_where_one_may_go(app, fill):
     fill("ivrs", {"id": 5, "name": "Main menu"})
     fill("queues", {"id": 80101, "name": "Service", "post_call_ivr_id": 5})
-    assert 'href="/account/ivrs/5"' in site.client("supervisor").get("/account/queues/80101").text
-    page = site.client("agent").get("/account/queues/80101")
+    assert 'href="/account/ivrs/5"' in app.log_in(BOB).get("/account/queues/80101").text
+    page = app.log_in(ERIN).get("/account/queues/80101")
     assert "Main menu" in page.text
     assert "/account/ivrs" not in page.text
 
 
-def test_the_export_is_offered_to_those_who_may(site, colleague):
-    assert "/exports/users.csv" in site.client("supervisor").get("/account/users").text
-    assert "/exports/" not in site.client("agent").get("/account/users").text
+def test_the_export_is_offered_to_those_who_may(app, colleague):
+    assert "/exports/users.csv" in app.log_in(BOB).get("/account/users").text
+    assert "/exports/" not in app.log_in(ERIN).get("/account/users").text
 
 
 def test_agents_who_see_their_own_calls_see_their_own_records(own_calls_only):
@@ -113,8 +114,8 @@ def test_agents_who_see_their_own_calls_see_their_own_records(own_calls_only):
     )
     fill("faxes", {"id": 11, **record})
     agent, supervisor = (
-        own_calls_only.client("agent", platform_user_id=1),
-        own_calls_only.client("supervisor"),
+        own_calls_only.log_in(CAROL.as_user(1)),
+        own_calls_only.log_in(BOB),
     )
     for collection in ("cdrs", "monitors", "sms", "voicemessages"):
         assert keys(agent.get(f"/account/{collection}")) == [11], collection
@@ -130,6 +131,6 @@ def test_counts_of_others_are_not_told_to_those_who_see_their_own(own_calls_only
     fill = Filling(own_calls_only)
     fill("users", {"id": 1, "first_name": "Ada"}, {"id": 2, "first_name": "Ben"})
     fill("cdrs", *({"id": number, "user_id": 2, "calldate": AT} for number in range(1, 6)))
-    agent = own_calls_only.client("agent", platform_user_id=1)
+    agent = own_calls_only.log_in(CAROL.as_user(1))
     assert "Call detail records" not in text(agent.get("/account/users/2"))
     assert "5 records" not in text(agent.get("/account/cdrs"))

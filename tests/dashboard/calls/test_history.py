@@ -11,6 +11,7 @@ import pytest
 from integration.core import clock
 from integration.workspace import notes
 from tests.support.page_text import call_ids, link, text
+from tests.support.people import ERIN
 
 
 def ago(**span) -> str:
@@ -33,16 +34,16 @@ def ago(**span) -> str:
         "460123",
     ],
 )
-def test_a_number_is_found_by_any_fragment_in_any_spelling(site, client, spelling):
-    site.call(1, ago(hours=1), party="442079460123", party_e164="+442079460123")
-    site.call(2, ago(hours=2), party="447700900777", party_e164="+447700900777")
+def test_a_number_is_found_by_any_fragment_in_any_spelling(app, client, spelling):
+    app.call(1, ago(hours=1), party="442079460123", party_e164="+442079460123")
+    app.call(2, ago(hours=2), party="447700900777", party_e164="+447700900777")
     assert call_ids(client.get(f"/calls?q={quote(spelling)}")) == [1]
 
 
 @pytest.mark.parametrize("spelling", ["Müller", "muller", "MÜLLER", "ülle", "jürgen mül", "mull jurg", "JU"])
-def test_a_name_is_found_without_its_accents_and_in_any_case(site, client, spelling):
-    site.call(1, ago(hours=1), party_name="Jürgen Müller")
-    site.call(2, ago(hours=1), party_name="Greta Lindqvist")
+def test_a_name_is_found_without_its_accents_and_in_any_case(app, client, spelling):
+    app.call(1, ago(hours=1), party_name="Jürgen Müller")
+    app.call(2, ago(hours=1), party_name="Greta Lindqvist")
     assert call_ids(client.get(f"/calls?q={quote(spelling)}")) == [1]
 
 
@@ -53,46 +54,46 @@ def test_punctuation_alone_is_searched_as_text(client, text):
     assert call_ids(answer) == []
 
 
-def test_a_name_that_changed_is_found_by_the_new_one_only(site, client):
-    site.call(1, ago(hours=1), party_name="Old Name")
+def test_a_name_that_changed_is_found_by_the_new_one_only(app, client):
+    app.call(1, ago(hours=1), party_name="Old Name")
     assert call_ids(client.get("/calls?q=old")) == [1]
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
     assert call_ids(client.get("/calls?q=old")) == []
     assert call_ids(client.get("/calls?q=new")) == [1]
 
 
-def test_a_fragment_that_everyone_has_still_finds_all(site, client, monkeypatch):
+def test_a_fragment_that_everyone_has_still_finds_all(app, client, monkeypatch):
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_INDEXED_MATCHES", 2)
     for number in range(1, 6):
-        site.call(number, ago(hours=number), party_name=f"Common {number}")
+        app.call(number, ago(hours=number), party_name=f"Common {number}")
     assert call_ids(client.get("/calls?q=common")) == [1, 2, 3, 4, 5]
     assert call_ids(client.get("/calls?q=ommon+3")) == [3]
 
 
 @pytest.mark.parametrize("odd", ['"', "%", "_", "' OR 1=1", "a AND", "*", "NEAR(", "\\", "(", "🦊"])
-def test_what_is_special_to_the_search_engine_is_only_text(site, client, odd):
-    site.call(1, ago(hours=1), party_name="Plain")
+def test_what_is_special_to_the_search_engine_is_only_text(app, client, odd):
+    app.call(1, ago(hours=1), party_name="Plain")
     assert call_ids(client.get(f"/calls?q={quote(odd)}")) == []
 
 
-def test_paging_shows_every_call_once_though_calls_arrive_meanwhile(site, client):
+def test_paging_shows_every_call_once_though_calls_arrive_meanwhile(app, client):
     same_second = ago(hours=3)
     for number in range(1, 131):
-        site.call(number, same_second if number > 40 else ago(hours=4, seconds=number))
+        app.call(number, same_second if number > 40 else ago(hours=4, seconds=number))
     seen, path, arrived = [], "/calls", 1000
     while path:
         answer = client.get(path)
         seen += call_ids(answer)
         arrived += 1
-        site.call(arrived, ago(minutes=1))
+        app.call(arrived, ago(minutes=1))
         path = link(answer, "next")
     assert len(seen) == len(set(seen)) == 130
     assert seen[:90] == list(range(130, 40, -1))
 
 
-def test_going_back_a_page_shows_the_same_rows(site, client):
+def test_going_back_a_page_shows_the_same_rows(app, client):
     for number in range(1, 121):
-        site.call(number, ago(hours=1, seconds=number))
+        app.call(number, ago(hours=1, seconds=number))
     first = client.get("/calls")
     second = client.get(link(first, "next"))
     back = client.get(link(second, "prev"))
@@ -117,26 +118,24 @@ def test_going_back_a_page_shows_the_same_rows(site, client):
         ("q=bakery&direction=in", [1]),
     ],
 )
-def test_each_filter_is_in_the_address_and_narrows(site, client, query, found):
-    site.call(1, ago(hours=1), party_name="Corner Bakery")
-    site.call(2, ago(hours=2), direction="out", user_id=1000002, talk_seconds=240, recordings=1)
-    site.call(3, ago(hours=3), outcome="missed", talk_seconds=None)
-    site.call(
-        4, ago(hours=4), outcome="voicemail", talk_seconds=None, voicemails=1, our_number="442079460010"
-    )
-    site.call(5, ago(days=40))
+def test_each_filter_is_in_the_address_and_narrows(app, client, query, found):
+    app.call(1, ago(hours=1), party_name="Corner Bakery")
+    app.call(2, ago(hours=2), direction="out", user_id=1000002, talk_seconds=240, recordings=1)
+    app.call(3, ago(hours=3), outcome="missed", talk_seconds=None)
+    app.call(4, ago(hours=4), outcome="voicemail", talk_seconds=None, voicemails=1, our_number="442079460010")
+    app.call(5, ago(days=40))
     assert call_ids(client.get(f"/calls?{query}")) == found
 
 
-def test_a_chip_keeps_the_rest_of_the_view(site, client):
-    site.call(1, ago(hours=1))
+def test_a_chip_keeps_the_rest_of_the_view(app, client):
+    app.call(1, ago(hours=1))
     page = client.get("/calls?q=7700&range=all&direction=in").text
     chip = re.search(r'href="([^"]+)"[^>]*>Recorded</a>', page)[1].replace("&amp;", "&")
     assert {"q=7700", "range=all", "direction=in", "recorded=1"} <= set(chip.partition("?")[2].split("&"))
 
 
-def test_nonsense_in_the_address_is_left_out(site, client):
-    site.call(1, ago(hours=1))
+def test_nonsense_in_the_address_is_left_out(app, client):
+    app.call(1, ago(hours=1))
     query = (
         "range=soon&from=2026-99-99&person=x&min=-1&direction=up&outcome=x&before=zz&after=1.x&to=9999-12-31"
     )
@@ -144,9 +143,9 @@ def test_nonsense_in_the_address_is_left_out(site, client):
     assert call_ids(client.get("/calls?before=2026-01-01T00:00:00.²")) == [1]
 
 
-def test_the_three_kinds_of_emptiness_differ(site, client):
+def test_the_three_kinds_of_emptiness_differ(app, client):
     assert "No calls yet" in text(client.get("/calls"))
-    site.call(1, ago(days=20))
+    app.call(1, ago(days=20))
     page = client.get("/calls")
     assert "The range hides 1 call." in text(page)
     assert "Search everywhere" in text(page)
@@ -155,12 +154,12 @@ def test_the_three_kinds_of_emptiness_differ(site, client):
     assert "It hides 1 call of this one." in nobody
 
 
-def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(site, client):
+def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(app, client):
     # Clocks go back in London on 25 October 2026 at 01:00 UTC: that day has 25 hours.
     moment, number = datetime(2026, 10, 24, 0, 30, tzinfo=UTC), 0
     while moment < datetime(2026, 10, 27, tzinfo=UTC):
         number += 1
-        site.call(number, clock.utc_text(moment))
+        app.call(number, clock.utc_text(moment))
         moment += timedelta(hours=1)
 
     def total(first: str, last: str) -> int:
@@ -173,34 +172,34 @@ def test_days_are_those_of_the_display_zone_and_their_sums_are_the_total(site, c
     assert total("2026-10-23", "2026-10-27") == sum(days)
 
 
-def test_times_are_shown_in_the_display_zone(site, client):
-    site.call(1, "2026-07-01 09:15:00")
+def test_times_are_shown_in_the_display_zone(app, client):
+    app.call(1, "2026-07-01 09:15:00")
     page = text(client.get("/calls?from=2026-07-01&to=2026-07-01"))
     assert "10:15" in page
     assert "09:15" not in page
 
 
-def test_the_export_is_asked_for_by_the_parameters_of_the_page(site, client):
+def test_the_export_is_asked_for_by_the_parameters_of_the_page(app, client):
     page = client.get("/calls?from=2026-07-01&to=2026-07-01").text
     view = quote("from=2026-07-01&to=2026-07-01", safe="")
     assert f"/exports/call-history.csv?view={view}" in page
 
 
-def test_only_who_may_export_is_offered_it(site):
-    assert "/exports/" not in site.client("agent").get("/calls").text
+def test_only_who_may_export_is_offered_it(app):
+    assert "/exports/" not in app.log_in(ERIN).get("/calls").text
 
 
-def test_names_and_numbers_from_outside_are_text_on_the_page(site, client):
+def test_names_and_numbers_from_outside_are_text_on_the_page(app, client):
     evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
-    site.call(1, ago(hours=1), party=evil, party_e164=None, party_name=evil, group_name=evil, user_name=evil)
+    app.call(1, ago(hours=1), party=evil, party_e164=None, party_name=evil, group_name=evil, user_name=evil)
     for path in ("/calls", "/calls/1", "/calls/1/beside", f"/calls?q={quote(evil)}"):
         page = client.get(path).text
         assert "<script>alert" not in page
         assert "<img src=x" not in page
 
 
-def test_no_page_holds_inline_script_or_style(site, client):
-    site.call(1, ago(hours=1))
+def test_no_page_holds_inline_script_or_style(app, client):
+    app.call(1, ago(hours=1))
     for path in ("/", "/missed", "/calls", "/calls/1", "/messages", "/system", "/nowhere"):
         page = client.get(path).text
         assert " style=" not in page
@@ -218,14 +217,14 @@ def test_no_page_holds_inline_script_or_style(site, client):
         ("end=09:00", [1]),
     ],
 )
-def test_calls_of_a_part_of_the_day_also_over_midnight(site, client, span, found):
+def test_calls_of_a_part_of_the_day_also_over_midnight(app, client, span, found):
     for number, clock_time in enumerate(("05:00:00", "12:00:00", "21:00:00"), 1):
-        site.call(number, f"2026-07-01 {clock_time}")  # an hour later in London
+        app.call(number, f"2026-07-01 {clock_time}")  # an hour later in London
     assert call_ids(client.get(f"/calls?from=2026-07-01&to=2026-07-01&{span}")) == found
 
 
-def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(site, client):
-    site.call(1, ago(hours=1))
+def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(app, client):
+    app.call(1, ago(hours=1))
     answer = client.get("/calls?range=month&q=x&direction=in&begin=08:00&clock=09:00&min=5")
     assert "Inbound" in text(answer)
     assert "talked at least 5 s" in text(answer)
@@ -234,20 +233,20 @@ def test_what_narrows_the_view_is_named_and_taken_off_one_by_one(site, client):
     assert cleared[1] == "/calls?q=x&amp;range=month"
 
 
-def test_a_queue_is_named_by_its_name_and_a_cost_that_is_none_narrows_nothing(site, client):
-    site.call(1, ago(hours=1), group_kind="queue", group_id=12, group_name="Bookings")
+def test_a_queue_is_named_by_its_name_and_a_cost_that_is_none_narrows_nothing(app, client):
+    app.call(1, ago(hours=1), group_kind="queue", group_id=12, group_name="Bookings")
     page = client.get("/calls?range=all&group=queue:12&cost=much")
     chips = re.findall(r'class="chip on"[^>]*>([^<]+) <', page.text)
     assert chips == ["Bookings"]
     assert "1 call" in text(page)
 
 
-def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(site, client):
+def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(app, client):
     for number in (1, 2, 3):
-        site.call(number, ago(hours=number))
-    site.leg(20, call_id=2)
+        app.call(number, ago(hours=number))
+    app.leg(20, call_id=2)
     for leg, label in ((1, "Order"), (20, "Order"), (3, "Oder")):
-        site.app_db.write(lambda tx, leg=leg, label=label: notes.add_label(tx, leg, "ann@example.com", label))
+        app.app_db.write(lambda tx, leg=leg, label=label: notes.add_label(tx, leg, "ann@example.com", label))
     assert 'title="Only calls labelled Oder"' in client.get("/calls").text
     assert call_ids(client.get("/calls?label=Order")) == [1, 2]
     assert call_ids(client.get("/calls?q=rder")) == [1, 2]
@@ -256,16 +255,16 @@ def test_labels_stand_in_a_column_filter_and_are_renamed_for_all_calls(site, cli
     client.post("/calls/labels", label="Order", drop="1")
     assert call_ids(client.get("/calls?label=Order")) == []
     assert "No labels yet" in client.get("/calls/labels").text
-    assert site.client("agent").post("/calls/labels", label="Order", to="x").status_code == 403
+    assert app.log_in(ERIN).post("/calls/labels", label="Order", to="x").status_code == 403
 
 
-def test_a_call_of_which_no_record_came_within_a_day_says_so(site, client):
-    site.call(7, ago(days=2), cdrs=0, sources="webhook")
-    site.leg(7)
+def test_a_call_of_which_no_record_came_within_a_day_says_so(app, client):
+    app.call(7, ago(days=2), cdrs=0, sources="webhook")
+    app.leg(7)
     assert "no record of it" not in client.get("/calls/7").text
-    site.put("_lookups", kind="leg", id=7, wanted_at=clock.unix() - 2 * 86400, tries=9, state="unlearnt")
+    app.insert("_lookups", kind="leg", id=7, wanted_at=clock.unix() - 2 * 86400, tries=9, state="unlearnt")
     assert "no record of it" in client.get("/calls/7").text
     assert 'href="/calls/7"' in client.get("/system").text
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET cdrs = 1"))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET cdrs = 1"))
     assert "no record of it" not in client.get("/calls/7").text
     assert "no record of" not in client.get("/system").text

@@ -14,8 +14,8 @@ from integration.dashboard.calls.live import render_change
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
-from tests.support.applications.dashboard_site import CALLER
 from tests.support.page_text import call_ids, text
+from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN, Member
 
 
 def ago(seconds: float) -> str:
@@ -23,36 +23,36 @@ def ago(seconds: float) -> str:
 
 
 @pytest.fixture
-def missed(site):
+def missed(app):
     """One missed caller on the list."""
-    site.app_db.write(
+    app.app_db.write(
         lambda tx: tx.execute(
             "INSERT INTO callback_position VALUES (0, '', 0, ?)",
             (clock.utc_text(clock.now() - timedelta(days=1)),),
         )
     )
-    site.call(7, ago(600), outcome="missed", party_name="Greta Lindqvist", talk_seconds=None, change_no=1)
-    while update_from_mirror(site.app_db, site.mirror_db):
+    app.call(7, ago(600), outcome="missed", party_name="Greta Lindqvist", talk_seconds=None, change_no=1)
+    while update_from_mirror(app.app_db, app.mirror_db):
         pass
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         (item,) = callbacks.list_items(connection)
     return item
 
 
-def shown(site, topic: str, key: str, person):
+def shown(app, topic: str, key: str, person):
     """What the stream tells this person of a change."""
-    with site.app.app_context():
+    with app.product.site.app_context():
         return render_change(Change(1, topic, key, {}), person)
 
 
-def state_of(site, number: int) -> str:
-    with site.app_db.read() as connection:
+def state_of(app, number: int) -> str:
+    with app.app_db.read() as connection:
         return callbacks.find_item(connection, number).state
 
 
-def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(site, client):
+def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(app, client):
     at = ago(5)
-    site.event("call.ringing", 41, at, state="RINGING")
+    app.event("call.ringing", 41, at, state="RINGING")
     page = client.get("/").text
     row = page[page.index('id="call-41"') :]
     assert 'data-group="ringing"' in row[:400]
@@ -60,104 +60,104 @@ def test_a_call_stands_under_its_state_with_a_timer_from_the_servers_time(site, 
     assert "20 40" in row
 
 
-def test_an_unconfirmed_call_stands_apart_and_is_not_counted_as_talking(site, client):
-    site.call(1, ago(300), state="talking", outcome=None, unconfirmed=1)
+def test_an_unconfirmed_call_stands_apart_and_is_not_counted_as_talking(app, client):
+    app.call(1, ago(300), state="talking", outcome=None, unconfirmed=1)
     page = client.get("/").text
     assert 'data-figure="talking"><a href="#group-talking">0' in page
     assert "Unconfirmed" in text(client.get("/"))
 
 
-def test_people_are_shown_by_what_their_calls_tell(site, client):
+def test_people_are_shown_by_what_their_calls_tell(app, client):
     for number, name in ((1, "Ann"), (2, "Bea"), (3, "Cid")):
-        site.put(
+        app.insert(
             "users", id=number, first_name=name, last_name="Example", ext=f"100{number}", dnd=int(number == 3)
         )
-    site.call(9, ago(60), state="on_hold", outcome=None, user_id=1)
-    site.call(8, ago(7200), user_id=2)
+    app.call(9, ago(60), state="on_hold", outcome=None, user_id=1)
+    app.call(8, ago(7200), user_id=2)
     page = text(client.get("/"))
     assert "Ann Example 1001 On hold" in page
     assert "Bea Example 1002 Free 2 h" in page
     assert "Cid Example 1003 Do not disturb" in page
 
 
-def test_people_and_queues_that_are_gone_from_the_platform_are_not_offered(site, client):
-    site.put("users", id=1, first_name="Gone", last_name="Colleague", _missing_since=ago(60))
-    site.put("queues", id=1, name="Gone queue", _missing_since=ago(60))
+def test_people_and_queues_that_are_gone_from_the_platform_are_not_offered(app, client):
+    app.insert("users", id=1, first_name="Gone", last_name="Colleague", _missing_since=ago(60))
+    app.insert("queues", id=1, name="Gone queue", _missing_since=ago(60))
     page = text(client.get("/live"))
     assert "Gone" not in page
 
 
-def test_the_live_page_says_since_when_the_platform_is_unreachable(site, client):
-    site.put(
+def test_the_live_page_says_since_when_the_platform_is_unreachable(app, client):
+    app.insert(
         "_walks", collection="cdrs", last_success_at=ago(900), last_error="HTTP 503", last_error_at=ago(10)
     )
     assert "The platform has been unreachable since" in text(client.get("/"))
 
 
-def test_a_change_is_told_with_the_row_of_the_page(site):
-    site.event("call.ringing", 41, ago(5), state="RINGING")
-    person = people.create(site.app_db, "a@example.com", "agent")
-    ((name, data),) = shown(site, "call", "41", person)
+def test_a_change_is_told_with_the_row_of_the_page(app):
+    app.event("call.ringing", 41, ago(5), state="RINGING")
+    person = people.create(app.app_db, "a@example.com", "agent")
+    ((name, data),) = shown(app, "call", "41", person)
     assert name == "call"
     assert json.loads(json.dumps(data))["html"].startswith('<tr class="row" id="call-41"')
     assert data["say"] == "Call ringing from 07700 900101"
     assert data["counts"]["ringing"] == 1
 
 
-def test_a_call_that_ended_long_ago_is_not_told_as_news(site):
-    site.call(41, "2026-01-02 10:00:00")
-    person = people.create(site.app_db, "a@example.com", "agent")
-    assert shown(site, "call", "41", person) == [("call_gone", {"id": 41})]
+def test_a_call_that_ended_long_ago_is_not_told_as_news(app):
+    app.call(41, "2026-01-02 10:00:00")
+    person = people.create(app.app_db, "a@example.com", "agent")
+    assert shown(app, "call", "41", person) == [("call_gone", {"id": 41})]
 
 
-def test_a_call_that_was_joined_to_another_is_told_as_gone(site):
-    person = people.create(site.app_db, "a@example.com", "agent")
-    ((name, data),) = shown(site, "call_gone", "41", person)
+def test_a_call_that_was_joined_to_another_is_told_as_gone(app):
+    person = people.create(app.app_db, "a@example.com", "agent")
+    ((name, data),) = shown(app, "call_gone", "41", person)
     assert (name, data["id"]) == ("call_gone", 41)
 
 
 def test_agents_see_their_own_calls_only_where_it_is_set_so(own_calls_only):
-    site = own_calls_only
-    site.call(1, ago(60), user_id=11)
-    site.call(2, ago(70), user_id=12)
-    agent = site.client("agent", platform_user_id=11)
+    app = own_calls_only
+    app.call(1, ago(60), user_id=11)
+    app.call(2, ago(70), user_id=12)
+    agent = app.log_in(CAROL.as_user(11))
     assert call_ids(agent.get("/calls")) == [1]
     assert agent.get("/calls/1").status_code == 200
     assert agent.get("/calls/2").status_code == 404
     assert agent.get("/calls/2/beside").status_code == 404
-    assert call_ids(site.client("supervisor").get("/calls")) == [1, 2]
-    assert call_ids(site.client("agent").get("/calls")) == []
+    assert call_ids(app.log_in(BOB).get("/calls")) == [1, 2]
+    assert call_ids(app.log_in(ERIN).get("/calls")) == []
 
 
 def test_what_a_caller_had_before_with_others_is_not_shown_either(own_calls_only):
-    site = own_calls_only
-    site.put("users", id=12, first_name="Bea")
-    site.call(1, ago(60), user_id=11, state="talking", outcome=None)
-    site.call(2, ago(700), user_id=12, user_name="Bea Example")
-    agent = site.client("agent", platform_user_id=11)
+    app = own_calls_only
+    app.insert("users", id=12, first_name="Bea")
+    app.call(1, ago(60), user_id=11, state="talking", outcome=None)
+    app.call(2, ago(700), user_id=12, user_name="Bea Example")
+    agent = app.log_in(CAROL.as_user(11))
     for path in ("/", "/calls/1", "/calls/1/beside"):
         assert "Bea Example" not in agent.get(path).text
-        assert "Bea Example" in site.client("supervisor").get(path).text
+        assert "Bea Example" in app.log_in(BOB).get(path).text
 
 
 def test_a_change_of_somebody_elses_call_shows_nothing_of_it(own_calls_only):
-    site = own_calls_only
-    site.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
-    person = people.create(site.app_db, "a@example.com", "agent", platform_user_id=11)
-    told = shown(site, "call", "2", person)
+    app = own_calls_only
+    app.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
+    person = people.create(app.app_db, "a@example.com", "agent", platform_user_id=11)
+    told = shown(app, "call", "2", person)
     assert "Secret" not in json.dumps(told)
 
 
-def test_a_missed_caller_is_closed_and_brought_back_by_a_person(site, client, missed):
+def test_a_missed_caller_is_closed_and_brought_back_by_a_person(app, client, missed):
     assert "Greta Lindqvist" in text(client.get("/missed"))
     after = client.post(f"/missed/{missed.id}/close", note="rang back")
-    assert state_of(site, missed.id) == "closed"
+    assert state_of(app, missed.id) == "closed"
     assert "Greta Lindqvist is off the list." in text(after)
     client.post(f"/missed/{missed.id}/reopen")
-    assert state_of(site, missed.id) == "open"
+    assert state_of(app, missed.id) == "open"
 
 
-def test_a_missed_caller_is_taken_noted_and_given_back(site, client, missed):
+def test_a_missed_caller_is_taken_noted_and_given_back(app, client, missed):
     client.post(f"/missed/{missed.id}/assign", owner="me")
     assert "You" in text(client.get("/missed?mine=1"))
     client.post(f"/missed/{missed.id}/note", note="<i>after three</i>")
@@ -167,38 +167,38 @@ def test_a_missed_caller_is_taken_noted_and_given_back(site, client, missed):
     assert "This view hides 1 caller" in text(client.get("/missed?mine=1"))
 
 
-def test_the_list_says_when_the_platform_keeps_misses_to_itself(site, client):
+def test_the_list_says_when_the_platform_keeps_misses_to_itself(app, client):
     assert "log_missed_calls" not in text(client.get("/missed"))
-    site.put("users", id=1, first_name="Ann", _item='{"log_missed_calls": false}')
-    site.put("users", id=2, first_name="Bea", _item='{"log_missed_calls": true}')
-    site.put("users", id=3, first_name="Cid")
+    app.insert("users", id=1, first_name="Ann", _item='{"log_missed_calls": false}')
+    app.insert("users", id=2, first_name="Bea", _item='{"log_missed_calls": true}')
+    app.insert("users", id=3, first_name="Cid")
     assert "For 1 person the platform is set not to record" in text(client.get("/missed"))
 
 
-def test_a_viewer_reads_the_list_but_changes_nothing(site, missed):
-    viewer = site.client("viewer")
+def test_a_viewer_reads_the_list_but_changes_nothing(app, missed):
+    viewer = app.log_in(DAVE)
     assert "Greta Lindqvist" in text(viewer.get("/missed"))
     assert f"/missed/{missed.id}/close" not in viewer.get("/missed").text
     assert viewer.post(f"/missed/{missed.id}/close").status_code == 403
     assert viewer.post("/calls/7/notes", text="x").status_code == 403
-    assert state_of(site, missed.id) == "open"
+    assert state_of(app, missed.id) == "open"
 
 
-def test_nothing_is_changed_without_the_forms_token(site, client, missed):
+def test_nothing_is_changed_without_the_forms_token(app, client, missed):
     assert client.post(f"/missed/{missed.id}/close", csrf=False).status_code == 403
     assert client.get(f"/missed/{missed.id}/close").status_code == 405
-    assert state_of(site, missed.id) == "open"
+    assert state_of(app, missed.id) == "open"
 
 
-def test_an_old_id_of_a_call_leads_to_it(site, client):
-    site.call(5, ago(60))
-    site.put("_call_ids", id=6, call_id=5)
+def test_an_old_id_of_a_call_leads_to_it(app, client):
+    app.call(5, ago(60))
+    app.insert("_call_ids", id=6, call_id=5)
     answer = client.get("/calls/6")
     assert answer.url.endswith("/calls/5")
     assert client.get("/calls/77").status_code == 404
 
 
-def test_a_calls_page_tells_its_story(site, client):
+def test_a_calls_page_tells_its_story(app, client):
     start = clock.parse_utc("2026-09-02 08:45:55")
 
     def at(seconds: int) -> str:
@@ -212,7 +212,7 @@ def test_a_calls_page_tells_its_story(site, client):
         ("call.unhold", 50, "CONNECTED"),
         ("call.hangup", 67, "HANGUP"),
     ):
-        site.event(
+        app.event(
             name, 50, at(seconds), state=state, start_time=at(0), connected_at=at(7) if seconds > 6 else None
         )
     page = client.get("/calls/50").text
@@ -230,30 +230,28 @@ def test_a_calls_page_tells_its_story(site, client):
     assert "09:46:02" in words
 
 
-def test_what_a_call_cost_is_said_in_the_accounts_currency(site, client):
-    site.call(1, ago(60), charge=1.25)
-    site.put("me", id=1, currency_iso="EUR")
+def test_what_a_call_cost_is_said_in_the_accounts_currency(app, client):
+    app.call(1, ago(60), charge=1.25)
+    app.insert("me", id=1, currency_iso="EUR")
     assert "Cost 1.25 EUR" in text(client.get("/calls/1"))
     assert "Cost, EUR 1.25" in text(client.get("/reports"))
 
 
-def test_music_of_a_queue_is_not_shown_as_a_conversation(site, client):
-    site.call(50, "2026-09-02 08:45:55", outcome="missed", talk_seconds=None)
+def test_music_of_a_queue_is_not_shown_as_a_conversation(app, client):
+    app.call(50, "2026-09-02 08:45:55", outcome="missed", talk_seconds=None)
     moments = {
         "started": 1788338755,
         "started_at": "2026-09-02 08:45:55",
         "connected_at": "2026-09-02 08:45:55",
     }
-    site.leg(
-        50, group_kind="queue", group_id=7, dst_name="Service", ended_at="2026-09-02 08:46:55", **moments
-    )
+    app.leg(50, group_kind="queue", group_id=7, dst_name="Service", ended_at="2026-09-02 08:46:55", **moments)
     page = client.get("/calls/50")
     assert "<title>In the queue 1:00</title>" in page.text
     assert '<rect class="talk"' not in page.text
 
 
-def test_notes_and_labels_are_kept_and_their_text_is_text(site, client):
-    site.call(5, ago(60))
+def test_notes_and_labels_are_kept_and_their_text_is_text(app, client):
+    app.call(5, ago(60))
     client.post("/calls/5/notes", text="<b>urgent</b>")
     client.post("/calls/5/labels", label="  billing   question ")
     page = client.get("/calls/5")
@@ -265,10 +263,10 @@ def test_notes_and_labels_are_kept_and_their_text_is_text(site, client):
     assert client.post("/calls/5/notes", text="  ").status_code == 400
 
 
-def test_a_note_is_taken_back_by_its_writer_only(site, client):
-    site.call(5, ago(60))
+def test_a_note_is_taken_back_by_its_writer_only(app, client):
+    app.call(5, ago(60))
     client.post("/calls/5/notes", text="mine")
-    site.client("admin").post("/calls/5/notes/1/remove")
+    app.log_in(Member("frank@example.com", "admin")).post("/calls/5/notes/1/remove")
     assert "mine" in text(client.get("/calls/5"))
     client.post("/calls/5/notes/1/remove")
     assert "No notes" not in text(client.get("/calls/5"))
@@ -276,17 +274,15 @@ def test_a_note_is_taken_back_by_its_writer_only(site, client):
 
 
 @pytest.fixture
-def recording(site, tmp_path):
-    site.call(5, ago(60), recordings=1, user_id=11)
-    site.leg(5)
-    site.put("monitors", id=900, live_id=5, user_id=11, duration=3, size=1000, transcript="<u>Hello</u>")
-    path = tmp_path / "900.mp3"
-    path.write_bytes(bytes(range(250)) * 4)
-    site.files["recording", 900] = path
-    return path
+def recording(app):
+    app.event("call.connected", 5, ago(60), state="CONNECTED", connected_at=ago(60), dst_id="11")
+    app.event("call.hangup", 5, ago(57), state="HANGUP", dst_id="11")
+    record = {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "size": 1000, "timestamp": ago(60)}
+    app.put("monitors", {**record, "transcript": "<u>Hello</u>"})
+    return app.archive("recording", 900, bytes(range(250)) * 4)
 
 
-def test_a_recording_plays_from_any_place(site, client, recording):
+def test_a_recording_plays_from_any_place(app, client, recording):
     part = client.get("/recordings/900.mp3", headers={"Range": "bytes=100-199"})
     assert (part.status_code, part.content) == (206, recording.read_bytes()[100:200])
     assert part.headers["Content-Range"] == "bytes 100-199/1000"
@@ -296,28 +292,27 @@ def test_a_recording_plays_from_any_place(site, client, recording):
     assert "<u>Hello</u>" in text(client.get("/calls/5"))
 
 
-def test_who_listened_is_kept(site, client, recording):
+def test_who_listened_is_kept(app, client, recording):
     client.get("/recordings/900.mp3")
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         rows = connection.execute(
             "SELECT what, about, address FROM audit WHERE what LIKE 'listened%'"
         ).fetchall()
     assert [tuple(row) for row in rows] == [("listened to recording", "900", "127.0.0.1")]
 
 
-def test_listening_needs_the_right_and_reaches_no_further_than_the_calls_one_sees(own_calls_only, tmp_path):
-    site = own_calls_only
-    site.put("monitors", id=900, live_id=5, user_id=11, duration=3, size=10)
-    site.files["recording", 900] = tmp_path / "900.mp3"
-    site.files["recording", 900].write_bytes(b"0123456789")
-    assert site.client("viewer", platform_user_id=11).get("/recordings/900.mp3").status_code == 403
-    assert site.client("agent", platform_user_id=12).get("/recordings/900.mp3").status_code == 404
-    assert site.client("agent", platform_user_id=11).get("/recordings/900.mp3").status_code == 200
+def test_listening_needs_the_right_and_reaches_no_further_than_the_calls_one_sees(own_calls_only):
+    app = own_calls_only
+    app.put("monitors", {"id": 900, "live_id": 5, "user_id": 11, "duration": 3, "timestamp": ago(60)})
+    app.archive("recording", 900, b"0123456789")
+    assert app.log_in(DAVE.as_user(11)).get("/recordings/900.mp3").status_code == 403
+    assert app.log_in(CAROL.as_user(12)).get("/recordings/900.mp3").status_code == 404
+    assert app.log_in(CAROL.as_user(11)).get("/recordings/900.mp3").status_code == 200
 
 
-def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(site, client, missed):
-    site.call(8, ago(30), state="ringing", outcome=None)
-    site.put(
+def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(app, client, missed):
+    app.call(8, ago(30), state="ringing", outcome=None)
+    app.insert(
         "sms", id=1, created_at=ago(500), **{"from": CALLER, "to": "1"}, message="Where are you?", type="I"
     )
     page = text(client.get("/calls/8/beside"))
@@ -326,11 +321,11 @@ def test_the_drawer_holds_what_one_wants_to_know_of_a_caller(site, client, misse
     assert "Missed" in page
 
 
-def test_the_system_page_tells_what_is_old_incomplete_or_broken(site, client):
-    site.put("_walks", collection="cdrs", last_success_at=ago(100), total=5, complete_at=ago(200))
-    site.put("_walks", collection="sms", last_error="HTTP 500 <oops>", last_error_at=ago(5), failures=3)
-    site.inbox.receive(b"not json").result(30)
-    site.call(1, ago(600), sources="cdr")
+def test_the_system_page_tells_what_is_old_incomplete_or_broken(app, client):
+    app.insert("_walks", collection="cdrs", last_success_at=ago(100), total=5, complete_at=ago(200))
+    app.insert("_walks", collection="sms", last_error="HTTP 500 <oops>", last_error_at=ago(5), failures=3)
+    app.context.inbox.receive(b"not json").result(30)
+    app.call(1, ago(600), sources="cdr")
     page = client.get("/system")
     words = text(page)
     assert "HTTP 500 <oops>" in words
@@ -340,14 +335,14 @@ def test_the_system_page_tells_what_is_old_incomplete_or_broken(site, client):
     assert "never yet" in words
 
 
-def test_silent_webhooks_are_pointed_out(site, client):
-    site.call(1, ago(600), sources="cdr")
+def test_silent_webhooks_are_pointed_out(app, client):
+    app.call(1, ago(600), sources="cdr")
     assert "no webhook told of it" in text(client.get("/system"))
-    site.inbox.receive(b'{"id": "t.1", "event_name": "call.ringing"}').result(30)
+    app.context.inbox.receive(b'{"id": "t.1", "event_name": "call.ringing"}').result(30)
     assert "no webhook told of it" not in text(client.get("/system"))
 
 
-def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(site, client):
+def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(app, client):
     page = client.get("/nowhere")
     assert page.status_code == 404
     assert "Nothing here" in text(page)
@@ -356,16 +351,16 @@ def test_an_unknown_address_gets_a_page_for_people_and_json_for_scripts(site, cl
 
 
 @pytest.mark.parametrize("path", ["/calls/{}", "/calls/{}/beside", "/recordings/{}.mp3", "/voicemail/{}.mp3"])
-def test_an_id_beyond_every_bound_names_nothing(site, client, path):
+def test_an_id_beyond_every_bound_names_nothing(app, client, path):
     assert client.get(path.format(10**40)).status_code == 404
     assert client.get(f"/missed?done={10**40}").status_code in (200, 404)
     assert client.post(f"/missed/{10**40}/close").status_code == 404
 
 
-def test_a_search_that_takes_too_long_is_cut_and_says_so(site, client, monkeypatch):
+def test_a_search_that_takes_too_long_is_cut_and_says_so(app, client, monkeypatch):
     monkeypatch.setattr("integration.dashboard.calls.history.READ_SECONDS", -1.0)
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_COUNT", 10**9)
-    site.mirror_db.write(
+    app.mirror_db.write(
         lambda tx: tx.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
             " INSERT INTO _calls (id, direction, state, unconfirmed, provisional, outcome, started_at, party,"
@@ -382,9 +377,9 @@ def test_a_search_that_takes_too_long_is_cut_and_says_so(site, client, monkeypat
 @pytest.mark.parametrize(
     "path", ["/calls", "/messages", "/messages/faxes", "/voicemail", "/recordings", "/contacts"]
 )
-def test_emptiness_is_not_claimed_while_the_platform_can_not_be_asked(site, client, path):
+def test_emptiness_is_not_claimed_while_the_platform_can_not_be_asked(app, client, path):
     assert "can't be reached" not in html.unescape(client.get(path).text)
-    site.put("_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00")
+    app.insert("_walks", collection="cdrs", last_error="no route", last_error_at="2026-07-01 10:00:00")
     answer = html.unescape(client.get(path).text)
     assert "The platform can't be reached" in answer
     assert "1 Jul" in answer

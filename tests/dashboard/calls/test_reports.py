@@ -14,8 +14,10 @@ import pytest
 from integration.core import clock
 from integration.dashboard.calls import reports as page
 from integration.mirror.page_queries import report_rollups, reports
-from tests.support.applications.dashboard_site import OURS, running
+from tests.support.application import running_app
 from tests.support.page_text import text
+from tests.support.people import BOB, ERIN
+from tests.support.records import ACCOUNT_NUMBER
 
 pytestmark = pytest.mark.exhaustive
 
@@ -46,7 +48,7 @@ def afternoon(monkeypatch):
 
 
 @pytest.fixture
-def busy(site):
+def busy(app):
     """Eight days of calls of every kind, also some of this very day last week."""
     rng = random.Random(7)
     for number in range(1, 161):
@@ -57,7 +59,7 @@ def busy(site):
         if direction == "internal":
             outcome = "internal"
         country = rng.choice(("44", "1", "353", "49"))
-        site.call(
+        app.call(
             number,
             ago(rng.randrange(8 * 86400)),
             direction=direction,
@@ -68,7 +70,7 @@ def busy(site):
             charge=rng.choice((None, 0.0, 0.25)),
             party=f"{country}7700900{number:03}",
             party_e164=None if number % 9 == 0 else f"+{country}7700900{number:03}",
-            our_number=rng.choice((OURS, "442079460003")),
+            our_number=rng.choice((ACCOUNT_NUMBER, "442079460003")),
             our_e164=None,
             group_kind=(kind := rng.choice((None, "queue", "ringgroup"))),
             group_id=kind and rng.choice((5, 6, None)),
@@ -76,7 +78,7 @@ def busy(site):
             user_id=rng.choice((None, 1, 2)),
             user_name=rng.choice(("", "Ann Example")),
         )
-    report_rollups.update_due(site.mirror_db, ZoneInfo("Europe/London"), 20)
+    report_rollups.update_due(app.mirror_db, ZoneInfo("Europe/London"), 20)
 
 
 @pytest.mark.parametrize("asked", ["range=week", "range=today"])
@@ -96,8 +98,8 @@ def test_the_export_of_a_report_is_the_calls_it_counts(client, busy):
     assert rows_of(client.get(f"/calls?{unquote(view)}")) == int(re.sub(r"\D", "", told)) > 0
 
 
-def test_figures_add_up_and_internal_calls_are_left_out(site, client, busy):
-    with site.mirror_db.read() as connection:
+def test_figures_add_up_and_internal_calls_are_left_out(app, client, busy):
+    with app.mirror_db.read() as connection:
         span = reports.Span(ago(9 * 86400), ago(-60), 20)
         whole = reports.compute_totals(connection, span)
         external = connection.execute("SELECT count(*) FROM _calls WHERE direction <> 'internal'").fetchone()[
@@ -108,18 +110,18 @@ def test_figures_add_up_and_internal_calls_are_left_out(site, client, busy):
     assert whole.inbound == whole.answered + whole.missed + whole.voicemail + whole.abandoned + going_on
 
 
-def test_the_service_level_is_its_formula(site, client):
+def test_the_service_level_is_its_formula(app, client):
     for number, (outcome, wait) in enumerate(
         [("answered", 20), ("answered", 21), ("missed", 60), ("voicemail", 9), ("abandoned", 2)], 1
     ):
-        site.call(number, ago(60 * number), outcome=outcome, wait_seconds=wait)
+        app.call(number, ago(60 * number), outcome=outcome, wait_seconds=wait)
     said = text(client.get("/reports?range=week"))
     assert "answered within 20 s ÷ (answered + missed + voicemail) = 1 ÷ 4" in said
     assert "Service level 25 %" in said
 
 
-def test_where_there_is_nothing_a_dash_stands_and_no_zero(site, client):
-    site.call(1, ago(60), outcome="missed", wait_seconds=None, talk_seconds=None)
+def test_where_there_is_nothing_a_dash_stands_and_no_zero(app, client):
+    app.call(1, ago(60), outcome="missed", wait_seconds=None, talk_seconds=None)
     said = text(client.get("/reports?range=week"))
     assert "Average wait —" in said
     assert "Average talk —" in said
@@ -130,8 +132,8 @@ def test_an_empty_report_says_what_will_appear(client):
     assert "Nothing to report yet" in text(client.get("/reports"))
 
 
-def test_days_without_calls_offer_others(site, client):
-    site.call(1, ago(86400 * 30))
+def test_days_without_calls_offer_others(app, client):
+    app.call(1, ago(86400 * 30))
     assert "No calls in these days" in text(client.get("/reports?range=today"))
 
 
@@ -140,16 +142,16 @@ def test_an_old_or_senseless_address_still_shows_a_report(client, busy, query):
     assert client.get(f"/reports?{query}").status_code == 200
 
 
-def test_reports_are_for_supervisors(site):
-    assert site.client("agent").get("/reports").status_code == 403
-    assert 'href="/reports"' not in site.client("agent").get("/").text
-    assert site.client("supervisor").get("/reports").status_code == 200
+def test_reports_are_for_supervisors(app):
+    assert app.log_in(ERIN).get("/reports").status_code == 403
+    assert 'href="/reports"' not in app.log_in(ERIN).get("/").text
+    assert app.log_in(BOB).get("/reports").status_code == 200
 
 
-def test_today_is_compared_up_to_the_same_minute(site):
+def test_today_is_compared_up_to_the_same_minute(app):
     for number, at in enumerate(("2026-11-20 09:00:00", "2026-11-13 14:03:59", "2026-11-13 14:04:00"), 1):
-        site.call(number, at)
-    client = site.client()
+        app.call(number, at)
+    client = app.log_in()
     answer = client.get("/reports")
     assert "Calls 1 1 then · ±0" in text(answer)
     ((href, _),) = {pair for pair in figures(answer) if "clock" in pair[0] and "outcome" not in pair[0]}
@@ -177,12 +179,12 @@ def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
     chosen = page.Period("custom", first, last)
     span = chosen.span(where, 20)
     begin = clock.parse_utc(span.since)
-    with running(tmp_path / "data", dashboard__timezone=zone) as site:
+    with running_app(tmp_path / "data", dashboard__timezone=zone) as app:
         # One each seven and a half minutes, the first of them just before the days begin.
         for number in range(1, 640):
             moment = begin + timedelta(seconds=450 * number - 460)
-            site.call(number, clock.utc_text(moment))
-        with site.mirror_db.read() as connection:
+            app.call(number, clock.utc_text(moment))
+        with app.mirror_db.read() as connection:
             sums = reports.compute_sums(connection, span, where)
             whole = reports.compute_totals(connection, span).calls
             expected = {
@@ -197,7 +199,7 @@ def test_day_sums_equal_the_total_when_the_clock_changes(tmp_path, zone, which):
         assert [bar.figures.calls for bar in bars] == list(expected.values())
         assert sum(expected.values()) == whole > 500
         assert sum(cell.count for row in page.build_heatmap(chosen, sums) for cell in row) == whole
-        client = site.client()
+        client = app.log_in()
         heat = client.get(f"/reports?from={first}&to={last}")
         for href, count in figures(heat):
             if f"weekday={day.weekday()}" in href:

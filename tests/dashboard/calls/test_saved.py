@@ -8,14 +8,15 @@ from integration.core import clock
 from integration.workspace import notes
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.page_text import call_ids, text
+from tests.support.people import BOB, CAROL, DAVE, ERIN
 
 
 def ago(seconds: float) -> str:
     return clock.utc_text(clock.unix() - seconds)
 
 
-def test_a_view_is_kept_pinned_and_found_by_its_name(site, client):
-    site.call(1, ago(60))
+def test_a_view_is_kept_pinned_and_found_by_its_name(app, client):
+    app.call(1, ago(60))
     client.post("/calls/views", name="  Monday  calls ", query="outcome=missed&evil=1", pinned="1")
     page = client.get("/calls").text
     assert '<a class="chip" href="/calls?outcome=missed"' in page
@@ -23,10 +24,10 @@ def test_a_view_is_kept_pinned_and_found_by_its_name(site, client):
     assert "evil" not in page
 
 
-def test_views_are_ones_own_unless_shared(site, client):
+def test_views_are_ones_own_unless_shared(app, client):
     client.post("/calls/views", name="Mine", query="q=abc")
     client.post("/calls/views", name="Ours", query="q=def", shared="1")
-    other = site.client("viewer")
+    other = app.log_in(DAVE)
     page = text(other.get("/calls"))
     assert "Ours" in page
     assert "Mine" not in page
@@ -37,7 +38,7 @@ def test_views_are_ones_own_unless_shared(site, client):
     assert "Mine" not in text(client.get("/calls"))
 
 
-def test_a_view_needs_a_name_and_replaces_one_of_the_same(site, client):
+def test_a_view_needs_a_name_and_replaces_one_of_the_same(app, client):
     assert client.post("/calls/views", name=" ", query="").status_code == 400
     client.post("/calls/views", name="One", query="q=first")
     client.post("/calls/views", name="One", query="q=second")
@@ -46,22 +47,22 @@ def test_a_view_needs_a_name_and_replaces_one_of_the_same(site, client):
     assert "q=second" in page
 
 
-def test_a_person_hides_columns_for_themselves(site, client):
-    site.call(1, ago(60), charge=1.25)
+def test_a_person_hides_columns_for_themselves(app, client):
+    app.call(1, ago(60), charge=1.25)
     assert "1.25" in text(client.get("/calls"))
     client.post("/calls/columns", column="line")
     page = client.get("/calls")
     assert "1.25" not in text(page)
     assert "Waited" not in page.text.split("<thead>")[1].split("</thead>")[0]
-    assert "1.25" in text(site.client("viewer").get("/calls"))
+    assert "1.25" in text(app.log_in(DAVE).get("/calls"))
 
 
-def test_calls_are_found_by_note_and_label(site, client):
+def test_calls_are_found_by_note_and_label(app, client):
     for number in (1, 2, 3):
-        site.call(number, ago(60 * number))
-    site.leg(22, call_id=2)
-    site.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
-    site.app_db.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
+        app.call(number, ago(60 * number))
+    app.leg(22, call_id=2)
+    app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
+    app.app_db.write(lambda tx: notes.add_label(tx, 22, "ann@example.com", "Complaint"))
     assert call_ids(client.get("/calls?q=blue+kettle")) == [1]
     assert call_ids(client.get("/calls?q=compl")) == [2]
     assert call_ids(client.get("/calls?label=Complaint")) == [2]
@@ -69,46 +70,46 @@ def test_calls_are_found_by_note_and_label(site, client):
     assert "1 call" in text(client.get("/calls?q=kettle"))
 
 
-def test_calls_are_found_by_what_was_said_even_if_it_is_told_later(site, client):
-    site.call(1, ago(60), recordings=1)
-    site.call(2, ago(90), voicemails=1)
-    site.leg(1)
-    site.leg(20, call_id=2)
+def test_calls_are_found_by_what_was_said_even_if_it_is_told_later(app, client):
+    app.call(1, ago(60), recordings=1)
+    app.call(2, ago(90), voicemails=1)
+    app.leg(1)
+    app.leg(20, call_id=2)
     assert call_ids(client.get("/calls?q=umbrella")) == []
-    site.put("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
-    site.put("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
+    app.insert("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
+    app.insert("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
     assert call_ids(client.get("/calls?q=Umbrella")) == [1, 2]
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE monitors SET summary = 'A teapot' WHERE id = 900"))
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE monitors SET summary = 'A teapot' WHERE id = 900"))
     assert call_ids(client.get("/calls?q=teapot")) == [1]
 
 
-def test_calls_are_filtered_by_cost_and_hour(site, client):
-    site.call(1, ago(60), charge=0.5)
-    site.call(2, ago(90), charge=2.5)
+def test_calls_are_filtered_by_cost_and_hour(app, client):
+    app.call(1, ago(60), charge=0.5)
+    app.call(2, ago(90), charge=2.5)
     assert call_ids(client.get("/calls?cost=1")) == [2]
     assert call_ids(client.get("/calls?cost=0,5")) == [1, 2]
     assert call_ids(client.get("/calls?cost=nonsense")) == [1, 2]
 
 
-def test_the_export_of_a_view_knows_its_label(site, client):
-    site.call(1, ago(60))
-    site.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
+def test_the_export_of_a_view_knows_its_label(app, client):
+    app.call(1, ago(60))
+    app.app_db.write(lambda tx: notes.add_label(tx, 1, "ann@example.com", "Order"))
     assert "label%3DOrder" in client.get("/calls?label=Order").text
 
 
 @pytest.mark.parametrize("context", ["PSTN_CALL", "USER_LOCAL", "CLICK_TO_CALL"])
-def test_the_destination_of_an_outbound_call_is_nobodys_name(site, client, context):
-    site.call(1, ago(60), direction="out", context=context, party_name="United Kingdom Mobile")
+def test_the_destination_of_an_outbound_call_is_nobodys_name(app, client, context):
+    app.call(1, ago(60), direction="out", context=context, party_name="United Kingdom Mobile")
     page = client.get("/calls").text
     assert 'data-open>07700 900101</a> <span class="faint small">United Kingdom Mobile</span>' in page
-    site.put("_contact_numbers", e164="+447700900101", contact_id=1, name="Nora Lind")
+    app.insert("_contact_numbers", e164="+447700900101", contact_id=1, name="Nora Lind")
     assert "data-open>United Kingdom Mobile</a>" in client.get("/calls").text  # what a contact is called
 
 
-def test_unread_messages_are_counted_for_each_person_until_they_read_them(site, client):
-    other = site.client("agent")
+def test_unread_messages_are_counted_for_each_person_until_they_read_them(app, client):
+    other = app.log_in(ERIN)
     sms = {"from": "447700900101", "to": "1", "message": "Hello?", "type": "I"}
-    site.put("sms", id=1, created_at=clock.utc_text(clock.unix() + 5), **sms)
+    app.insert("sms", id=1, created_at=clock.utc_text(clock.unix() + 5), **sms)
     count = 'data-count="messages">1<'
     assert count in client.get("/").text
     assert "Mark as read" in text(client.get("/messages?with=447700900101"))
@@ -118,22 +119,24 @@ def test_unread_messages_are_counted_for_each_person_until_they_read_them(site, 
 
 
 def test_the_badge_of_missed_counts_ones_own_where_agents_see_their_own(own_calls_only):
-    site = own_calls_only
-    site.call(7, ago(600), outcome="missed", user_id=1, change_no=1)
-    site.call(8, ago(600), outcome="missed", user_id=2, party="1", party_e164="+447700900102", change_no=2)
-    site.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
-    update_from_mirror(site.app_db, site.mirror_db)
+    app = own_calls_only
+    app.call(7, ago(600), outcome="missed", user_id=1, change_no=1)
+    app.call(8, ago(600), outcome="missed", user_id=2, party="1", party_e164="+447700900102", change_no=2)
+    app.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
+    update_from_mirror(app.app_db, app.mirror_db)
     badge = 'data-count="missed">{}<'
-    assert badge.format(1) in site.client("agent", platform_user_id=1).get("/").text
-    assert badge.format(2) in site.client("supervisor").get("/").text
+    assert badge.format(1) in app.log_in(CAROL.as_user(1)).get("/").text
+    assert badge.format(2) in app.log_in(BOB).get("/").text
 
 
-def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(site, client):
-    site.put("users", id=5, first_name="Ann", last_name="Example", ext="1001")
-    site.put("monitors", id=900, live_id=1, timestamp=ago(60), caller="447700900101", transcript="The kettle")
-    site.put("monitors", id=901, live_id=2, timestamp=ago(90), caller="447700900102", user_id=5)
-    site.put("media", kind="recording", record_id=900, path="x", state="have", size=1000, updated_at=ago(1))
-    site.put("voicemessages", id=800, origtime=ago(30), caller="447700900103", is_new=1, extension_id=1001)
+def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(app, client):
+    app.insert("users", id=5, first_name="Ann", last_name="Example", ext="1001")
+    app.insert(
+        "monitors", id=900, live_id=1, timestamp=ago(60), caller="447700900101", transcript="The kettle"
+    )
+    app.insert("monitors", id=901, live_id=2, timestamp=ago(90), caller="447700900102", user_id=5)
+    app.insert("media", kind="recording", record_id=900, path="x", state="have", size=1000, updated_at=ago(1))
+    app.insert("voicemessages", id=800, origtime=ago(30), caller="447700900103", is_new=1, extension_id=1001)
     page = client.get("/recordings")
     assert [number in page.text for number in ("900.mp3", "901.mp3")] == [True, True]
     found = client.get("/recordings?find=KETTLE").text
@@ -143,21 +146,21 @@ def test_voicemail_and_recordings_are_listed_searched_and_kept_from_viewers(site
     heard = text(client.get("/voicemail?new=1"))
     assert "New" in heard
     assert "Ann Example" in heard
-    assert site.client("viewer").get("/recordings").status_code == 403
-    assert 'href="/voicemail"' not in site.client("viewer").get("/").text
+    assert app.log_in(DAVE).get("/recordings").status_code == 403
+    assert 'href="/voicemail"' not in app.log_in(DAVE).get("/").text
 
 
-def test_a_contacts_card_tells_everything_in_one_line(site, client):
-    site.put("contacts", id=3, first_name="Nora", last_name="Lind", mobile="447700900101")
-    site.put("_contact_numbers", e164="+447700900101", contact_id=3, name="Nora Lind")
-    site.call(1, ago(300), user_name="Ann Example")
-    site.leg(1)
-    site.call(2, ago(200), outcome="voicemail", voicemails=1)
-    site.leg(2)
-    site.put("voicemessages", id=800, live_id=2, transcript="Ring me")
+def test_a_contacts_card_tells_everything_in_one_line(app, client):
+    app.insert("contacts", id=3, first_name="Nora", last_name="Lind", mobile="447700900101")
+    app.insert("_contact_numbers", e164="+447700900101", contact_id=3, name="Nora Lind")
+    app.call(1, ago(300), user_name="Ann Example")
+    app.leg(1)
+    app.call(2, ago(200), outcome="voicemail", voicemails=1)
+    app.leg(2)
+    app.insert("voicemessages", id=800, live_id=2, transcript="Ring me")
     sms = {"from": "447700900101", "to": "1", "message": "On my way", "type": "I"}
-    site.put("sms", id=1, created_at=ago(100), **sms)
-    site.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
+    app.insert("sms", id=1, created_at=ago(100), **sms)
+    app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Likes tea"))
     told = text(client.get("/contacts/3"))
     order = [told.index(words) for words in ("Likes tea", "On my way", "“Ring me”", "Ann Example")]
     assert order == sorted(order)

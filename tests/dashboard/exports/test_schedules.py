@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import openpyxl
@@ -20,10 +20,10 @@ from integration.exports import schedules as export_schedules
 from integration.exports.deliveries import DeliveryAttempt
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import EXTENSION, ExportJobs
-from integration.exports.routes import make_blueprint
 from integration.workspace import saved
-from tests.support.applications.dashboard_site import Client, Site
+from tests.support.application import Browser, TestApp
 from tests.support.harness import wait_for
+from tests.support.people import Member
 
 NEW = "/exports/schedules/new"
 FORM = {
@@ -33,8 +33,8 @@ FORM = {
 }  # fmt: skip
 
 
-def schedules(site: Site) -> list[export_schedules.Schedule]:
-    with site.app_db.read() as connection:
+def schedules(app: TestApp) -> list[export_schedules.Schedule]:
+    with app.app_db.read() as connection:
         return export_schedules.list_all(connection)
 
 
@@ -43,32 +43,32 @@ def text(page: str) -> str:
 
 
 def test_a_schedule_is_made_changed_paused_run_and_removed(
-    site: Site, client: Client, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nudged: list[str] = []
-    monkeypatch.setattr(site.parts.scheduler, "nudge", nudged.append)
+    monkeypatch.setattr(app.context.scheduler, "nudge", nudged.append)
     made = client.post(NEW, **FORM, columns="id, started_local")
-    (one,) = schedules(site)
+    (one,) = schedules(app)
     assert made.url.endswith(f"/exports/schedules/{one.id}")
     assert (one.who, one.export, one.args) == (
-        "admin0@example.com", "call-history", {"columns": "id, started_local"},
+        "alice@example.com", "call-history", {"columns": "id, started_local"},
     )  # fmt: skip
     assert "Front desk" in text(client.get("/exports").text)
     client.post(f"/exports/schedules/{one.id}", **{**FORM, "name": "Back office", "every": "week"})
-    (one,) = schedules(site)
+    (one,) = schedules(app)
     assert (one.name, one.file, one.every, one.args) == ("Back office", "back-office", "week", {})
     client.post(f"/exports/schedules/{one.id}/pause")
     assert "paused since" in text(client.get(f"/exports/schedules/{one.id}").text)
     client.post(f"/exports/schedules/{one.id}/resume")
-    assert schedules(site)[0].paused_at is None
+    assert schedules(app)[0].paused_at is None
     client.post(f"/exports/schedules/{one.id}/run")
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         (standing,) = deliveries.load_period_states(connection, one.id).values()
     assert standing.at_once
     assert nudged == ["scheduled exports"] * 4
     client.post(f"/exports/schedules/{one.id}/remove")
-    assert schedules(site) == []
-    assert [entry.what for entry in audit.list_newest(site.app_db)] == [
+    assert schedules(app) == []
+    assert [entry.what for entry in audit.list_newest(app.app_db)] == [
         "schedule removed", "schedule run by hand", "schedule resumed", "schedule paused",
         "schedule changed", "schedule added",
     ]  # fmt: skip
@@ -91,34 +91,34 @@ def test_a_schedule_is_made_changed_paused_run_and_removed(
     ],
 )
 def test_what_makes_no_sense_is_refused_and_stays_in_the_form(
-    site: Site, client: Client, field: str, value: str, why: str
+    app: TestApp, client: Browser, field: str, value: str, why: str
 ) -> None:
     answer = client.post(NEW, **{**FORM, field: value})
     assert answer.status_code == 400
     assert why in text(answer.text)
     assert f'value="{"…" if field == "name" else "Front desk"}"' in answer.text
-    assert schedules(site) == []
+    assert schedules(app) == []
 
 
-def test_two_schedules_do_not_write_the_same_files(site: Site, client: Client) -> None:
+def test_two_schedules_do_not_write_the_same_files(app: TestApp, client: Browser) -> None:
     client.post(NEW, **FORM)
     answer = client.post(NEW, **{**FORM, "name": "front  DESK"})
     assert answer.status_code == 400
     assert "Choose another name" in text(answer.text)
 
 
-def test_the_days_of_a_view_are_the_schedules(site: Site, client: Client) -> None:
+def test_the_days_of_a_view_are_the_schedules(app: TestApp, client: Browser) -> None:
     saved.save(
-        site.app_db, saved.VIEWS, "calls", 1, "Sales", "direction=in&range=month", shared=True, pinned=False
+        app.app_db, saved.VIEWS, "calls", 1, "Sales", "direction=in&range=month", shared=True, pinned=False
     )
     page = client.get(NEW).text
     (query,) = re.findall(r'<option value="([^"]*)">Sales</option>', page)
     assert unescape(query) == "direction=in&range=all"
     client.post(NEW, **FORM, view="outcome=missed&from=2026-01-01&to=2026-01-02")
-    assert schedules(site)[0].args["view"] == "outcome=missed&range=all"
+    assert schedules(app)[0].args["view"] == "outcome=missed&range=all"
 
 
-def test_a_schedule_begins_with_what_an_export_was_asked_for(site: Site, client: Client) -> None:
+def test_a_schedule_begins_with_what_an_export_was_asked_for(app: TestApp, client: Browser) -> None:
     asked = "/export/call-history?view=direction%3Din%26range%3Dweek&columns=id&columns=party_name"
     assert 'formaction="/exports/schedules/new"' in client.get(asked).text
     page = unescape(client.get(asked.replace("/export/call-history?", f"{NEW}?export=call-history&")).text)
@@ -127,31 +127,31 @@ def test_a_schedule_begins_with_what_an_export_was_asked_for(site: Site, client:
 
 
 def test_a_header_and_the_query_of_an_address_are_never_shown_nor_sent_elsewhere(
-    site: Site, client: Client
+    app: TestApp, client: Browser
 ) -> None:
     put = {**FORM, "target": "put", "place": "https://files.example.com/in?sig=canary-one"}
     client.post(NEW, **put, secret="Bearer canary-two")
-    where = f"/exports/schedules/{schedules(site)[0].id}"
+    where = f"/exports/schedules/{schedules(app)[0].id}"
     kept = {**put, "place": "https://files.example.com/in?…"}
     for page in (client.get(where).text, client.get("/exports").text, client.get("/settings/audit").text):
         assert "canary" not in page
     assert 'value="https://files.example.com/in?…"' in client.get(where).text
     client.post(where, **kept)
-    (one,) = schedules(site)
+    (one,) = schedules(app)
     assert (one.place, one.secret) == (put["place"], "Bearer canary-two")
     for other in ("https://other.example.com/in?…", "https://other.example.com/in"):
         assert client.post(where, **{**kept, "place": other}).status_code == 400
-    assert schedules(site)[0].place == put["place"]
+    assert schedules(app)[0].place == put["place"]
     client.post(where, **kept, no_secret="1")
-    assert schedules(site)[0].secret == ""
+    assert schedules(app)[0].secret == ""
 
 
-def test_only_who_supervises_and_may_export_has_schedules(site: Site, client: Client) -> None:
+def test_only_who_supervises_and_may_export_has_schedules(app: TestApp, client: Browser) -> None:
     client.post(NEW, **FORM)
-    token = site.token("agent", email="agent@example.com")
-    agent = Client(site.url, token)
+    token = app.make_token(Member("agent@example.com", "agent"))
+    agent = Browser(app.url, token)
     assert agent.get("/exports").status_code == 403
-    people.set_right(site.app_db, "agent@example.com", "export", True)
+    people.set_right(app.app_db, "agent@example.com", "export", True)
     page = agent.get("/exports")
     assert page.status_code == 200
     assert "Front desk" not in page.text
@@ -159,29 +159,29 @@ def test_only_who_supervises_and_may_export_has_schedules(site: Site, client: Cl
         assert agent.get(path).status_code == 403
         assert agent.post(path, **FORM).status_code == 403
     assert agent.post("/exports/schedules/1/remove").status_code == 403
-    supervisor = Client(site.url, site.token("supervisor", email="boss@example.com"))
+    supervisor = Browser(app.url, app.make_token(Member("boss@example.com", "supervisor")))
     assert supervisor.get("/exports/schedules/1").status_code == 200
-    people.set_right(site.app_db, "boss@example.com", "export", False)
+    people.set_right(app.app_db, "boss@example.com", "export", False)
     assert supervisor.get("/exports/schedules/1").status_code == 403
-    assert len(schedules(site)) == 1
+    assert len(schedules(app)) == 1
 
 
-def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) -> None:
+def test_the_log_says_what_became_of_each_attempt(app: TestApp, client: Browser) -> None:
     client.post(NEW, **FORM)
-    (one,) = schedules(site)
+    (one,) = schedules(app)
     day = str(clock.now().astimezone(ZoneInfo("Europe/London")).date() - timedelta(days=1))
-    site.app_db.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
+    app.app_db.write(lambda tx: tx.execute("UPDATE export_schedules SET since = '2026-01-01', at = '00:00'"))
 
     def attempt(state: str, result: str, rows: int | None) -> DeliveryAttempt:
         return DeliveryAttempt(one.id, one.name, day, clock.utc_text(), "a.csv", rows, rows, state, result)
 
-    deliveries.mark_started(site.app_db, one.id, day, clock.utc_text(clock.unix() + 60))
-    deliveries.mark_failed(site.app_db, attempt("failed", "<the disk is full>", None), holds_all=True)
+    deliveries.mark_started(app.app_db, one.id, day, clock.utc_text(clock.unix() + 60))
+    deliveries.mark_failed(app.app_db, attempt("failed", "<the disk is full>", None), holds_all=True)
     for path in ("/exports", f"/exports/schedules/{one.id}"):
         page = text(client.get(path).text)
         assert "failing" in page
         assert "<the disk is full>" in page
-    deliveries.mark_delivered(site.app_db, attempt("delivered", "written to a.csv", 1234))
+    deliveries.mark_delivered(app.app_db, attempt("delivered", "written to a.csv", 1234))
     page = text(client.get(f"/exports/schedules/{one.id}").text)
     assert "1 234" in page
     assert "Not delivered yet" not in page
@@ -191,27 +191,25 @@ def test_the_log_says_what_became_of_each_attempt(site: Site, client: Client) ->
 
 
 @pytest.fixture
-def preparer(site: Site) -> ExportJobs:
-    made = ExportJobs(site.parts)
-    site.app.extensions[EXTENSION] = made
-    return made
+def preparer(app: TestApp) -> ExportJobs:
+    return cast(ExportJobs, app.product.site.extensions[EXTENSION])
 
 
-def prepared(site: Site, person: people.Person, **more: Any) -> prepared_exports.ExportJob:
+def prepared(app: TestApp, person: people.Person, **more: Any) -> prepared_exports.ExportJob:
     return prepared_exports.add(
-        site.app_db, owner=f"person {person.id}", who=person.email, person_id=person.id, form="xlsx",
+        app.app_db, owner=f"person {person.id}", who=person.email, person_id=person.id, form="xlsx",
         only_user=None, **{"export": "cdrs", "args": {}, "total": 60000, **more},
     )  # fmt: skip
 
 
 def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(
-    site: Site, preparer: ExportJobs, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, preparer: ExportJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ann = people.create(site.app_db, "ann@example.com", "supervisor", password_hash="x")
-    client = Client(site.url, sessions.create(site.app_db, ann.id))
-    other = site.client("admin")
-    one = prepared(site, ann)
-    prepared_exports.mark_running(site.app_db, one.id)
+    ann = people.create(app.app_db, "ann@example.com", "supervisor", password_hash="x")
+    client = Browser(app.url, sessions.create(app.app_db, ann.id))
+    other = app.log_in()
+    one = prepared(app, ann)
+    prepared_exports.mark_running(app.app_db, one.id)
     monkeypatch.setattr(preparer, "rows_written", lambda job: {one.id: 21000}[job.id])
     page = client.get("/exports")
     assert page.headers["Refresh"] == "2"
@@ -222,21 +220,18 @@ def test_the_page_follows_what_is_prepared_and_shows_only_ones_own(
     assert other.post(f"/exports/prepared/{one.id}/remove").status_code == 404
     client.post(f"/exports/prepared/{one.id}/remove")
     assert "cancelled" in text(client.get("/exports").text)
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         assert prepared_exports.list_in_states(connection, "cancelled")
 
 
 def test_the_button_of_the_calls_leads_to_the_file_where_they_are_many(
-    site: Site, client: Client, monkeypatch: pytest.MonkeyPatch
+    app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], background_above=2))
-    preparer = ExportJobs(site.parts)
-    preparer.schedule()
-    site.parts.scheduler.start()
-    site.app.extensions[EXTENSION] = preparer
-    site.app.register_blueprint(make_blueprint(site.parts))
+    app.product.site.extensions[EXTENSION].schedule()
+    app.context.scheduler.start()
     for number in range(3):
-        site.call(number + 1, clock.utc_text(clock.unix() - 600 - number))
+        app.call(number + 1, clock.utc_text(clock.unix() - 600 - number))
     (excel,) = re.findall(r'href="(/exports/call-history\.xlsx[^"]*)"', client.get("/calls").text)
     shown = client.get(unescape(excel))
     assert shown.url.endswith("/exports")

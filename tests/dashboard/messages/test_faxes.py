@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 from integration.core import clock
-from tests.support.applications.dashboard_site import CALLER, OURS
+from tests.support.people import CALLER, CAROL
+from tests.support.records import ACCOUNT_NUMBER
 
 
-def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_path):
-    site.put("ddis", id=1, e164=OURS, name="Main")
-    for number, (sender, receiver) in enumerate(((CALLER, OURS), (OURS, "447700900555")), 1):
+def test_faxes_are_listed_found_counted_until_read_and_opened(app, client):
+    app.insert("ddis", id=1, e164=ACCOUNT_NUMBER, name="Main")
+    for number, (sender, receiver) in enumerate(
+        ((CALLER, ACCOUNT_NUMBER), (ACCOUNT_NUMBER, "447700900555")), 1
+    ):
         values = {
             "from": sender,
             "to": receiver,
@@ -18,7 +21,7 @@ def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_
             "pages": number,
             "status": 1,
         }
-        site.put("faxes", id=number, **values)
+        app.put("faxes", {"id": number, **values}, complete=False)
     page = client.get("/messages/faxes")
     assert page.text.count(".pdf") == 2
     assert 'title="Unread"' in client.get("/messages?new=1").text
@@ -30,17 +33,16 @@ def test_faxes_are_listed_found_counted_until_read_and_opened(site, client, tmp_
         "/messages/faxes"
     )
     assert "Mark as read" not in client.get("/messages/faxes").text
-    site.files["fax", 1] = tmp_path / "1.pdf"
-    site.files["fax", 1].write_bytes(b"%PDF-1.4 fax")
+    app.archive("fax", 1, b"%PDF-1.4 fax")
     answer = client.get("/messages/faxes/1.pdf")
     assert answer.content == b"%PDF-1.4 fax"
     assert answer.headers["Content-Type"] == "application/pdf"
 
 
-def test_a_fax_stands_on_the_line_of_everything_with_its_number(site, client):
-    site.call(1, clock.utc_text(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
+def test_a_fax_stands_on_the_line_of_everything_with_its_number(app, client):
+    app.call(1, clock.utc_text(clock.unix() - 60), party=CALLER, party_e164=f"+{CALLER}")
     at = clock.utc_text(clock.unix() - 30)
-    site.put("faxes", id=4, created_at=at, **{"from": f"00{CALLER}", "to": OURS}, pages=3)
+    app.insert("faxes", id=4, created_at=at, **{"from": f"00{CALLER}", "to": ACCOUNT_NUMBER}, pages=3)
     page = client.get(f"/contacts/of/{CALLER}").text
     assert page.index("/messages/faxes/4.pdf") < page.index('href="/calls/1"')
     assert "3 pages" in page
@@ -51,6 +53,6 @@ def test_without_faxes_the_page_says_what_will_appear(client):
 
 
 def test_who_sees_only_their_own_calls_sees_no_faxes(own_calls_only):
-    client = own_calls_only.client("agent", platform_user_id=1)
+    client = own_calls_only.log_in(CAROL.as_user(1))
     assert client.get("/messages/faxes").status_code == 403
     assert client.get("/messages/faxes/1.pdf").status_code == 403

@@ -16,6 +16,7 @@ from integration.mirror.page_queries import messages
 from integration.mirror.records import change_log
 from integration.mirror.records.upsert import upsert
 from tests.support.page_text import text
+from tests.support.people import BOB, CAROL
 
 SENDER, RECEIVER = "447700900101", "442079460002"
 
@@ -31,18 +32,18 @@ class Event:
     doc: str = "{}"
 
 
-def told(site, *events: Event) -> None:
+def told(app, *events: Event) -> None:
     for event in events:
-        site.mirror_db.write(lambda tx, event=event: messages.add_event(tx, event))
+        app.mirror_db.write(lambda tx, event=event: messages.add_event(tx, event))
 
 
-def listed(site, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
-    site.put("sms", id=number, created_at=at, **{"from": sender, "to": RECEIVER}, message=message, type="I")
-    site.mirror_db.write(messages.match_events)
+def listed(app, number: int, at: str, message: str = "Hello", sender: str = SENDER) -> None:
+    app.insert("sms", id=number, created_at=at, **{"from": sender, "to": RECEIVER}, message=message, type="I")
+    app.mirror_db.write(messages.match_events)
 
 
-def shown(site) -> int:
-    with site.mirror_db.read() as connection:
+def shown(app) -> int:
+    with app.mirror_db.read() as connection:
         return len(messages.list_messages(connection, SENDER).rows)
 
 
@@ -54,54 +55,52 @@ def steps(events: int, records: int):
 
 
 @pytest.mark.parametrize(("events", "records"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (0, 2), (2, 0)])
-def test_equal_texts_seconds_apart_are_as_many_as_the_larger_side(site, events, records):
+def test_equal_texts_seconds_apart_are_as_many_as_the_larger_side(app, events, records):
     for order in itertools.permutations(steps(events, records)):
-        site.mirror_db.write(
-            lambda tx: (tx.execute("DELETE FROM sms"), tx.execute("DELETE FROM _sms_events"))
-        )
+        app.mirror_db.write(lambda tx: (tx.execute("DELETE FROM sms"), tx.execute("DELETE FROM _sms_events")))
         for kind, n in order:
             if kind == "event":
-                told(site, Event(f"e{n}", f"2026-09-02 {TIMES[n]}"))
+                told(app, Event(f"e{n}", f"2026-09-02 {TIMES[n]}"))
             else:
-                listed(site, n + 1, f"2026-09-02 {TIMES[n]}")
-        assert shown(site) == max(events, records), order
+                listed(app, n + 1, f"2026-09-02 {TIMES[n]}")
+        assert shown(app) == max(events, records), order
 
 
-def test_every_event_finds_a_record_where_nearest_first_would_leave_one_alone(site):
-    told(site, Event("a", "2026-09-02 09:00:00"), Event("b", "2026-09-02 09:09:00"))
-    listed(site, 1, "2026-09-02 09:08:00")
-    listed(site, 2, "2026-09-02 09:17:00")
-    assert shown(site) == 2
+def test_every_event_finds_a_record_where_nearest_first_would_leave_one_alone(app):
+    told(app, Event("a", "2026-09-02 09:00:00"), Event("b", "2026-09-02 09:09:00"))
+    listed(app, 1, "2026-09-02 09:08:00")
+    listed(app, 2, "2026-09-02 09:17:00")
+    assert shown(app) == 2
 
 
-def test_an_old_record_does_not_swallow_a_new_message_of_the_same_text(site):
-    listed(site, 1, "2026-03-01 12:00:00", "Yes")
-    told(site, Event("e", "2026-09-02 09:00:01", "Yes"))
-    assert shown(site) == 2
+def test_an_old_record_does_not_swallow_a_new_message_of_the_same_text(app):
+    listed(app, 1, "2026-03-01 12:00:00", "Yes")
+    told(app, Event("e", "2026-09-02 09:00:01", "Yes"))
+    assert shown(app) == 2
 
 
-def test_the_same_event_again_is_the_same_message(site):
-    told(site, Event("e", "2026-09-02 09:00:01"), Event("e", "2026-09-02 09:00:01"))
-    assert shown(site) == 1
+def test_the_same_event_again_is_the_same_message(app):
+    told(app, Event("e", "2026-09-02 09:00:01"), Event("e", "2026-09-02 09:00:01"))
+    assert shown(app) == 1
 
 
-def test_a_number_with_plus_and_one_without_are_one_message(site):
-    told(site, Event("e", "2026-09-02 09:00:01"))
-    listed(site, 1, "2026-09-02 09:00:02", sender=f"+{SENDER}")
-    assert shown(site) == 1
+def test_a_number_with_plus_and_one_without_are_one_message(app):
+    told(app, Event("e", "2026-09-02 09:00:01"))
+    listed(app, 1, "2026-09-02 09:00:02", sender=f"+{SENDER}")
+    assert shown(app) == 1
 
 
-def test_other_texts_other_people_stay_apart(site):
-    told(site, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
-    listed(site, 1, "2026-09-02 09:00:01", "Three")
-    assert shown(site) == 3
+def test_other_texts_other_people_stay_apart(app):
+    told(app, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
+    listed(app, 1, "2026-09-02 09:00:01", "Three")
+    assert shown(app) == 3
 
 
-def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(site, client):
+def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(app, client):
     begun = int(clock.unix()) - 3600
     moments = [clock.utc_text(begun - min(number, 58)) for number in range(64)]
     rows = [(number, at, SENDER, f"Text {number};") for number, at in enumerate(moments)]
-    site.mirror_db.write(
+    app.mirror_db.write(
         lambda tx: tx.executemany(
             'INSERT INTO sms (_doc, _first_seen, _last_seen, _source, id, created_at, "from", message, type)'
             " VALUES ('{}', '', '', 'sync', ?, ?, ?, ?, 'I')",
@@ -117,10 +116,10 @@ def test_what_happened_in_one_second_is_not_parted_by_a_page_of_the_timeline(sit
     assert [number for number in range(64) if f"Text {number};" not in seen] == []
 
 
-def test_a_thread_shows_both_ways_oldest_first_and_its_contact(site, client):
-    site.put("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
-    told(site, Event("e", "2026-09-02 09:00:01", "Is my order ready? <b>"))
-    site.put(
+def test_a_thread_shows_both_ways_oldest_first_and_its_contact(app, client):
+    app.insert("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
+    told(app, Event("e", "2026-09-02 09:00:01", "Is my order ready? <b>"))
+    app.insert(
         "sms", id=2, created_at="2026-09-02 09:05:00", **{"from": RECEIVER, "to": SENDER},
         message="Yes, it is.", type="O", result="Delivered",
     )  # fmt: skip
@@ -133,38 +132,38 @@ def test_a_thread_shows_both_ways_oldest_first_and_its_contact(site, client):
     assert "<b>" not in answer.text
 
 
-def test_what_comes_while_a_page_is_made_its_stream_tells(site, client, monkeypatch):
+def test_what_comes_while_a_page_is_made_its_stream_tells(app, client, monkeypatch):
     own_numbers = messages.list_sms_numbers
 
     def after_the_threads(connection):
-        told(site, Event("late", clock.utc_text()))
+        told(app, Event("late", clock.utc_text()))
         return own_numbers(connection)
 
     monkeypatch.setattr(messages, "list_sms_numbers", after_the_threads)
     page = client.get("/messages").text
     assert "07700 900101" not in page
     begun = int(re.search(r'data-change="[^"]*-(\d+)"', page)[1])
-    assert [change.topic for change in change_log.since(site.mirror_db, begun)] == ["sms"]
+    assert [change.topic for change in change_log.since(app.mirror_db, begun)] == ["sms"]
 
 
-def test_open_pages_are_told_of_a_message_that_no_webhook_told(site):
+def test_open_pages_are_told_of_a_message_that_no_webhook_told(app):
     sent = read_record(f'{{"id": 1, "from": "{RECEIVER}", "to": "{SENDER}", "message": "Yes", "type": "O"}}')
     for _ in range(2):
-        site.mirror_db.write(
+        app.mirror_db.write(
             lambda tx: upsert(tx, get_resource("sms"), [sent], source="sync", requested_at=clock.utc_text())
         )
-    assert [change.topic for change in change_log.since(site.mirror_db, 0)] == ["sms"], (
+    assert [change.topic for change in change_log.since(app.mirror_db, 0)] == ["sms"], (
         "once: it did not change"
     )
 
 
-def test_threads_page_without_gap_or_double_though_times_are_equal(site, client):
+def test_threads_page_without_gap_or_double_though_times_are_equal(app, client):
     for number in range(1, 121):
-        site.put(
+        app.insert(
             "sms", id=number, created_at="2026-09-02 09:00:00", message="x", type="I",
             **{"from": f"4477009{number:05}", "to": RECEIVER},
         )  # fmt: skip
-    with site.mirror_db.read() as connection:
+    with app.mirror_db.read() as connection:
         page = messages.list_threads(connection, size=50)
         found = [row["contact"] for row in page.rows]
         while page.next:
@@ -173,14 +172,14 @@ def test_threads_page_without_gap_or_double_though_times_are_equal(site, client)
     assert len(found) == len(set(found)) == 120
 
 
-def test_a_thread_is_found_by_text_number_and_name(site, client):
-    site.put("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
-    told(site, Event("e", "2026-09-02 09:00:01", "The green door"))
+def test_a_thread_is_found_by_text_number_and_name(app, client):
+    app.insert("_contact_numbers", e164=f"+{SENDER}", contact_id=1, name="Greta Lindqvist")
+    told(app, Event("e", "2026-09-02 09:00:01", "The green door"))
     for find in ("green", "07700 900101", "lindq"):
         assert "The green door" in text(client.get(f"/messages?find={find}"))
     assert "Nothing found" in text(client.get("/messages?find=blue"))
 
 
 def test_who_sees_only_their_own_calls_sees_no_messages(own_calls_only):
-    assert own_calls_only.client("agent", platform_user_id=1).get("/messages").status_code == 403
-    assert own_calls_only.client("supervisor").get("/messages").status_code == 200
+    assert own_calls_only.log_in(CAROL.as_user(1)).get("/messages").status_code == 403
+    assert own_calls_only.log_in(BOB).get("/messages").status_code == 200

@@ -17,6 +17,7 @@ from integration.inbox.receive import Receiver
 from integration.settings.data_dir_secrets import WebhookSecrets, load_webhook_secrets
 from integration.workspace import wallboards
 from tests.support.page_text import text
+from tests.support.people import BOB, ERIN
 
 
 def shown_once(answer: requests.Response) -> str:
@@ -25,8 +26,8 @@ def shown_once(answer: requests.Response) -> str:
     return unescape(found[1])
 
 
-def done(site) -> list[tuple[str, str]]:
-    return [(entry.what, entry.about) for entry in audit.list_newest(site.app_db)]
+def done(app) -> list[tuple[str, str]]:
+    return [(entry.what, entry.about) for entry in audit.list_newest(app.app_db)]
 
 
 POSTS = (
@@ -46,107 +47,107 @@ POSTS = (
 
 
 @pytest.mark.parametrize("path", POSTS)
-def test_only_administrators_change_anything_and_only_by_a_form_of_ours(site, path):
-    assert site.client("supervisor").post(path).status_code == 403
-    assert site.client().post(path, csrf=False).status_code == 403
-    assert done(site) == []
+def test_only_administrators_change_anything_and_only_by_a_form_of_ours(app, path):
+    assert app.log_in(BOB).post(path).status_code == 403
+    assert app.log_in().post(path, csrf=False).status_code == 403
+    assert done(app) == []
 
 
 @pytest.mark.parametrize("path", ["/settings", "/settings/audit", "/settings/people/1"])
-def test_only_administrators_see_settings(site, path):
-    client = site.client("supervisor")
+def test_only_administrators_see_settings(app, path):
+    client = app.log_in(BOB)
     assert client.get(path).status_code == 403
     assert "/settings" not in client.get("/system").text
 
 
-def test_a_person_is_added_with_a_link_that_is_shown_once(site, client):
+def test_a_person_is_added_with_a_link_that_is_shown_once(app, client):
     answer = client.post("/settings/people", email="Bea@example.com", role="agent", platform_user_id="7")
     link = shown_once(answer)
-    found = people.find(site.app_db, "bea@example.com")
+    found = people.find(app.app_db, "bea@example.com")
     assert (found.role, found.platform_user_id, found.has_password) == ("agent", 7, False)
-    assert setup_links.find(site.app_db, link.rsplit("/", 1)[1]).person == found
+    assert setup_links.find(app.app_db, link.rsplit("/", 1)[1]).person == found
     token = link.rsplit("/", 1)[1]
     for path in ("/settings", "/settings/audit"):
         assert token not in client.get(path).text
-    assert ("user added", "bea@example.com, agent") in done(site)
+    assert ("user added", "bea@example.com, agent") in done(app)
 
 
-def test_who_is_there_already_is_refused_with_the_reason(site, client):
+def test_who_is_there_already_is_refused_with_the_reason(app, client):
     client.post("/settings/people", email="bea@example.com", role="agent")
     again = client.post("/settings/people", email="bea@example.com", role="admin")
     assert again.status_code == 400
     assert "is there already" in text(again)
-    assert people.find(site.app_db, "bea@example.com").role == "agent"
+    assert people.find(app.app_db, "bea@example.com").role == "agent"
 
 
-def test_role_rights_and_platform_user_are_changed_and_audited(site, client):
-    bea = people.create(site.app_db, "bea@example.com", "viewer", password_hash="x")
+def test_role_rights_and_platform_user_are_changed_and_audited(app, client):
+    bea = people.create(app.app_db, "bea@example.com", "viewer", password_hash="x")
     client.post(
         f"/settings/people/{bea.id}", role="agent", export="yes", recordings="no", platform_user_id="12"
     )
-    changed = people.get(site.app_db, bea.id)
+    changed = people.get(app.app_db, bea.id)
     assert (changed.role, changed.rights, changed.platform_user_id) == ("agent", {"export"}, 12)
-    assert ("user changed", "bea@example.com, agent, may export") in done(site)
+    assert ("user changed", "bea@example.com, agent, may export") in done(app)
 
 
-def test_the_last_administrator_can_neither_be_removed_nor_demoted(site, client):
-    (admin,) = people.list_all(site.app_db)
+def test_the_last_administrator_can_neither_be_removed_nor_demoted(app, client):
+    (admin,) = people.list_all(app.app_db)
     for answer in (
         client.post(f"/settings/people/{admin.id}/remove"),
         client.post(f"/settings/people/{admin.id}", role="viewer"),
     ):
         assert answer.status_code == 400
         assert "is the last administrator" in text(answer)
-    assert people.list_all(site.app_db) == [admin]
+    assert people.list_all(app.app_db) == [admin]
 
 
-def test_who_is_removed_is_out_at_once(site, client):
-    other = site.client("agent")
+def test_who_is_removed_is_out_at_once(app, client):
+    other = app.log_in(ERIN)
     assert other.get("/").url.endswith("/")
-    number = next(one.id for one in people.list_all(site.app_db) if one.role == "agent")
+    number = next(one.id for one in people.list_all(app.app_db) if one.role == "agent")
     client.post(f"/settings/people/{number}/remove")
     assert other.get("/").url.endswith("/login")
 
 
-def test_a_reset_makes_a_link_and_leaves_the_password_until_it_is_used(site, client):
-    bea = people.create(site.app_db, "bea@example.com", "viewer", password_hash="x")
+def test_a_reset_makes_a_link_and_leaves_the_password_until_it_is_used(app, client):
+    bea = people.create(app.app_db, "bea@example.com", "viewer", password_hash="x")
     link = shown_once(client.post(f"/settings/people/{bea.id}/reset"))
-    assert setup_links.find(site.app_db, link.rsplit("/", 1)[1]).person.id == bea.id
-    assert people.get(site.app_db, bea.id).has_password
+    assert setup_links.find(app.app_db, link.rsplit("/", 1)[1]).person.id == bea.id
+    assert people.get(app.app_db, bea.id).has_password
 
 
-def test_a_session_is_ended_from_elsewhere(site, client):
-    other = site.client("agent")
-    number = next(one.id for one in people.list_all(site.app_db) if one.role == "agent")
-    (session,) = sessions.list_of_person(site.app_db, number)
+def test_a_session_is_ended_from_elsewhere(app, client):
+    other = app.log_in(ERIN)
+    number = next(one.id for one in people.list_all(app.app_db) if one.role == "agent")
+    (session,) = sessions.list_of_person(app.app_db, number)
     client.post(f"/settings/people/{number}/log-out", session=str(session.id))
     assert other.get("/").url.endswith("/login")
 
 
-def test_no_session_of_somebody_else_is_ended_by_its_number(site, client):
-    site.client("agent")
-    agent = next(one.id for one in people.list_all(site.app_db) if one.role == "agent")
-    admin = next(one.id for one in people.list_all(site.app_db) if one.role == "admin")
-    (mine,) = sessions.list_of_person(site.app_db, admin)
+def test_no_session_of_somebody_else_is_ended_by_its_number(app, client):
+    app.log_in(ERIN)
+    agent = next(one.id for one in people.list_all(app.app_db) if one.role == "agent")
+    admin = next(one.id for one in people.list_all(app.app_db) if one.role == "admin")
+    (mine,) = sessions.list_of_person(app.app_db, admin)
     assert client.post(f"/settings/people/{agent}/log-out", session=str(mine.id)).status_code == 400
-    assert sessions.list_of_person(site.app_db, admin)
+    assert sessions.list_of_person(app.app_db, admin)
 
 
-def test_a_key_works_is_shown_once_and_stops_when_revoked(site, client):
+def test_a_key_works_is_shown_once_and_stops_when_revoked(app, client):
     user_id, secret = shown_once(
         client.post("/settings/keys", name="Reports", scope="read", collections="cdrs")
     ).split(":")
-    key = keys.authenticate(site.app_db, user_id, secret)
+    key = keys.authenticate(app.app_db, user_id, secret)
     assert (key.name, key.scope, key.collections) == ("Reports", "read", ("cdrs",))
     page = client.get("/settings").text
     assert secret not in page
     assert "Reports" in page
     client.post(f"/settings/keys/{user_id}/revoke")
-    assert keys.authenticate(site.app_db, user_id, secret) is None
-    assert [what for what, _ in done(site)] == ["key revoked", "key added"]
+    assert keys.authenticate(app.app_db, user_id, secret) is None
+    assert [what for what, _ in done(app)] == ["key revoked", "key added"]
 
 
-def test_what_was_typed_stands_there_again_when_it_is_refused(site, client):
+def test_what_was_typed_stands_there_again_when_it_is_refused(app, client):
     answer = client.post("/settings/keys", name="Sums", scope="write", collections="cdrs, nothing")
     assert answer.status_code == 400
     for kept in (
@@ -157,19 +158,21 @@ def test_what_was_typed_stands_there_again_when_it_is_refused(site, client):
     assert "<option selected>write" in answer.text
 
 
-def test_a_key_of_an_unknown_collection_is_refused(site, client):
+def test_a_key_of_an_unknown_collection_is_refused(app, client):
     answer = client.post("/settings/keys", name="X", scope="read", collections="nonsense")
     assert answer.status_code == 400
-    assert keys.list_all(site.app_db) == []
+    assert keys.list_all(app.app_db) == []
 
 
-def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten(site, client, monkeypatch):
+def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten(app, client, monkeypatch):
     monkeypatch.setattr("integration.settings.data_dir_secrets.CHECK_SECONDS", 0)
-    (old,) = load_webhook_secrets(site.settings)
-    receiver = Client(Receiver(site.inbox, site.settings.webhooks, WebhookSecrets(site.settings)))
+    (old,) = load_webhook_secrets(app.context.settings)
+    receiver = Client(
+        Receiver(app.context.inbox, app.context.settings.webhooks, WebhookSecrets(app.context.settings))
+    )
     assert old in client.get("/settings").text
     client.post("/settings/webhook/rotate")
-    new, kept = load_webhook_secrets(site.settings)
+    new, kept = load_webhook_secrets(app.context.settings)
     assert kept == old != new
     assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old, "wrong")] == [200, 200, 404]
     page = client.get("/settings").text
@@ -177,16 +180,16 @@ def test_the_webhook_secret_rotates_while_both_work_and_the_old_one_is_forgotten
     assert old not in page
     client.post("/settings/webhook/forget")
     assert [receiver.get(f"/webhooks/{one}").status_code for one in (new, old)] == [200, 404]
-    assert not any(new in about or old in about for _, about in done(site))
+    assert not any(new in about or old in about for _, about in done(app))
 
 
 def test_the_check_of_the_webhook_says_what_is_missing(client):
     assert "none is set" in text(client.post("/settings/webhook/check"))
 
 
-def test_the_audit_pages_back_to_its_beginning(site, client):
+def test_the_audit_pages_back_to_its_beginning(app, client):
     for number in range(150):
-        audit.record(site.app_db, "ann@example.com", f"deed {number:03}", "<b>")
+        audit.record(app.app_db, "ann@example.com", f"deed {number:03}", "<b>")
     first = client.get("/settings/audit")
     assert "deed 149" in first.text
     assert "deed 050" in first.text
@@ -200,16 +203,16 @@ def test_the_audit_pages_back_to_its_beginning(site, client):
 # --- wallboard -------------------------------------------------------------------------------------------
 
 
-def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(site, client):
+def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(app, client):
     for number, state in enumerate(("ringing", "talking"), 1):
-        site.call(
+        app.call(
             number, clock.utc_text(clock.unix() - 90), state=state, outcome=None, party_name="Greta Lindqvist"
         )
     url = shown_once(
         client.post("/settings/wallboards", name="Front desk", level="90", wait="60", missed="2")
     )
     path = url[url.index("/wall/") :]
-    board = requests.get(site.url + path, timeout=30)
+    board = requests.get(app.url + path, timeout=30)
     said = text(board)
     assert "Waiting 1" in said
     assert "Talking 1" in said
@@ -220,29 +223,29 @@ def test_a_wallboard_is_read_by_its_address_alone_and_shows_nobody(site, client)
     assert board.headers["Cache-Control"] == "no-store"
 
 
-def test_every_figure_of_a_wallboard_has_something_to_be_measured_by(site, client):
+def test_every_figure_of_a_wallboard_has_something_to_be_measured_by(app, client):
     for number in (1, 2):
-        site.put("users", id=number, first_name=f"Person {number}", ext=f"100{number}")
-    site.put("users", id=3, first_name="Gone", _missing_since="2026-01-01 00:00:00")
-    site.call(1, clock.utc_text(), state="ringing", outcome=None)
-    site.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
-    site.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
-    text = client.get(f"/wall/{wallboards.add(site.app_db, 'Front desk')}").text
+        app.insert("users", id=number, first_name=f"Person {number}", ext=f"100{number}")
+    app.insert("users", id=3, first_name="Gone", _missing_since="2026-01-01 00:00:00")
+    app.call(1, clock.utc_text(), state="ringing", outcome=None)
+    app.call(2, clock.utc_text(), state="talking", outcome=None, user_id=1)
+    app.call(3, clock.utc_text(clock.now().astimezone(ZoneInfo("Europe/London")) - timedelta(days=7)))
+    text = client.get(f"/wall/{wallboards.add(app.app_db, 'Front desk')}").text
     assert len(re.findall(r'class="aim">[^<]', text)) == 6
     assert "1 is free" in text
     assert "of 2 people" in text
 
 
-def test_a_wallboard_opens_nothing_else_and_ends_when_revoked(site, client):
+def test_a_wallboard_opens_nothing_else_and_ends_when_revoked(app, client):
     url = shown_once(client.post("/settings/wallboards", name="Front desk"))
     path = url[url.index("/wall/") :]
     visitor = requests.Session()
-    assert visitor.get(site.url + path, timeout=30).status_code == 200
+    assert visitor.get(app.url + path, timeout=30).status_code == 200
     for closed in ("/", "/live/stream", "/calls", "/settings", "/system"):
-        answer = visitor.get(site.url + closed, timeout=30, headers={"Accept": "text/html"})
+        answer = visitor.get(app.url + closed, timeout=30, headers={"Accept": "text/html"})
         assert answer.url.split("?")[0].endswith("/login"), closed
     for wrong in ("/wall/", "/wall/x", path + "x", path[:-1]):
-        assert visitor.get(site.url + wrong, timeout=30, allow_redirects=False).status_code in (302, 401, 404)
+        assert visitor.get(app.url + wrong, timeout=30, allow_redirects=False).status_code in (302, 401, 404)
     assert path.removeprefix("/wall/") not in client.get("/settings").text
     client.post("/settings/wallboards/1/revoke")
-    assert visitor.get(site.url + path, timeout=30).status_code == 404
+    assert visitor.get(app.url + path, timeout=30).status_code == 404

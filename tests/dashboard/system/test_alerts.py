@@ -9,39 +9,40 @@ from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
 from integration.alerts.evaluate import RuleEvaluator
 from integration.core import clock
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.page_text import text
+from tests.support.people import BOB, CAROL, ERIN
 
 URL = "https://hooks.example.net/services/canary-token?token=canary-token"
 FORM = {"name": "Long waits", "condition": "waiting", "threshold": "45", "notice": "1", "cooldown": "15"}
 WEEK = {"day": "0"}
 
 
-def rules(site) -> list[alert_rules.Rule]:
-    with site.app_db.read() as connection:
+def rules(app) -> list[alert_rules.Rule]:
+    with app.app_db.read() as connection:
         return alert_rules.list_all(connection)
 
 
-def audited(site) -> list[str]:
-    return [f"{entry.what}: {entry.about}" for entry in audit.list_newest(site.app_db)]
+def audited(app) -> list[str]:
+    return [f"{entry.what}: {entry.about}" for entry in audit.list_newest(app.app_db)]
 
 
-def ring(site, number: int = 1) -> None:
-    site.call(
+def ring(app, number: int = 1) -> None:
+    app.call(
         number,
         clock.utc_text(clock.unix() - 90),
         state="ringing",
         outcome=None,
         party_name="<img src=x onerror=alert(1)>",
     )
-    RuleEvaluator(site.parts, lambda: None).run()
+    RuleEvaluator(app.context, lambda: None).run()
 
 
-def test_a_rule_is_made_changed_paused_and_removed(site, client):
+def test_a_rule_is_made_changed_paused_and_removed(app, client):
     assert "No rules yet" in text(client.get("/system/alerts"))
     said = client.post("/system/alerts", **FORM, **WEEK, begins="09:00", ends="17:30")
     assert "Saved." in text(said)
-    (rule,) = rules(site)
+    (rule,) = rules(app)
     assert (rule.threshold, rule.notice, rule.days, rule.begins, rule.cooldown) == (
         45,
         True,
@@ -52,15 +53,15 @@ def test_a_rule_is_made_changed_paused_and_removed(site, client):
     assert "A caller has been waiting for 45 seconds" in text(client.get("/system/alerts"))
     assert 'value="Long waits"' in client.get(f"/system/alerts?edit={rule.id}").text
     client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "threshold": "", "name": "Waits"})
-    (rule,) = rules(site)
+    (rule,) = rules(app)
     assert (rule.name, rule.threshold) == ("Waits", 60)
     client.post(f"/system/alerts/{rule.id}/pause", paused="1")
-    assert rules(site)[0].paused_at
+    assert rules(app)[0].paused_at
     client.post(f"/system/alerts/{rule.id}/pause", paused="0")
-    assert rules(site)[0].paused_at is None
+    assert rules(app)[0].paused_at is None
     client.post(f"/system/alerts/{rule.id}/remove")
-    assert rules(site) == []
-    assert audited(site)[:5] == [
+    assert rules(app) == []
+    assert audited(app)[:5] == [
         "alert rule removed: Waits",
         "alert rule resumed: Waits",
         "alert rule paused: Waits",
@@ -87,88 +88,88 @@ def test_a_rule_is_made_changed_paused_and_removed(site, client):
         ({"url": URL, "secret": "Bearer ü"}, "signs in it that no header takes"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_what_was_entered_stays(site, client, changed, why):
+def test_what_makes_no_sense_is_refused_and_what_was_entered_stays(app, client, changed, why):
     answer = client.post("/system/alerts", **{**FORM, **WEEK, "quiet_to": "", **changed})
     assert answer.status_code == 400
     assert why in text(answer)
-    assert rules(site) == []
+    assert rules(app) == []
     if changed.get("name") is None:
         assert 'value="Long waits"' in answer.text
 
 
-def test_a_secret_is_never_shown_and_never_leaves_for_another_address(site, client):
+def test_a_secret_is_never_shown_and_never_leaves_for_another_address(app, client):
     client.post("/system/alerts", **FORM, **WEEK, url=URL, secret="Bearer canary-secret")
-    (rule,) = rules(site)
+    (rule,) = rules(app)
     pages = [client.get("/system/alerts").text, client.get(f"/system/alerts?edit={rule.id}").text]
     assert "canary-secret" not in "".join(pages)
     assert "canary-token" not in pages[0]
     client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "url": URL})
-    assert rules(site)[0].secret == "Bearer canary-secret"
+    assert rules(app)[0].secret == "Bearer canary-secret"
     other = "https://elsewhere.example.net/"
     answer = client.post("/system/alerts", **{**FORM, **WEEK, "id": str(rule.id), "url": other})
-    assert (answer.status_code, rules(site)[0].url) == (400, URL)
+    assert (answer.status_code, rules(app)[0].url) == (400, URL)
     assert "enter its Authorization header" in text(answer)
-    assert not any("canary" in line for line in audited(site))
+    assert not any("canary" in line for line in audited(app))
 
 
-def test_the_test_button_says_what_became_of_each_target(site, client):
+def test_the_test_button_says_what_became_of_each_target(app, client):
     client.post(
         "/system/alerts", **FORM, **WEEK, url="http://127.0.0.1:9/", quiet_from="00:00", quiet_to="23:59"
     )
-    (rule,) = rules(site)
+    (rule,) = rules(app)
     said = text(client.post(f"/system/alerts/{rule.id}/test"))
     assert "shown Test to the dashboard" in said
     assert "failed Test to http://127.0.0.1:9/: 127.0.0.1: nothing listens there" in said
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         lines = notification_log.list_newest(connection, 9)
         assert notification_log.due(connection, "post", 9) == []
     assert {(line.kind, line.state) for line in lines} == {("test", "sent"), ("test", "failed")}
-    assert "alert rule tested: Long waits" in audited(site)
+    assert "alert rule tested: Long waits" in audited(app)
 
 
-def test_a_notice_stands_on_every_page_until_it_is_over(site, client):
-    alert_rules.save(site.app_db, alert_rules.Rule(0, "Long <b>waits", "waiting", 60, notice=True))
-    ring(site)
+def test_a_notice_stands_on_every_page_until_it_is_over(app, client):
+    alert_rules.save(app.app_db, alert_rules.Rule(0, "Long <b>waits", "waiting", 60, notice=True))
+    ring(app)
     page = client.get("/contacts").text
     assert "Long &lt;b&gt;waits" in page
     assert "<img src=x" not in page
-    assert site.client("agent").get("/").text.count("has been waiting") == 1
+    assert app.log_in(ERIN).get("/").text.count("has been waiting") == 1
     for number in range(2, 6):
-        ring(site, number)
+        ring(app, number)
     assert client.get("/").text.count("has been waiting") == 1
     assert "and 4 more" in client.get("/").text
     for number in range(3):
-        alert_rules.save(site.app_db, alert_rules.Rule(0, f"Rule {number}", "waiting", 60, notice=True))
-    RuleEvaluator(site.parts, lambda: None).run()
+        alert_rules.save(app.app_db, alert_rules.Rule(0, f"Rule {number}", "waiting", 60, notice=True))
+    RuleEvaluator(app.context, lambda: None).run()
     assert client.get("/").text.count("has been waiting") == 3
     assert "More rules find something" in client.get("/").text
-    site.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
-    RuleEvaluator(site.parts, lambda: None).run()
+    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
+    RuleEvaluator(app.context, lambda: None).run()
     assert "has been waiting" not in client.get("/").text
 
 
-def test_open_pages_are_told_by_the_stream(site):
-    alert_rules.save(site.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
-    ring(site)
-    with site.mirror_db.read() as connection:
+def test_open_pages_are_told_by_the_stream(app):
+    alert_rules.save(app.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
+    ring(app)
+    with app.mirror_db.read() as connection:
         topics = [row["topic"] for row in connection.execute("SELECT topic FROM _changes")]
     assert topics == ["alert"]
 
 
 def test_who_sees_their_own_calls_only_is_told_of_no_others(tmp_path):
-    with running(tmp_path / "data", dashboard__agents_see="own") as site:
-        alert_rules.save(site.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
-        ring(site)
-        assert "Long waits" not in site.client("agent", platform_user_id=1).get("/").text
-        assert "Long waits" in site.client("supervisor").get("/").text
+    with running_app(tmp_path / "data", dashboard__agents_see="own") as app:
+        alert_rules.save(app.app_db, alert_rules.Rule(0, "Long waits", "waiting", 60, notice=True))
+        ring(app)
+        assert "Long waits" not in app.log_in(CAROL.as_user(1)).get("/").text
+        assert "Long waits" in app.log_in(BOB).get("/").text
 
 
-def test_supervisors_read_and_administrators_write(site):
-    agent, supervisor = site.client("agent"), site.client("supervisor")
+def test_supervisors_read_and_administrators_write(app):
+    agent, supervisor = app.log_in(ERIN), app.log_in(BOB)
     assert agent.get("/system/alerts").status_code == 403
     page = supervisor.get("/system/alerts")
     assert page.status_code == 200
     assert "A new rule" not in page.text
     assert supervisor.post("/system/alerts", **FORM, **WEEK).status_code == 403
-    assert site.client().post("/system/alerts", csrf=False, **FORM, **WEEK).status_code in (400, 403)
-    assert rules(site) == []
+    assert app.log_in().post("/system/alerts", csrf=False, **FORM, **WEEK).status_code in (400, 403)
+    assert rules(app) == []

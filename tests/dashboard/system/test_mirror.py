@@ -11,9 +11,10 @@ from integration.sync.reading.call_assembly import JOB_NAME
 from integration.workspace import promoted_fields
 from tests.support.harness import wait_for
 from tests.support.page_text import text
+from tests.support.people import BOB, DAVE
 
 
-def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(site, client):
+def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(app, client):
     def job(tx) -> None:
         collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
         completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
@@ -23,7 +24,7 @@ def test_system_shows_each_gap_with_its_cause_and_new_fields_of_the_platform(sit
             "'2026-11-19 10:00:00', 0)"
         )
 
-    site.mirror_db.write(job)
+    app.mirror_db.write(job)
     page = client.get("/system")
     shown = text(page)
     assert "2026-11-17: 3 of 5" in shown
@@ -38,13 +39,13 @@ def test_system_says_nothing_of_either_before_anything_is_known(client):
     assert "Changes of the platform" not in shown
 
 
-def test_each_day_of_the_ledger_has_a_line(site, client):
+def test_each_day_of_the_ledger_has_a_line(app, client):
     def job(tx) -> None:
         collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
         completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
         completeness.save_day(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
 
-    site.mirror_db.write(job)
+    app.mirror_db.write(job)
     assert 'href="/system/coverage/cdrs"' in client.get("/system").text
     shown = text(client.get("/system/coverage/cdrs"))
     for words in ("2026-11-18", "2026-11-17", "never", "counts differ", "read again"):
@@ -53,28 +54,28 @@ def test_each_day_of_the_ledger_has_a_line(site, client):
     assert "No day was counted yet" in text(client.get("/system/coverage/sms"))
 
 
-def test_what_goes_on_now_is_never_called_incomplete(site, client):
-    site.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3))
+def test_what_goes_on_now_is_never_called_incomplete(app, client):
+    app.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3))
     assert "all of it with each poll" in text(client.get("/system"))
     account = text(client.get("/account"))
     assert "live" in account
-    with site.mirror_db.read() as connection:
+    with app.mirror_db.read() as connection:
         (line,) = completeness.list_collections(connection)
     assert line.is_live
 
 
-def test_a_long_reading_shows_how_far_it_is_and_how_long_it_takes(site, client):
-    site.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, "cdrs"))
+def test_a_long_reading_shows_how_far_it_is_and_how_long_it_takes(app, client):
+    app.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, "cdrs"))
     facts = {"done": 400_000, "total": 1_000_000, "per_second": 5_000.0, "seconds_left": 120.0}
-    site.parts.health.set_fact("reading cdrs", facts)
+    app.context.health.set_fact("reading cdrs", facts)
     page = client.get("/system")
     assert "400 000 of 1 000 000 read, 5 000 a second, 2 min left" in text(page)
     assert page.headers["Refresh"]
-    site.parts.health.set_fact("reading cdrs", None)
+    app.context.health.set_fact("reading cdrs", None)
     assert "walking, 0 read" in text(client.get("/system"))
 
 
-def test_a_platform_in_trouble_shows_how_it_is_asked(site, client):
+def test_a_platform_in_trouble_shows_how_it_is_asked(app, client):
     standing = {"per_minute": 600.0, "full": 600.0, "rest": 0.0, "open_since": None, "again": 0.0}
     for facts, words in (
         ({}, "600 requests a minute"),
@@ -82,12 +83,12 @@ def test_a_platform_in_trouble_shows_how_it_is_asked(site, client):
         ({"rest": 30.0}, "rests for 30 s"),
         ({"open_since": 1.0, "again": 40.0}, "asked again in 40 s"),
     ):
-        site.parts.health.set_fact("platform_requests", {**standing, **facts})
+        app.context.health.set_fact("platform_requests", {**standing, **facts})
         assert words in text(client.get("/system"))
 
 
-def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
-    site.mirror_db.write(
+def test_an_undocumented_field_becomes_a_column_and_none_again(app, client):
+    app.mirror_db.write(
         lambda tx: (
             tx.execute(
                 "INSERT INTO _drift VALUES ('cdrs', 'mood', 'field', 'string', '2026-11-01 10:00:00', "
@@ -97,13 +98,13 @@ def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
         )
     )
     assert "Make a column" in client.get("/system").text
-    assert "Make a column" not in site.client("viewer").get("/system").text
+    assert "Make a column" not in app.log_in(DAVE).get("/system").text
     form = {"collection": "cdrs", "field": "mood"}
-    assert site.client("supervisor").post("/system/promote", **form).status_code == 403
+    assert app.log_in(BOB).post("/system/promote", **form).status_code == 403
     client.post("/system/promote", **form)
     wait_for(lambda: "mood is a column of cdrs" in text(client.get("/system")), "the column")
     assert "Take back" in client.get("/system").text
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         assert promoted_fields.list_requested(connection) == {"cdrs": {"mood"}}
     client.post("/system/promote", **form)
     wait_for(lambda: "has a column" in text(client.get("/system")), "the refusal")
@@ -113,7 +114,7 @@ def test_an_undocumented_field_becomes_a_column_and_none_again(site, client):
     assert client.post("/system/promote", collection="nothing", field="mood").status_code == 404
 
 
-def test_a_proof_can_be_begun_and_tells_what_it_found(site, client, monkeypatch):
+def test_a_proof_can_be_begun_and_tells_what_it_found(app, client, monkeypatch):
     asked = []
 
     def verify_collection(_context, policy, progress, **_options):
@@ -125,28 +126,28 @@ def test_a_proof_can_be_begun_and_tells_what_it_found(site, client, monkeypatch)
         )
 
     monkeypatch.setattr(verify, "verify_collection", verify_collection)
-    site.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
-    site.mirror_db.write(
+    app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
+    app.mirror_db.write(
         lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
     )
-    assert site.client("supervisor").post("/system/prove").status_code == 403
+    assert app.log_in(BOB).post("/system/prove").status_code == 403
     client.post("/system/prove")
     said = f"{len(PLAN) - 1} of {len(PLAN)} collections proved, 9 days counted; not proved: sms"
     wait_for(lambda: said in text(client.get("/system")), "the result")
     assert asked == list(PLAN)
 
 
-def test_whoever_counts_calls_is_told_that_old_ones_are_still_being_put_together(site, client):
-    site.put("cdrs", id=7, live_id=4278000007, calldate=clock.utc_text(clock.unix() - 86_400 * 3))
-    site.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
+def test_whoever_counts_calls_is_told_that_old_ones_are_still_being_put_together(app, client):
+    app.insert("cdrs", id=7, live_id=4278000007, calldate=clock.utc_text(clock.unix() - 86_400 * 3))
+    app.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
     facts = {"done": 5, "total": 7, "per_second": 1250.0, "seconds_left": 120.0}
-    site.parts.health.set_fact(JOB_NAME, facts)
+    app.context.health.set_fact(JOB_NAME, facts)
     said = "are still being put together from their records, the newest first: 2 left"
     shown = text(client.get("/system"))
     assert said in shown
     assert "a second, 2 min to go" in shown
     for path, told in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
         assert (said in text(client.get(path))) == told, path
-    site.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))
+    app.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))
     for path in ("/system", "/calls", "/reports"):
         assert "put together" not in text(client.get(path))

@@ -11,11 +11,12 @@ from integration.inbox.apply import Applier
 from integration.sync.writing import write_log
 from tests.support.harness import wait_for
 from tests.support.page_text import text
+from tests.support.people import BOB, ERIN
 
 
-def store(site, body: bytes, status: str = "failed", error: str = "boom") -> int:
+def store(app, body: bytes, status: str = "failed", error: str = "boom") -> int:
     """A webhook in the inbox that came to this end."""
-    return site.inbox.database.write(
+    return app.context.inbox.database.write(
         lambda tx: (
             tx.execute(
                 "INSERT INTO inbox (event_id, received_at, event_name, body, status, error, body_hash)"
@@ -32,20 +33,20 @@ def said_by(client, *words: str) -> bool:
 
 
 @pytest.mark.parametrize("path", ["/system/replay", "/system/backup"])
-def test_only_administrators_begin_work_and_only_by_a_form_of_ours(site, path):
-    assert site.client("supervisor").post(path).status_code == 403
-    assert site.client().post(path, csrf=False).status_code == 403
-    assert audit.list_newest(site.app_db) == []
+def test_only_administrators_begin_work_and_only_by_a_form_of_ours(app, path):
+    assert app.log_in(BOB).post(path).status_code == 403
+    assert app.log_in().post(path, csrf=False).status_code == 403
+    assert audit.list_newest(app.app_db) == []
 
 
 @pytest.mark.parametrize("path", ["/system/doctor", "/system/journal"])
-def test_only_administrators_see_what_tells_of_the_installation(site, path):
-    assert site.client("supervisor").get(path).status_code == 403
+def test_only_administrators_see_what_tells_of_the_installation(app, path):
+    assert app.log_in(BOB).get(path).status_code == 403
 
 
-def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client, monkeypatch):
-    failed = [store(site, b'{"a": 1}'), store(site, b'{"a": 2}'), store(site, b'{"a": 3}')]
-    store(site, b'{"a": 4}', "done")
+def test_failed_webhooks_are_applied_again_by_the_commands_handler(app, client, monkeypatch):
+    failed = [store(app, b'{"a": 1}'), store(app, b'{"a": 2}'), store(app, b'{"a": 3}')]
+    store(app, b'{"a": 4}', "done")
     applied, go_on = [], threading.Event()
 
     def reapply(_applier, seqs):
@@ -62,27 +63,27 @@ def test_failed_webhooks_are_applied_again_by_the_commands_handler(site, client,
     assert applied == [failed]
 
     def kept() -> list[tuple[str, str]]:
-        return [(one.what, one.result) for one in audit.list_newest(site.app_db)]
+        return [(one.what, one.result) for one in audit.list_newest(app.app_db)]
 
     # The page may tell of the end a moment before the audit does.
     wait_for(lambda: len(kept()) == 2, "the audit of the replay's end")
     assert kept() == [("failed webhooks replayed", "done"), ("failed webhooks replayed", "begun")]
 
 
-def test_a_replay_that_breaks_says_so_and_may_be_tried_again(site, client, monkeypatch):
+def test_a_replay_that_breaks_says_so_and_may_be_tried_again(app, client, monkeypatch):
     def reapply(_applier, _seqs):
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(Applier, "reapply", reapply)
-    store(site, b"{}")
+    store(app, b"{}")
     client.post("/system/replay")
     wait_for(lambda: said_by(client, "RuntimeError", "failed again"), "the failure and the button")
     assert not said_by(client, "secret detail")
 
 
-def test_a_webhook_that_needs_a_look_is_shown_as_it_came(site, client):
+def test_a_webhook_that_needs_a_look_is_shown_as_it_came(app, client):
     evil = b'{"event": "<script>alert(1)</script>"}' + b"\xff"
-    seq = store(site, evil, "unreadable", "not JSON")
+    seq = store(app, evil, "unreadable", "not JSON")
     assert f'href="/system/events/{seq}"' in client.get("/system").text
     page = client.get(f"/system/events/{seq}")
     assert "<script>alert" not in page.text
@@ -91,18 +92,18 @@ def test_a_webhook_that_needs_a_look_is_shown_as_it_came(site, client):
     )
     assert "not JSON" in text(page)
     assert client.get("/system/events/99").status_code == 404
-    assert site.client("agent").get(f"/system/events/{seq}").status_code == 403
+    assert app.log_in(ERIN).get(f"/system/events/{seq}").status_code == 403
 
 
-def test_a_backup_is_made_listed_and_audited(site, client):
+def test_a_backup_is_made_listed_and_audited(app, client):
     assert said_by(client, "None here yet")
     client.post("/system/backup")
-    wait_for(lambda: said_by(client, "switchroom-", "3 files"), "the backup")
-    (folder,) = (site.settings.storage.data_dir / "backups").iterdir()
+    wait_for(lambda: said_by(client, "switchroom-", "4 files"), "the backup")
+    (folder,) = (app.context.settings.storage.data_dir / "backups").iterdir()
     assert folder.name in client.get("/system").text
 
     def newest() -> tuple[str, str]:
-        entry = audit.list_newest(site.app_db)[0]
+        entry = audit.list_newest(app.app_db)[0]
         return entry.what, entry.result
 
     # The page tells of it as soon as it is there.
@@ -110,8 +111,8 @@ def test_a_backup_is_made_listed_and_audited(site, client):
     assert newest() == ("backup", "done")
 
 
-def test_a_backup_that_was_damaged_says_so_in_the_list(site, client):
-    folder = site.settings.storage.data_dir / "backups" / "switchroom-20261120-090000"
+def test_a_backup_that_was_damaged_says_so_in_the_list(app, client):
+    folder = app.context.settings.storage.data_dir / "backups" / "switchroom-20261120-090000"
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{")
     assert said_by(client, folder.name, "can't be trusted")
@@ -123,9 +124,9 @@ def test_doctor_says_on_a_page_what_it_says_on_the_command_line(client):
     assert "public address : none is set" in said or "public address: none is set" in said
 
 
-def test_writes_stand_in_the_journal_without_their_secrets(site, client):
+def test_writes_stand_in_the_journal_without_their_secrets(app, client):
     entry = write_log.begin(
-        site.app_db,
+        app.app_db,
         who="key Reports",
         address="192.0.2.1",
         method="PATCH",
@@ -133,7 +134,7 @@ def test_writes_stand_in_the_journal_without_their_secrets(site, client):
         body=b'{"password": "hunter2", "name": "<b>Ann</b>"}',
     )
     assert "it was cut off" in text(client.get("/system/journal"))
-    write_log.finish(site.app_db, entry, status=200, result="done", seconds=0.25)
+    write_log.finish(app.app_db, entry, status=200, result="done", seconds=0.25)
     page = client.get("/system/journal")
     assert "PATCH /users/7" in text(page)
     assert "0.25 s" in text(page)

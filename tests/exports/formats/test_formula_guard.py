@@ -20,7 +20,7 @@ from integration.core.json_records import read_record
 from integration.mirror.records.upsert import upsert
 from tests.exports.formats.test_csv import guarded
 from tests.exports.test_presets import exporting
-from tests.support.applications.dashboard_site import Site, running
+from tests.support.application import TestApp, running_app
 
 ODD = [
     "+442079460001", "00442079460001", "0207", "=1+1", "@SUM(A1)", "-2+3", "+1+1", "\t=1", "\r=1",
@@ -31,10 +31,10 @@ ODD = [
 ]  # fmt: skip
 
 
-def stored(site: Site, collection: str, *records: str) -> None:
+def stored(app: TestApp, collection: str, *records: str) -> None:
     """Records as the platform sent them, through the door for rows."""
     documents = [read_record(record) for record in records]
-    site.mirror_db.write(
+    app.mirror_db.write(
         lambda tx: upsert(
             tx, get_resource(collection), documents, source="sync", requested_at="2026-07-01 00:00:00"
         )
@@ -42,11 +42,11 @@ def stored(site: Site, collection: str, *records: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with running(tmp_path_factory.mktemp("site") / "data") as site:
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestApp]:
+    with running_app(tmp_path_factory.mktemp("site") / "data") as app:
         texts = [json.dumps({"id": at, "src_name": text, "strange": text}) for at, text in enumerate(ODD, 1)]
-        stored(site, "cdrs", *texts, '{"id":999,"src_name":"a\\ud800b","strange":"a\\ud800b"}')
-        yield site
+        stored(app, "cdrs", *texts, '{"id":999,"src_name":"a\\ud800b","strange":"a\\ud800b"}')
+        yield app
 
 
 def shown(text: str) -> str:
@@ -58,16 +58,16 @@ EXPECTED = [*ODD, "a\\ud800b"]
 COLUMNS = "columns=src_name,strange,id"
 
 
-def test_csv_neutralises_formulas_and_spoils_nothing_else(site: Site) -> None:
-    data = exporting(site).get(f"/exports/cdrs.csv?{COLUMNS}").data
+def test_csv_neutralises_formulas_and_spoils_nothing_else(app: TestApp) -> None:
+    data = exporting(app).get(f"/exports/cdrs.csv?{COLUMNS}").data
     rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
     assert [row[0] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
     assert [row[1] for row in rows[1:]] == [guarded(text) for text in EXPECTED]
     assert rows[1][0] == "+442079460001"
 
 
-def test_xlsx_has_every_text_as_text(site: Site) -> None:
-    data = exporting(site).get(f"/exports/cdrs.xlsx?{COLUMNS}").data
+def test_xlsx_has_every_text_as_text(app: TestApp) -> None:
+    data = exporting(app).get(f"/exports/cdrs.xlsx?{COLUMNS}").data
     page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
     for number, text in enumerate(EXPECTED, 2):
         for cell in page[number][:2]:
@@ -81,8 +81,8 @@ def test_xlsx_has_every_text_as_text(site: Site) -> None:
         assert parts.testzip() is None
 
 
-def test_json_lines_and_parquet_have_what_came(site: Site) -> None:
-    client = exporting(site)
+def test_json_lines_and_parquet_have_what_came(app: TestApp) -> None:
+    client = exporting(app)
     data = client.get("/exports/cdrs.jsonl").data
     assert data.count(b"\n") == len(EXPECTED)
     raw = [json.loads(line)["src_name"] for line in data.splitlines()]
@@ -94,11 +94,11 @@ def test_json_lines_and_parquet_have_what_came(site: Site) -> None:
 
 
 def test_the_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as site:
+    with running_app(tmp_path / "data") as app:
         for number, text in enumerate(ODD, 1):
-            site.put("monitors", id=number, caller=text, timestamp="2026-07-01 00:00:00", _doc=json.dumps(
+            app.insert("monitors", id=number, caller=text, timestamp="2026-07-01 00:00:00", _doc=json.dumps(
                 {"id": number, "caller": text}))  # fmt: skip
-        data = exporting(site).get("/exports/recordings.zip?columns=caller").data
+        data = exporting(app).get("/exports/recordings.zip?columns=caller").data
     manifest = zipfile.ZipFile(io.BytesIO(data)).read("manifest.csv").decode("utf-8-sig")
     rows = list(csv.reader(io.StringIO(manifest, newline="")))
     assert rows[0] == ["caller", "missing"]
@@ -106,17 +106,17 @@ def test_the_manifest_of_a_zip_is_guarded_like_a_csv(tmp_path: Path) -> None:
     assert {row[1] for row in rows[1:]} == {"not in the archive (never asked for)"}
 
 
-def test_a_header_that_the_platform_chose_is_guarded_too(site: Site) -> None:
+def test_a_header_that_the_platform_chose_is_guarded_too(app: TestApp) -> None:
     name = "=cmd|'/C calc'!A0"
-    stored(site, "sms", json.dumps({"id": 1, name: "=1"}))
-    data = exporting(site).get("/exports/sms.csv", query_string={"columns": name}).data
+    stored(app, "sms", json.dumps({"id": 1, name: "=1"}))
+    data = exporting(app).get("/exports/sms.csv", query_string={"columns": name}).data
     assert list(csv.reader(io.StringIO(data.decode()))) == [[f"'{name}"], ["'=1"]]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_a_pin_that_lies_deeper_is_masked_as_well(site: Site, form: str) -> None:
-    stored(site, "queues", '{"id":1,"users":[{"id":5,"pin":"canary-1"}],"strange":{"vm_pin":"canary-2"}}')
+def test_a_pin_that_lies_deeper_is_masked_as_well(app: TestApp, form: str) -> None:
+    stored(app, "queues", '{"id":1,"users":[{"id":5,"pin":"canary-1"}],"strange":{"vm_pin":"canary-2"}}')
     for query in ("", "?columns=users,strange"):
-        answer = exporting(site).get(f"/exports/queues.{form}{query}")
+        answer = exporting(app).get(f"/exports/queues.{form}{query}")
         assert answer.status_code == 200
         assert b"canary" not in answer.data

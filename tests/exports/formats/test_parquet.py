@@ -15,7 +15,7 @@ from integration.core.errors import QueryError
 from integration.exports.formats import parquet
 from integration.exports.selection import select
 from tests.exports.test_presets import exporting
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS
 
@@ -64,9 +64,9 @@ def test_months_make_one_data_set_that_may_be_written_again(tmp_path: Path) -> N
 
 
 def test_calls_come_over_http(tmp_path: Path) -> None:
-    with running(tmp_path / "data") as site:
-        site.call(1, "2026-07-01 09:15:30", talk_seconds=61)
-        answer = exporting(site).get("/exports/call-history.parquet")
+    with running_app(tmp_path / "data") as app:
+        app.call(1, "2026-07-01 09:15:30", talk_seconds=61)
+        answer = exporting(app).get("/exports/call-history.parquet")
     (tmp_path / "calls.parquet").write_bytes(answer.data)
     (row,) = pyarrow.parquet.read_table(tmp_path / "calls.parquet").to_pylist()
     assert row["started_local"] == "2026-07-01 10:15:30+01:00"

@@ -17,12 +17,11 @@ from integration.access import people, sessions
 from integration.exports import schedules
 from integration.exports.formats import FORMATS
 from integration.exports.formats.format import Format
-from integration.exports.jobs import EXTENSION, ExportJobs
+from integration.exports.jobs import EXTENSION
 from integration.exports.query import ExportQuery, ExportStream
-from integration.exports.routes import make_blueprint
 from integration.exports.selection import Selection
 from tests.cli.test_export import variables
-from tests.support.applications.dashboard_site import Client, Site, running
+from tests.support.application import Browser, TestApp, running_app
 from tests.support.harness import wait_for
 
 ROOT = Path(__file__).parents[3]
@@ -53,34 +52,31 @@ TSV = Format(
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestApp]:
     monkeypatch.setitem(FORMATS, TSV.suffix, TSV)
-    with running(tmp_path) as site:
-        export_jobs = ExportJobs(site.parts)
-        export_jobs.schedule()
-        site.parts.scheduler.start()
-        site.app.extensions[EXTENSION] = export_jobs
-        site.app.register_blueprint(make_blueprint(site.parts))
+    with running_app(tmp_path) as app:
+        app.product.site.extensions[EXTENSION].schedule()
+        app.context.scheduler.start()
         for number in range(1, BACKGROUND_ABOVE + 2):
-            site.put("contacts", id=number, first_name=f"Grace {number}")
-        site.put("ddis", id=1)
-        yield site
+            app.insert("contacts", id=number, first_name=f"Grace {number}")
+        app.insert("ddis", id=1)
+        yield app
 
 
 @pytest.fixture
-def supervisor(site: Site) -> Client:
-    person = people.create(site.app_db, "bob@example.com", "supervisor", password_hash="x")
-    return Client(site.url, sessions.create(site.app_db, person.id))
+def supervisor(app: TestApp) -> Browser:
+    person = people.create(app.app_db, "bob@example.com", "supervisor", password_hash="x")
+    return Browser(app.url, sessions.create(app.app_db, person.id))
 
 
-def test_route_serves_the_format(supervisor: Client) -> None:
+def test_route_serves_the_format(supervisor: Browser) -> None:
     response = supervisor.get("/exports/ddis.tsv?columns=id")
     assert (response.status_code, response.content) == (200, b"1\n")
     assert response.headers["Content-Type"] == "text/tab-separated-values"
     assert response.headers["Content-Disposition"] == 'attachment; filename="ddis.tsv"'
 
 
-def test_job_prepares_a_large_selection_in_the_format(supervisor: Client) -> None:
+def test_job_prepares_a_large_selection_in_the_format(supervisor: Browser) -> None:
     page = supervisor.get("/exports/contacts.tsv?columns=id,first_name")
     assert page.url.endswith("/exports")
     assert "Tabs" in page.text
@@ -93,25 +89,25 @@ def test_job_prepares_a_large_selection_in_the_format(supervisor: Client) -> Non
     assert file.headers["Content-Type"].startswith("text/tab-separated-values")
 
 
-def test_pages_offer_the_format_in_its_order(supervisor: Client) -> None:
+def test_pages_offer_the_format_in_its_order(supervisor: Browser) -> None:
     page = supervisor.get("/export/ddis").text
     suffixes = re.findall(r'formaction="/exports/ddis\.(\w+)" title', page)
     assert suffixes[:5] == ["xlsx", "csv", "csv", "tsv", "jsonl"]
     assert 'title="Values between tabs"' in page
 
 
-def test_schedule_form_offers_and_accepts_the_format(site: Site, supervisor: Client) -> None:
+def test_schedule_form_offers_and_accepts_the_format(app: TestApp, supervisor: Browser) -> None:
     assert '<option value="tsv">Tabs</option>' in supervisor.get("/exports/schedules/new?export=ddis").text
     supervisor.post(
         "/exports/schedules/new", export="ddis", name="Numbers", form="tsv", every="day", at="06:00",
         zone="Europe/London", target="folder", place="numbers", wait_hours="6", otherwise="incomplete",
     )  # fmt: skip
-    with site.app_db.read() as connection:
+    with app.app_db.read() as connection:
         (schedule,) = schedules.list_all(connection)
     assert schedule.form == "tsv"
 
 
-def test_command_exports_the_format(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_exports_the_format(app: TestApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The command reads its choices when it is imported.
     monkeypatch.delitem(sys.modules, "integration.cli.export", raising=False)
     command = importlib.import_module("integration.cli.export").command

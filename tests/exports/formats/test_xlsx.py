@@ -17,7 +17,7 @@ from openpyxl.utils.escape import unescape
 from integration.exports.formats import xlsx
 from integration.exports.selection import select
 from tests.exports.test_presets import exporting
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS
 
@@ -46,12 +46,12 @@ def test_text_is_text_to_the_letter(value: str) -> None:
 
 
 def test_times_are_dates_durations_are_durations_and_numbers_are_numbers(tmp_path) -> None:
-    with running(tmp_path / "data") as site:
-        site.call(1, "2026-07-01 09:15:30", talk_seconds=90_000, charge=0.25)
+    with running_app(tmp_path / "data") as app:
+        app.call(1, "2026-07-01 09:15:30", talk_seconds=90_000, charge=0.25)
         url = (
             "/exports/call-history.xlsx?columns=started_at,started_local,talk_seconds,talk,charge,party_e164"
         )
-        answer = exporting(site).get(url)
+        answer = exporting(app).get(url)
     assert answer.headers["X-Export-Rows"] == "1"
     page = openpyxl.load_workbook(io.BytesIO(answer.data)).worksheets[0]
     assert [cell.value for cell in page[2]] == [

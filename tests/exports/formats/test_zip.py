@@ -15,25 +15,25 @@ from integration.exports.formats import zip as zipped
 from integration.exports.presets import PRESETS
 from integration.exports.selection import select_preset
 from tests.exports.test_presets import archived, exporting
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 
 AUDIO = bytes(range(256)) * 4000
 
 
 @pytest.fixture
-def site(tmp_path):
-    with running(tmp_path / "data") as site:
+def app(tmp_path):
+    with running_app(tmp_path / "data") as app:
         for number, outcome in ((1, "answered"), (2, "missed"), (3, "answered")):
-            site.call(number, f"2026-07-0{number} 09:00:00", outcome=outcome, recordings=1)
-            site.leg(number)
-            site.put("monitors", id=30 + number, live_id=number, timestamp=f"2026-07-0{number} 09:00:00")
+            app.call(number, f"2026-07-0{number} 09:00:00", outcome=outcome, recordings=1)
+            app.leg(number)
+            app.insert("monitors", id=30 + number, live_id=number, timestamp=f"2026-07-0{number} 09:00:00")
         for number in (1, 2):
             path = f"recordings/2026/07/0{number}/{30 + number}.mp3"
             target = tmp_path / "data" / path
             target.parent.mkdir(parents=True)
             target.write_bytes(AUDIO + bytes([number]))
-            archived(site, 30 + number, path)
-        yield site
+            archived(app, 30 + number, path)
+        yield app
 
 
 def opened(data: bytes) -> zipfile.ZipFile:
@@ -47,8 +47,8 @@ def table(archive: zipfile.ZipFile, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(site):
-    answer = exporting(site).get("/exports/recordings.zip")
+def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(app):
+    answer = exporting(app).get("/exports/recordings.zip")
     archive = opened(answer.data)
     assert answer.headers["X-Export-Rows"] == "3"
     rows = table(archive, "manifest.csv")
@@ -60,54 +60,56 @@ def test_it_holds_the_files_the_manifest_names_and_says_what_is_missing(site):
     ]
 
 
-def test_it_holds_the_recordings_of_the_calls_that_the_screen_shows(site):
+def test_it_holds_the_recordings_of_the_calls_that_the_screen_shows(app):
     view = {"view": urlencode({"range": "all", "outcome": "missed"})}
-    archive = opened(exporting(site).get("/exports/recordings.zip?" + urlencode(view)).data)
+    archive = opened(exporting(app).get("/exports/recordings.zip?" + urlencode(view)).data)
     assert sorted(archive.namelist()) == ["manifest.csv", "recordings/2026/07/02/32.mp3"]
 
 
-def test_a_file_that_went_is_named_and_the_rest_is_there(site, tmp_path):
+def test_a_file_that_went_is_named_and_the_rest_is_there(app, tmp_path):
     (tmp_path / "data/recordings/2026/07/01/31.mp3").unlink()
-    archive = opened(exporting(site).get("/exports/recordings.zip").data)
+    archive = opened(exporting(app).get("/exports/recordings.zip").data)
     assert [row["id"] for row in table(archive, "missing.csv")] == ["31", "33"]
     assert "recordings/2026/07/02/32.mp3" in archive.namelist()
 
 
-def test_nothing_outside_the_archive_is_ever_packed(site, tmp_path):
+def test_nothing_outside_the_archive_is_ever_packed(app, tmp_path):
     secret = tmp_path / "data" / "secret"
     secret.write_text("canary")
     link = tmp_path / "data/recordings/2026/07/01/31.mp3"
     link.unlink()
     link.symlink_to(secret)
-    site.mirror_db.write(
+    app.mirror_db.write(
         lambda tx: tx.execute("UPDATE media SET path = '../data/secret' WHERE record_id = 32")
     )
-    data = exporting(site).get("/exports/recordings.zip").data
+    data = exporting(app).get("/exports/recordings.zip").data
     assert b"canary" not in data
     assert len(table(opened(data), "missing.csv")) == 3
 
 
-def test_it_is_made_while_it_is_sent(site):
+def test_it_is_made_while_it_is_sent(app):
     selection = select_preset(PRESETS["recordings"], {}, timezone="UTC", base_url="")
-    with site.mirror_db.read() as connection:
-        archive = zipped.ZipExport(lambda: nullcontext(connection), selection, site.settings.storage.data_dir)
+    with app.mirror_db.read() as connection:
+        archive = zipped.ZipExport(
+            lambda: nullcontext(connection), selection, app.context.settings.storage.data_dir
+        )
     sizes = [len(chunk) for chunk in archive]
     assert sum(sizes) > 2 * len(AUDIO)
     assert max(sizes) < zipped.CHUNK_BYTES + 1000
 
 
-def test_it_takes_the_right_to_hear_recordings_as_well(site):
-    person = people.create(site.app_db, "back@example.com", "supervisor", password_hash="x")
-    client = exporting(site)
-    client.set_cookie("session", sessions.create(site.app_db, person.id))
+def test_it_takes_the_right_to_hear_recordings_as_well(app):
+    person = people.create(app.app_db, "back@example.com", "supervisor", password_hash="x")
+    client = exporting(app)
+    client.set_cookie("session", sessions.create(app.app_db, person.id))
     assert client.get("/exports/recordings.zip").status_code == 200
-    entry = audit.list_newest(site.app_db)[0]
+    entry = audit.list_newest(app.app_db)[0]
     assert (entry.who, entry.about, entry.result) == ("back@example.com", "recordings.zip", "3 rows")
-    people.set_right(site.app_db, "back@example.com", "recordings", False)
+    people.set_right(app.app_db, "back@example.com", "recordings", False)
     assert client.get("/exports/recordings.zip").status_code == 403
     assert client.get("/exports/recordings.csv").status_code == 200
 
 
-def test_what_has_no_files_makes_no_zip(site):
-    assert exporting(site).get("/exports/missed.zip").status_code == 400
-    assert exporting(site).get("/exports/cdrs.zip").status_code == 400
+def test_what_has_no_files_makes_no_zip(app):
+    assert exporting(app).get("/exports/missed.zip").status_code == 400
+    assert exporting(app).get("/exports/cdrs.zip").status_code == 400

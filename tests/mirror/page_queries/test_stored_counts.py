@@ -12,7 +12,7 @@ from integration.mirror.page_queries import history, media_lists
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state import media_files, scrub_log
-from tests.support.applications.dashboard_site import running
+from tests.support.application import running_app
 
 STATES = ("wanted", "have", "failed", "gone")
 
@@ -101,32 +101,32 @@ def test_files_of_an_older_mirror_are_counted_at_the_start(tmp_path):
 
 
 def test_a_count_that_is_cut_says_so(tmp_path, monkeypatch):
-    with running(tmp_path / "data") as site:
+    with running_app(tmp_path / "data") as app:
         for number in range(1, 31):
-            site.call(number, clock.utc_text(clock.unix() - 60 * number), talk_seconds=number)
+            app.call(number, clock.utc_text(clock.unix() - 60 * number), talk_seconds=number)
         asked = CallFilter(min_talk_seconds=25)
-        with site.mirror_db.read() as connection:
+        with app.mirror_db.read() as connection:
             assert history.count_up_to_limit(connection, asked) == (6, True)
             monkeypatch.setattr(history, "MAX_COUNT", 10)
             number, whole = history.count_up_to_limit(connection, replace(asked, min_talk_seconds=5))
             assert (number < 26, whole) == (True, False)
             assert history.count_up_to_limit(connection, CallFilter(user_id=7)) == (0, True)
-        said = site.client().get("/calls?min=5").text
+        said = app.log_in().get("/calls?min=5").text
         assert ">more than" not in said  # the page is all there is
 
 
 def test_a_page_of_hours_is_found_among_the_newest_and_then_all(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "NEWEST_SPANS", 2)
-    with running(tmp_path / "data") as site:
+    with running_app(tmp_path / "data") as app:
         for number in range(1, 21):
-            site.call(number, f"2026-03-{number:02} 10:30:00")
+            app.call(number, f"2026-03-{number:02} 10:30:00")
         hours = (
             "["
             + ",".join(f'["2026-03-{day:02} 10:00:00", "2026-03-{day:02} 11:00:00"]' for day in range(1, 21))
             + "]"
         )
         asked = CallFilter(time_spans=hours)
-        with site.mirror_db.read() as connection:
+        with app.mirror_db.read() as connection:
             for size in (1, 2, 5):
                 seen, page = [], history.fetch_page(connection, asked, size=size)
                 while True:

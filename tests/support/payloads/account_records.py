@@ -18,8 +18,8 @@ AT = "2026-11-02 09:15:00"
 
 
 class Filling:
-    def __init__(self, site) -> None:
-        self._mirror = site.mirror_db
+    def __init__(self, app) -> None:
+        self._mirror = app.mirror_db
 
     def __call__(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
         of = get_resource(collection)
@@ -83,5 +83,5 @@ def path_of(of: Resource, number: int = 7) -> str:
 
 
 @pytest.fixture
-def fill(site):
-    return Filling(site)
+def fill(app):
+    return Filling(app)
