@@ -108,7 +108,6 @@ class TestApp(Records):
             self._server.shutdown()
             self._server.server_close()
         self.product.stop()
-        self.clock.restore()
 
     # --- the facade --------------------------------------------------------------------------------
 
@@ -192,6 +191,7 @@ def running_app(data_dir: Path, **options: Any) -> Iterator[TestApp]:
         yield app
     finally:
         app.close()
+        app.clock.restore()
 
 
 @pytest.fixture

@@ -1,3 +1,11 @@
 from __future__ import annotations
 
-from tests.support.applications.sync_rig import later, make_rig, rig, wednesday  # noqa
+import pytest
+
+from tests.support.clock import Clock
+from tests.support.simulated_app import START, make_simulated, simulated  # noqa: F401
+
+
+@pytest.fixture(autouse=True)
+def start(movable_clock: Clock) -> None:
+    movable_clock.set(START)

@@ -10,7 +10,6 @@ from integration.core.errors import PlatformBroken, PlatformError, PlatformRefus
 from integration.sync import collection_backoff
 from integration.sync.collection_backoff import CollectionBackoff
 from integration.sync.plan import PLAN
-from tests.support.applications.scheduled_jobs import make_jobs
 
 
 class TestBackoff:
@@ -19,8 +18,8 @@ class TestBackoff:
         return []
 
     @pytest.fixture
-    def backoff(self, rig, recoveries):
-        return CollectionBackoff(rig.parts, threading.Event(), lambda: recoveries.append(1))
+    def backoff(self, simulated, recoveries):
+        return CollectionBackoff(simulated.context, threading.Event(), lambda: recoveries.append(1))
 
     @pytest.fixture
     def fail(self, backoff):
@@ -35,19 +34,19 @@ class TestBackoff:
 
         return fail
 
-    def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, backoff, fail, later):
+    def test_a_failing_collection_is_asked_for_once_a_minute_at_most(self, backoff, fail, movable_clock):
         asked = 0
         for _ in range(3600):
-            later(1)
+            movable_clock.advance(1)
             asked += fail("sms")
         assert 10 <= asked <= 60
         assert backoff.seconds_left("sms") <= collection_backoff.MAX_PAUSE_SECONDS * 1.3
 
-    def test_it_rests_as_long_as_the_platform_asked(self, backoff, fail, later):
+    def test_it_rests_as_long_as_the_platform_asked(self, backoff, fail, movable_clock):
         fail("sms", PlatformBroken("down", status=503, retry_after=1800))
-        later(1790)
+        movable_clock.advance(1790)
         assert backoff.is_paused("sms")
-        later(11)
+        movable_clock.advance(11)
         assert not backoff.is_paused("sms")
 
     def test_one_that_fails_holds_up_no_other(self, backoff, fail):
@@ -55,39 +54,39 @@ class TestBackoff:
         assert backoff.is_paused("sms")
         assert not backoff.is_paused("cdrs")
 
-    def test_the_first_success_after_an_outage_wakes_all(self, backoff, fail, recoveries, later):
+    def test_the_first_success_after_an_outage_wakes_all(self, backoff, fail, recoveries, movable_clock):
         for name in ("sms", "cdrs", "monitors"):
             fail(name)
-        later(100)
+        movable_clock.advance(100)
         for name in ("sms", "monitors"):
             fail(name)
         assert backoff.run("cdrs", lambda: 1)
         assert recoveries == [1]
         assert not backoff.is_paused("sms")
 
-    def test_a_success_while_all_is_well_wakes_no_failing_one(self, backoff, fail, recoveries, later):
-        later(30)
+    def test_a_success_while_all_is_well_wakes_no_failing_one(self, backoff, fail, recoveries, movable_clock):
+        movable_clock.advance(30)
         backoff.run("cdrs", lambda: 1)
         fail("sms")
-        later(30)
+        movable_clock.advance(30)
         backoff.run("cdrs", lambda: 1)
         assert recoveries == []
         assert backoff.is_paused("sms")
 
     def test_one_that_the_platform_refuses_is_shown_and_not_woken_with_the_others(
-        self, rig, backoff, fail, recoveries, later
+        self, simulated, backoff, fail, recoveries, movable_clock
     ):
         assert not backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
-        assert rig.health.report()["facts"]["collections_off"] == ["sms"]
-        later(100)
+        assert simulated.context.health.report()["facts"]["collections_off"] == ["sms"]
+        movable_clock.advance(100)
         fail("monitors")
         backoff.run("cdrs", lambda: 1)
         assert recoveries == [1]
         assert not backoff.is_paused("monitors")
         assert backoff.is_paused("sms")
-        later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS)
+        movable_clock.advance(collection_backoff.UNAVAILABLE_PAUSE_SECONDS)
         assert backoff.run("sms", lambda: 1)
-        assert rig.health.report()["facts"]["collections_off"] == []
+        assert simulated.context.health.report()["facts"]["collections_off"] == []
 
 
 def raise_error(error):
@@ -98,13 +97,13 @@ class TestRunsWithoutRequests:
     """Before the initial sync is complete, a run of day counts sends no request."""
 
     @pytest.fixture
-    def sync_jobs(self, rig):
-        return make_jobs(rig).sync_jobs
+    def sync_jobs(self, simulated):
+        return simulated.context.sync_jobs
 
     @pytest.fixture
-    def fail(self, rig, sync_jobs):
+    def fail(self, simulated, sync_jobs):
         def fail():
-            rig.faults("status=503")
+            simulated.faults("status=503")
             with pytest.raises(PlatformError):
                 sync_jobs.poll()
             assert sync_jobs.backoff.is_paused("calls")
@@ -112,37 +111,37 @@ class TestRunsWithoutRequests:
         return fail
 
     @pytest.fixture
-    def count_days(self, rig, sync_jobs):
+    def count_days(self, simulated, sync_jobs):
         def count_days():
-            rig.forget_asked()
+            simulated.clear_requests()
             sync_jobs.verify_completeness()
-            assert not rig.simulator.context.request_log
+            assert not simulated.simulator.context.request_log
 
         return count_days
 
-    def test_a_run_without_requests_is_no_recovery(self, sync_jobs, fail, count_days, later):
+    def test_a_run_without_requests_is_no_recovery(self, sync_jobs, fail, count_days, movable_clock):
         fail()
-        later(100)
+        movable_clock.advance(100)
         fail()
         count_days()
         assert sync_jobs.backoff.is_paused("calls")
 
     def test_a_run_without_requests_does_not_hide_the_recovery_after_it(
-        self, rig, sync_jobs, fail, count_days, later
+        self, simulated, sync_jobs, fail, count_days, movable_clock
     ):
         fail()
-        later(80)
+        movable_clock.advance(80)
         count_days()
         fail()
-        later(40)
-        rig.simulator.context.faults.clear()
+        movable_clock.advance(40)
+        simulated.simulator.context.faults.clear()
         sync_jobs.run_incremental_sync(PLAN["sms"])
         assert not sync_jobs.backoff.is_paused("calls")
 
     def test_a_run_without_requests_keeps_a_refused_collection_unavailable(
-        self, rig, sync_jobs, count_days, later
+        self, simulated, sync_jobs, count_days, movable_clock
     ):
         sync_jobs.backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
-        later(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
+        movable_clock.advance(collection_backoff.UNAVAILABLE_PAUSE_SECONDS + 1)
         count_days()
-        assert rig.health.report()["facts"]["collections_off"] == ["sms"]
+        assert simulated.context.health.report()["facts"]["collections_off"] == ["sms"]

@@ -25,54 +25,56 @@ class Told:
 
 
 @pytest.fixture
-def sync(rig):
+def sync(simulated):
     """Does the command as the process that writes does it."""
-    return lambda progress=None, **arguments: commands.sync(rig.parts, arguments, progress or Told())
+    return lambda progress=None, **arguments: commands.sync(simulated.context, arguments, progress or Told())
 
 
-def test_a_first_pass_brings_everything_and_its_files(rig, sync):
+def test_a_first_pass_brings_everything_and_its_files(simulated, sync):
     told = Told()
     result = sync(told)
     assert [row["collection"] for row in result["rows"]] == list(PLAN)
     assert result["complete"] is True
     assert all(row["error"] is None for row in result["rows"])
-    expected = sum(len(rig.records(name)) for name in FILES_OF)
+    expected = sum(len(simulated.records(name)) for name in FILES_OF)
     assert result["files"] == {"fetched": expected, "have": expected, "waiting": 0, "error": None}
     cdrs = next(row for row in result["rows"] if row["collection"] == "cdrs")
-    assert cdrs["rows"] == cdrs["read"] == cdrs["new"] == len(rig.records("cdrs"))
+    assert cdrs["rows"] == cdrs["read"] == cdrs["new"] == len(simulated.records("cdrs"))
     assert {"collection": "cdrs", "done": cdrs["rows"], "total": cdrs["rows"]} in told.facts
 
 
-def test_a_request_that_is_cut_since_the_process_ends_is_left_for_its_successor(rig, sync):
+def test_a_request_that_is_cut_since_the_process_ends_is_left_for_its_successor(simulated, sync):
     class Ending(Told):
         def __call__(self, **facts):
             super().__call__(**facts)
             if len(self.facts) == 1:
                 self.ends_after = 1
-                rig.platform.close()
+                simulated.context.platform.close()
 
     told = Ending(2)
     with pytest.raises(Unfinished) as caught:
         sync(told, resources=["cdrs"], full=True)
     assert caught.value.arguments["resources"] == ["cdrs"]
-    assert (rig.state("cdrs").failures, rig.state("cdrs").last_error) == (0, None)
+    assert (simulated.state("cdrs").failures, simulated.state("cdrs").last_error) == (0, None)
 
 
-def test_a_second_pass_reads_only_what_is_new_unless_all_is_asked_for(rig, sync):
+def test_a_second_pass_reads_only_what_is_new_unless_all_is_asked_for(simulated, sync):
     sync(files=False)
-    made = rig.play("plain_answered")
+    made = simulated.play("plain_answered")
     again = sync(resources=["cdrs"], files=False)["rows"][0]
     assert again["new"] == len(made["cdr_ids"])
-    assert again["read"] < len(rig.records("cdrs"))
-    assert sync(resources=["cdrs"], files=False, full=True)["rows"][0]["read"] == len(rig.records("cdrs"))
+    assert again["read"] < len(simulated.records("cdrs"))
+    assert sync(resources=["cdrs"], files=False, full=True)["rows"][0]["read"] == len(
+        simulated.records("cdrs")
+    )
 
 
-def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(rig, sync):
+def test_collections_are_named_by_path_or_table_and_files_go_with_theirs(simulated, sync):
     result = sync(resources=["/cdrs", "cdr", "sms"])
     assert [row["collection"] for row in result["rows"]] == ["cdrs", "sms"]
     assert result["files"] is None
-    assert sync(resources=["voicemessages"])["files"]["have"] == len(rig.records("voicemessages"))
-    assert list(rig.folder.glob("recordings")) == []
+    assert sync(resources=["voicemessages"])["files"]["have"] == len(simulated.records("voicemessages"))
+    assert list(simulated.data_dir.glob("recordings")) == []
 
 
 def test_every_unknown_name_is_told_at_once():
@@ -85,25 +87,27 @@ def test_every_unknown_name_is_told_at_once():
 
 
 @pytest.mark.exhaustive
-def test_what_fails_is_told_and_the_rest_is_done(rig, sync):
-    rig.faults("status=403@/sms,wrong-file=html@/voicemessages/*.mp3")
+def test_what_fails_is_told_and_the_rest_is_done(simulated, sync):
+    simulated.faults("status=403@/sms,wrong-file=html@/voicemessages/*.mp3")
     result = sync()
     rows = {row["collection"]: row for row in result["rows"]}
     assert result["complete"] is False
     assert rows["sms"]["error"]
     assert not rows["sms"]["complete"]
     assert rows["cdrs"]["complete"]
-    assert result["files"]["waiting"] == len(rig.records("voicemessages"))
+    assert result["files"]["waiting"] == len(simulated.records("voicemessages"))
     assert result["files"]["error"]
 
 
-def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(rig, sync):
-    rig.faults("wrong-file=zero*1@/voicemessages/*.mp3")
+def test_a_file_that_fails_once_is_tried_again_in_the_same_pass(simulated, sync):
+    simulated.faults("wrong-file=zero*1@/voicemessages/*.mp3")
     assert sync(resources=["voicemessages"])["complete"] is True
 
 
 @pytest.mark.parametrize("ends_after", [1, 4, 9, 14, 25])
-def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, monkeypatch, ends_after):
+def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(
+    simulated, sync, monkeypatch, ends_after
+):
     """As when a starting `serve` takes over: the rest is asked of it, and its result is the result."""
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
@@ -114,15 +118,15 @@ def test_work_that_is_handed_on_loses_nothing_and_does_nothing_twice(rig, sync, 
         "users",
         "cdrs",
     ]
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
-    assert result["files"]["have"] == len(rig.records("monitors"))
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
+    assert result["files"]["have"] == len(simulated.records("monitors"))
 
 
-def test_a_walk_that_is_handed_on_goes_on_where_it_was(rig, sync, monkeypatch):
+def test_a_walk_that_is_handed_on_goes_on_where_it_was(simulated, sync, monkeypatch):
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 20)
     with pytest.raises(Unfinished) as caught:
         sync(Told(3), full=True, files=False, resources=["cdrs"])
-    done = len(rig.ids("cdrs"))
-    assert 0 < done < len(rig.records("cdrs"))
+    done = len(simulated.ids("cdrs"))
+    assert 0 < done < len(simulated.records("cdrs"))
     row = sync(**caught.value.arguments)["rows"][0]
-    assert row["read"] == len(rig.records("cdrs")) - done
+    assert row["read"] == len(simulated.records("cdrs")) - done

@@ -10,7 +10,6 @@ from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sync import jobs
 from integration.sync.jobs import SyncJobs
-from tests.support.applications.sync_rig import Rig
 
 
 class ScheduledJobs:
@@ -36,7 +35,3 @@ class ScheduledJobs:
         self.scheduler.stopping.set()
         self.platform.close()
         self.scheduler.stop(timeout)
-
-
-def make_jobs(rig: Rig) -> ScheduledJobs:
-    return ScheduledJobs(rig.settings, rig.mirror_db, rig.platform, rig.parts.call_store, rig.health)

@@ -11,124 +11,131 @@ from integration.mirror.sync_state import completeness as ledger
 from integration.sync.plan import PLAN, list_history_policies
 from integration.sync.reading import day_counts, windows
 from integration.sync.reading.full_sync import run_full_sync
-from tests.support.applications.sync_rig import CDRS
+
+CDRS = PLAN["cdrs"]
 
 
-def line(rig, collection):
-    with rig.mirror_db.read() as connection:
+def line(simulated, collection):
+    with simulated.mirror_db.read() as connection:
         (found,) = [line for line in ledger.list_collections(connection) if line.collection == collection]
     return found
 
 
-def days(rig, collection):
-    with rig.mirror_db.read() as connection:
+def days(simulated, collection):
+    with simulated.mirror_db.read() as connection:
         return {day.day: day for day in ledger.list_days(connection, collection)}
 
 
-def by_day(rig, collection):
+def by_day(simulated, collection):
     date, count = PLAN[collection].resource.date, {}
-    for record in rig.records(collection).values():
+    for record in simulated.records(collection).values():
         count[record[date][:10]] = count.get(record[date][:10], 0) + 1
     return count
 
 
-def forget(rig, *keys):
+def forget(simulated, *keys):
     """Rows vanish from the mirror that nobody deleted."""
-    rig.mirror_db.write(
+    simulated.mirror_db.write(
         lambda tx: tx.executemany("DELETE FROM cdrs WHERE id = ?", [(key,) for key in keys]) and None
     )
 
 
 @pytest.mark.parametrize("collection", [policy.collection for policy in list_history_policies()])
-def test_every_day_of_a_collection_is_proved_by_the_platforms_own_count(rig, collection):
+def test_every_day_of_a_collection_is_proved_by_the_platforms_own_count(simulated, collection):
     policy = PLAN[collection]
-    run_full_sync(rig.parts, policy)
-    assert day_counts.verify_due_days(rig.parts, policy) > 0
-    told = days(rig, collection)
-    for day, count in by_day(rig, collection).items():
+    run_full_sync(simulated.context, policy)
+    assert day_counts.verify_due_days(simulated.context, policy) > 0
+    told = days(simulated, collection)
+    for day, count in by_day(simulated, collection).items():
         assert (told[day].total, told[day].ours) == (count, count)
         assert told[day].proved_at
-    assert told[ledger.ENTIRE_COLLECTION].total == len(rig.records(collection))
-    found = line(rig, collection)
+    assert told[ledger.ENTIRE_COLLECTION].total == len(simulated.records(collection))
+    found = line(simulated, collection)
     assert found.is_complete
     assert found.verified_days == found.day_count == len(told) - 1
-    assert day_counts.verify_due_days(rig.parts, policy) == 0, "nothing is due again at once"
+    assert day_counts.verify_due_days(simulated.context, policy) == 0, "nothing is due again at once"
 
 
-def test_what_retention_let_go_is_no_gap(rig):
-    counts = by_day(rig, "cdrs")
+def test_what_retention_let_go_is_no_gap(simulated):
+    counts = by_day(simulated, "cdrs")
     newest, *older = sorted(counts, reverse=True)
     age = (clock.now().date() - datetime.fromisoformat(newest).date()).days
-    retention = rig.parts.settings.retention.model_copy(update={"cdrs_days": age or 1})
-    parts = replace(rig.parts, settings=rig.parts.settings.model_copy(update={"retention": retention}))
+    retention = simulated.context.settings.retention.model_copy(update={"cdrs_days": age or 1})
+    parts = replace(
+        simulated.context, settings=simulated.context.settings.model_copy(update={"retention": retention})
+    )
     run_full_sync(parts, CDRS)
     since = day_counts.retention_start(parts, CDRS)
     # Some are gone already, others go at the end of the hour.
     forget(
-        rig, *(key for key, record in rig.records("cdrs").items() if record["calldate"] < since and key % 2)
+        simulated,
+        *(key for key, record in simulated.records("cdrs").items() if record["calldate"] < since and key % 2),
     )
     day_counts.verify_due_days(parts, CDRS)
-    told = days(rig, "cdrs")
+    told = days(simulated, "cdrs")
     assert not [day for day in told if day < since[:10] and day != ledger.ENTIRE_COLLECTION]
     kept = sum(count for day, count in counts.items() if day >= since[:10])
     assert (told[ledger.ENTIRE_COLLECTION].total, told[ledger.ENTIRE_COLLECTION].ours) == (kept, kept)
     assert older, "nothing was too old; the test proves nothing"
 
 
-def test_nothing_is_proved_before_all_of_it_was_read_once(rig):
-    assert day_counts.verify_due_days(rig.parts, CDRS) == 0
-    assert days(rig, "cdrs") == {}
+def test_nothing_is_proved_before_all_of_it_was_read_once(simulated):
+    assert day_counts.verify_due_days(simulated.context, CDRS) == 0
+    assert days(simulated, "cdrs") == {}
 
 
-def test_a_day_with_a_gap_is_read_again(rig):
-    run_full_sync(rig.parts, CDRS)
-    lost = sorted(rig.records("cdrs"))[20:25]
-    forget(rig, *lost)
-    day_counts.verify_due_days(rig.parts, CDRS)
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
-    day = days(rig, "cdrs")[rig.records("cdrs")[lost[0]]["calldate"][:10]]
+def test_a_day_with_a_gap_is_read_again(simulated):
+    run_full_sync(simulated.context, CDRS)
+    lost = sorted(simulated.records("cdrs"))[20:25]
+    forget(simulated, *lost)
+    day_counts.verify_due_days(simulated.context, CDRS)
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
+    day = days(simulated, "cdrs")[simulated.records("cdrs")[lost[0]]["calldate"][:10]]
     assert day.cause is None
     assert "records came" in day.repair
-    assert line(rig, "cdrs").is_complete
+    assert line(simulated, "cdrs").is_complete
 
 
-def test_a_gap_that_stays_shows_with_its_cause(rig, later):
-    run_full_sync(rig.parts, CDRS)
-    key = sorted(rig.records("cdrs"))[30]
-    day = rig.records("cdrs")[key]["calldate"][:10]
-    del rig.records("cdrs")[key]
-    day_counts.verify_due_days(rig.parts, CDRS)
-    gap = days(rig, "cdrs")[day]
+def test_a_gap_that_stays_shows_with_its_cause(simulated, movable_clock):
+    run_full_sync(simulated.context, CDRS)
+    key = sorted(simulated.records("cdrs"))[30]
+    day = simulated.records("cdrs")[key]["calldate"][:10]
+    del simulated.records("cdrs")[key]
+    day_counts.verify_due_days(simulated.context, CDRS)
+    gap = days(simulated, "cdrs")[day]
     assert gap.ours == gap.total + 1
     assert "complete walk" in gap.cause
     assert gap.proved_at is None
-    assert [found.day for found in line(rig, "cdrs").gaps] == [day, ledger.ENTIRE_COLLECTION]
-    later(60)
-    run_full_sync(rig.parts, CDRS)
-    day_counts.verify_day(rig.parts, CDRS, day, day_counts.Tally())
-    later(3601)
-    day_counts.verify_due_days(rig.parts, CDRS)
-    assert line(rig, "cdrs").gaps == []
-    assert days(rig, "cdrs")[day].proved_at
+    assert [found.day for found in line(simulated, "cdrs").gaps] == [day, ledger.ENTIRE_COLLECTION]
+    movable_clock.advance(60)
+    run_full_sync(simulated.context, CDRS)
+    day_counts.verify_day(simulated.context, CDRS, day, day_counts.Tally())
+    movable_clock.advance(3601)
+    day_counts.verify_due_days(simulated.context, CDRS)
+    assert line(simulated, "cdrs").gaps == []
+    assert days(simulated, "cdrs")[day].proved_at
 
 
 @pytest.mark.parametrize("fault", ["status=500", "html", "truncate", "malformed=json"])
-def test_a_failed_run_counts_as_nothing(rig, later, fault):
-    run_full_sync(rig.parts, CDRS)
-    day_counts.verify_due_days(rig.parts, CDRS)
-    before = days(rig, "cdrs")
-    later(3 * 86400)
-    rig.faults(f"{fault}@/cdrs")
+def test_a_failed_run_counts_as_nothing(simulated, movable_clock, fault):
+    run_full_sync(simulated.context, CDRS)
+    day_counts.verify_due_days(simulated.context, CDRS)
+    before = days(simulated, "cdrs")
+    movable_clock.advance(3 * 86400)
+    simulated.faults(f"{fault}@/cdrs")
     with pytest.raises(PlatformError):
-        day_counts.verify_due_days(rig.parts, CDRS)
-    assert days(rig, "cdrs") == before
+        day_counts.verify_due_days(simulated.context, CDRS)
+    assert days(simulated, "cdrs") == before
 
 
-def test_a_page_that_is_short_repairs_nothing_and_proves_nothing(rig, monkeypatch):
-    run_full_sync(rig.parts, CDRS)
-    day, count = max(by_day(rig, "cdrs").items(), key=lambda item: item[1])
-    forget(rig, next(key for key, record in rig.records("cdrs").items() if record["calldate"][:10] == day))
-    real = rig.platform.page
+def test_a_page_that_is_short_repairs_nothing_and_proves_nothing(simulated, monkeypatch):
+    run_full_sync(simulated.context, CDRS)
+    day, count = max(by_day(simulated, "cdrs").items(), key=lambda item: item[1])
+    forget(
+        simulated,
+        next(key for key, record in simulated.records("cdrs").items() if record["calldate"][:10] == day),
+    )
+    real = simulated.context.platform.page
 
     def page(*args, **options):
         found = real(*args, **options)
@@ -136,25 +143,25 @@ def test_a_page_that_is_short_repairs_nothing_and_proves_nothing(rig, monkeypatc
             del found.records[1:2]
         return found
 
-    monkeypatch.setattr(rig.platform, "page", page)
+    monkeypatch.setattr(simulated.context.platform, "page", page)
     assert count > 2
     with pytest.raises(PlatformBroken):
-        day_counts.verify_day(rig.parts, CDRS, day, day_counts.Tally())
-    assert days(rig, "cdrs") == {}
+        day_counts.verify_day(simulated.context, CDRS, day, day_counts.Tally())
+    assert days(simulated, "cdrs") == {}
 
 
-def test_where_dates_cannot_be_filtered_the_whole_is_proved(rig, monkeypatch):
-    run_full_sync(rig.parts, CDRS)
-    real = rig.platform.page
+def test_where_dates_cannot_be_filtered_the_whole_is_proved(simulated, monkeypatch):
+    run_full_sync(simulated.context, CDRS)
+    real = simulated.context.platform.page
 
     def page(*args, filter=(), **options):
         if any(name == "calldate" for name, _, _ in filter):
             raise PlatformRefused("Filtration error", status=400)
         return real(*args, filter=filter, **options)
 
-    monkeypatch.setattr(rig.platform, "page", page)
-    assert day_counts.verify_due_days(rig.parts, CDRS) == 1
-    assert set(days(rig, "cdrs")) == {ledger.ENTIRE_COLLECTION}
+    monkeypatch.setattr(simulated.context.platform, "page", page)
+    assert day_counts.verify_due_days(simulated.context, CDRS) == 1
+    assert set(days(simulated, "cdrs")) == {ledger.ENTIRE_COLLECTION}
 
 
 def test_old_days_are_asked_for_rarely_and_no_run_asks_for_all():
@@ -169,34 +176,42 @@ def test_old_days_are_asked_for_rarely_and_no_run_asks_for_all():
     assert day_counts.list_due_days(None, {}, now) == []
 
 
-def test_a_window_of_more_than_a_page_is_halved(rig):
-    rig.add_cdrs(50, calldate=clock.utc_text(clock.unix() - 600))
-    rig.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 3000))
+def test_a_window_of_more_than_a_page_is_halved(simulated):
+    simulated.add_cdrs(50, calldate=clock.utc_text(clock.unix() - 600))
+    simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 3000))
     found = list(
         windows.read_closed(
-            rig.platform, CDRS.resource, clock.now() - timedelta(days=400), clock.now(), limit=51
+            simulated.context.platform,
+            CDRS.resource,
+            clock.now() - timedelta(days=400),
+            clock.now(),
+            limit=51,
         )
     )
     keys = [document.values["id"] for window in found for document in window.records]
-    assert sorted(keys) == sorted(rig.records("cdrs"))
+    assert sorted(keys) == sorted(simulated.records("cdrs"))
     assert len(found) > 3
     assert all(len(window.records) == window.total <= 51 for window in found)
     newest = [max(d.values["calldate"] for d in w.records) for w in found if w.records]
     assert newest == sorted(newest, reverse=True)
 
 
-def test_more_records_in_one_second_than_a_page_holds_are_told(rig):
-    rig.add_cdrs(60, calldate="2026-10-01 10:00:00")
+def test_more_records_in_one_second_than_a_page_holds_are_told(simulated):
+    simulated.add_cdrs(60, calldate="2026-10-01 10:00:00")
     lo = datetime(2026, 10, 1, 10, tzinfo=UTC)
     with pytest.raises(PlatformBroken):
-        list(windows.read_closed(rig.platform, CDRS.resource, lo, lo + timedelta(seconds=1), limit=50))
+        list(
+            windows.read_closed(
+                simulated.context.platform, CDRS.resource, lo, lo + timedelta(seconds=1), limit=50
+            )
+        )
 
 
-def test_readyz_tells_how_complete_the_mirror_is(rig):
-    run_full_sync(rig.parts, CDRS)
-    day_counts.verify_due_days(rig.parts, CDRS)
-    day_counts.report_completeness(rig.parts)
-    fact = rig.health.report()["facts"]["coverage"]
+def test_readyz_tells_how_complete_the_mirror_is(simulated):
+    run_full_sync(simulated.context, CDRS)
+    day_counts.verify_due_days(simulated.context, CDRS)
+    day_counts.report_completeness(simulated.context)
+    fact = simulated.context.health.report()["facts"]["coverage"]
     assert fact["gaps"] == 0
-    assert fact["days"] == fact["days_proved"] == len(days(rig, "cdrs")) - 1
+    assert fact["days"] == fact["days_proved"] == len(days(simulated, "cdrs")) - 1
     assert fact["proved_at"]

@@ -15,7 +15,8 @@ from integration.sync.reading import full_sync, incremental_sync, items, page_st
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally
-from tests.support.applications.sync_rig import CDRS
+
+CDRS = PLAN["cdrs"]
 
 FILLED = {"cdrs/dictionaries", "callmeback/websites", "calltracking/ddis"}
 """Collections without keys of which the simulator has records."""
@@ -40,103 +41,105 @@ def each_collection():
 
 
 @pytest.mark.parametrize("collection", list(each_collection()))
-def test_a_walk_brings_all_of_a_collection(rig, collection):
+def test_a_walk_brings_all_of_a_collection(simulated, collection):
     policy = PLAN[collection]
-    run_full_sync(rig.parts, policy)
+    run_full_sync(simulated.context, policy)
     table = policy.resource.table
     if policy.resource.key is None:
-        listed = rig.listed(collection)
-        assert [json.loads(row[0]) for row in rig.rows(f'SELECT _doc FROM "{table}" ORDER BY _n')] == listed
+        listed = simulated.list_records(collection)
+        assert [
+            json.loads(row[0]) for row in simulated.rows(f'SELECT _doc FROM "{table}" ORDER BY _n')
+        ] == listed
         assert listed or collection not in FILLED
     elif collection != "me":
-        keys = sorted(str(record[policy.resource.key]) for record in rig.records(collection).values())
-        found = rig.rows(f'SELECT "{policy.resource.key}" FROM "{table}"')
+        keys = sorted(str(record[policy.resource.key]) for record in simulated.records(collection).values())
+        found = simulated.rows(f'SELECT "{policy.resource.key}" FROM "{table}"')
         assert sorted(str(row[0]) for row in found) == keys
-        assert rig.state(collection).total == len(keys) > 0
-    state = rig.state(collection)
+        assert simulated.state(collection).total == len(keys) > 0
+    state = simulated.state(collection)
     assert state.complete_at is not None
     assert state.last_error is None
-    assert rig.row_count(collection) == state.total
+    assert simulated.row_count(collection) == state.total
 
 
-def test_a_look_back_finds_what_webhooks_missed(rig):
-    run_full_sync(rig.parts, CDRS)
-    run_incremental_sync(rig.parts, CDRS)
-    made = rig.play("plain_answered")
-    tally = run_incremental_sync(rig.parts, CDRS)
+def test_a_look_back_finds_what_webhooks_missed(simulated):
+    run_full_sync(simulated.context, CDRS)
+    run_incremental_sync(simulated.context, CDRS)
+    made = simulated.play("plain_answered")
+    tally = run_incremental_sync(simulated.context, CDRS)
     assert tally.inserted == len(made["cdr_ids"]) > 0
-    assert set(made["cdr_ids"]) <= set(rig.ids("cdrs"))
-    assert run_incremental_sync(rig.parts, CDRS).inserted == 0
+    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert run_incremental_sync(simulated.context, CDRS).inserted == 0
 
 
-def test_a_look_back_finds_a_long_calls_record_that_is_dated_before_the_overlap(rig):
-    run_full_sync(rig.parts, CDRS)
-    run_incremental_sync(rig.parts, CDRS)
-    added = rig.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 8 * 3600))
-    run_incremental_sync(rig.parts, CDRS)
-    assert set(added) <= set(rig.ids("cdrs"))
+def test_a_look_back_finds_a_long_calls_record_that_is_dated_before_the_overlap(simulated):
+    run_full_sync(simulated.context, CDRS)
+    run_incremental_sync(simulated.context, CDRS)
+    added = simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 8 * 3600))
+    run_incremental_sync(simulated.context, CDRS)
+    assert set(added) <= set(simulated.ids("cdrs"))
 
 
-def test_a_look_back_sees_a_change_of_what_it_has_read_before(rig):
-    run_full_sync(rig.parts, CDRS)
-    made = rig.play("plain_answered")
-    run_incremental_sync(rig.parts, CDRS)
-    rig.records("cdrs")[made["cdr_ids"][0]]["nb_notes"] = 5
-    assert run_incremental_sync(rig.parts, CDRS).updated == 1
+def test_a_look_back_sees_a_change_of_what_it_has_read_before(simulated):
+    run_full_sync(simulated.context, CDRS)
+    made = simulated.play("plain_answered")
+    run_incremental_sync(simulated.context, CDRS)
+    simulated.records("cdrs")[made["cdr_ids"][0]]["nb_notes"] = 5
+    assert run_incremental_sync(simulated.context, CDRS).updated == 1
 
 
-def test_a_first_look_back_brings_today_before_any_walk(rig):
-    made = rig.play("plain_answered")
-    run_incremental_sync(rig.parts, CDRS)
-    assert set(made["cdr_ids"]) <= set(rig.ids("cdrs"))
-    assert rig.state("cdrs").complete_at is None
+def test_a_first_look_back_brings_today_before_any_walk(simulated):
+    made = simulated.play("plain_answered")
+    run_incremental_sync(simulated.context, CDRS)
+    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
+    assert simulated.state("cdrs").complete_at is None
 
 
 @pytest.mark.parametrize("skew", [-86400, 86400])
-def test_a_clock_that_is_a_day_wrong_leaves_no_gap(rig, monkeypatch, skew):
+def test_a_clock_that_is_a_day_wrong_leaves_no_gap(simulated, monkeypatch, skew):
     """Ours is wrong; the platform's answers carry the time by its own, which is right."""
     right = clock.unix
-    run_full_sync(rig.parts, CDRS)
+    run_full_sync(simulated.context, CDRS)
     wrong = SimpleNamespace(**vars(clock))
     wrong.now = lambda: datetime.fromtimestamp(right() + skew, UTC)
     monkeypatch.setattr(incremental_sync, "clock", wrong)
-    run_incremental_sync(rig.parts, CDRS)
+    run_incremental_sync(simulated.context, CDRS)
     # Lower ids than the mark, so that only the date can find them.
-    lost = min(rig.records("cdrs"))
-    record = dict(rig.records("cdrs")[lost], id=lost - 1, calldate=clock.utc_text(right() - 600))
-    rig.records("cdrs")[lost - 1] = record
-    run_incremental_sync(rig.parts, CDRS)
-    assert lost - 1 in rig.ids("cdrs")
+    lost = min(simulated.records("cdrs"))
+    record = dict(simulated.records("cdrs")[lost], id=lost - 1, calldate=clock.utc_text(right() - 600))
+    simulated.records("cdrs")[lost - 1] = record
+    run_incremental_sync(simulated.context, CDRS)
+    assert lost - 1 in simulated.ids("cdrs")
 
 
-def test_a_walk_that_was_interrupted_goes_on_where_it_was(rig, small_pages):
-    rig.add_cdrs(30)
+def test_a_walk_that_was_interrupted_goes_on_where_it_was(simulated, small_pages):
+    simulated.add_cdrs(30)
     asked = iter([True, True, True, False])
     with pytest.raises(Interrupted):
-        run_full_sync(rig.parts, CDRS, Tally(should_continue=lambda: next(asked)))
-    state = rig.state("cdrs")
+        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(asked)))
+    state = simulated.state("cdrs")
     assert state.complete_at is None
-    assert 0 < state.walk_rows < len(rig.records("cdrs"))
-    done = set(rig.ids("cdrs"))
-    tally = run_full_sync(rig.parts, CDRS)
-    assert tally.read == len(rig.records("cdrs")) - len(done)
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
-    assert rig.state("cdrs").complete_at is not None
-    assert rig.state("cdrs").total == len(rig.records("cdrs"))
+    assert 0 < state.walk_rows < len(simulated.records("cdrs"))
+    done = set(simulated.ids("cdrs"))
+    tally = run_full_sync(simulated.context, CDRS)
+    assert tally.read == len(simulated.records("cdrs")) - len(done)
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
+    assert simulated.state("cdrs").complete_at is not None
+    assert simulated.state("cdrs").total == len(simulated.records("cdrs"))
 
 
-def test_a_walk_afresh_begins_at_the_beginning(rig, small_pages):
+def test_a_walk_afresh_begins_at_the_beginning(simulated, small_pages):
     asked = iter([True, True, False])
     with pytest.raises(Interrupted):
-        run_full_sync(rig.parts, CDRS, Tally(should_continue=lambda: next(asked)))
-    assert run_full_sync(rig.parts, CDRS, restart=True).read == len(rig.records("cdrs"))
+        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(asked)))
+    assert run_full_sync(simulated.context, CDRS, restart=True).read == len(simulated.records("cdrs"))
 
 
 @pytest.mark.parametrize("by_pages_only", [False, True])
-def test_everything_that_stays_is_read_while_records_come_and_go(rig, small_pages, by_pages_only):
-    rig.add_cdrs(60)
+def test_everything_that_stays_is_read_while_records_come_and_go(simulated, small_pages, by_pages_only):
+    simulated.add_cdrs(60)
     rng = random.Random(5)
-    lock = rig.simulator.world.lock
+    lock = simulated.simulator.world.lock
     deleted: set[int] = set()
     steps = iter(range(6))
 
@@ -145,25 +148,28 @@ def test_everything_that_stays_is_read_while_records_come_and_go(rig, small_page
         if next(steps, None) is None:
             return
         with lock:
-            for number in rng.sample(sorted(rig.records("cdrs")), 3):
-                del rig.records("cdrs")[number]
+            for number in rng.sample(sorted(simulated.records("cdrs")), 3):
+                del simulated.records("cdrs")[number]
                 deleted.add(number)
-        rig.add_cdrs(2)
+        simulated.add_cdrs(2)
 
-    run_full_sync(rig.parts, CDRS, Tally(show_progress=change), by_pages_only=by_pages_only)
+    run_full_sync(simulated.context, CDRS, Tally(show_progress=change), by_pages_only=by_pages_only)
     # What came above the walk's beginning is the look-back's.
-    run_incremental_sync(rig.parts, CDRS)
-    assert set(rig.records("cdrs")) <= set(rig.ids("cdrs"))
-    assert set(rig.ids("cdrs")) <= set(rig.records("cdrs")) | deleted
+    run_incremental_sync(simulated.context, CDRS)
+    assert set(simulated.records("cdrs")) <= set(simulated.ids("cdrs"))
+    assert set(simulated.ids("cdrs")) <= set(simulated.records("cdrs")) | deleted
 
 
-def test_a_collection_that_never_holds_still_is_not_called_complete(rig, small_pages, monkeypatch):
+def test_a_collection_that_never_holds_still_is_not_called_complete(simulated, small_pages, monkeypatch):
     monkeypatch.setattr(full_sync, "MAX_PASSES", 1)
     with pytest.raises(PlatformBroken, match="changed while it was read"):
         run_full_sync(
-            rig.parts, CDRS, Tally(show_progress=lambda done, total: rig.add_cdrs(1)), by_pages_only=True
+            simulated.context,
+            CDRS,
+            Tally(show_progress=lambda done, total: simulated.add_cdrs(1)),
+            by_pages_only=True,
         )
-    assert rig.state("cdrs").complete_at is None
+    assert simulated.state("cdrs").complete_at is None
 
 
 @pytest.mark.parametrize(
@@ -177,15 +183,15 @@ def test_a_collection_that_never_holds_still_is_not_called_complete(rig, small_p
         ),
     ],
 )
-def test_a_walk_survives_bad_answers(rig, small_pages, fault):
-    rig.faults(f"{fault}@/cdrs")
-    run_full_sync(rig.parts, CDRS)
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+def test_a_walk_survives_bad_answers(simulated, small_pages, fault):
+    simulated.faults(f"{fault}@/cdrs")
+    run_full_sync(simulated.context, CDRS)
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_page_that_is_short_by_mistake_is_not_believed(rig, small_pages, monkeypatch):
+def test_a_page_that_is_short_by_mistake_is_not_believed(simulated, small_pages, monkeypatch):
     """Two rows of a page's middle are missing: the next page would begin behind them."""
-    real, times = rig.platform.page, iter(range(2))
+    real, times = simulated.context.platform.page, iter(range(2))
 
     def page(*args, **options):
         found = real(*args, **options)
@@ -193,103 +199,103 @@ def test_a_page_that_is_short_by_mistake_is_not_believed(rig, small_pages, monke
             del found.records[2:4]
         return found
 
-    monkeypatch.setattr(rig.platform, "page", page)
-    run_full_sync(rig.parts, CDRS)
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+    monkeypatch.setattr(simulated.context.platform, "page", page)
+    run_full_sync(simulated.context, CDRS)
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_platform_that_gives_fewer_at_once_than_asked_for_is_read_all_the_same(rig, monkeypatch):
-    real = rig.platform.page
+def test_a_platform_that_gives_fewer_at_once_than_asked_for_is_read_all_the_same(simulated, monkeypatch):
+    real = simulated.context.platform.page
     monkeypatch.setattr(
-        rig.platform,
+        simulated.context.platform,
         "page",
         lambda *args, **options: real(*args, **{**options, "limit": min(options["limit"], 9)}),
     )
-    run_full_sync(rig.parts, CDRS)
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+    run_full_sync(simulated.context, CDRS)
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_collection_that_cannot_be_filtered_is_read_by_page_numbers(rig, monkeypatch):
-    real = rig.platform.page
+def test_a_collection_that_cannot_be_filtered_is_read_by_page_numbers(simulated, monkeypatch):
+    real = simulated.context.platform.page
 
     def page(*args, filter=(), **options):
         if list(filter):
             raise PlatformRefused("Filtration error", status=400)
         return real(*args, **options)
 
-    monkeypatch.setattr(rig.platform, "page", page)
+    monkeypatch.setattr(simulated.context.platform, "page", page)
     monkeypatch.setattr(full_sync, "page_limit", lambda failures: 11)
-    run_full_sync(rig.parts, CDRS)
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
-    made = rig.play("plain_answered")
-    run_incremental_sync(rig.parts, CDRS)
-    assert set(made["cdr_ids"]) <= set(rig.ids("cdrs"))
+    run_full_sync(simulated.context, CDRS)
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
+    made = simulated.play("plain_answered")
+    run_incremental_sync(simulated.context, CDRS)
+    assert set(made["cdr_ids"]) <= set(simulated.ids("cdrs"))
 
 
-def test_an_empty_answer_by_mistake_loses_nothing_and_completes_nothing(rig):
-    run_full_sync(rig.parts, CDRS)
-    before, complete_at = rig.ids("cdrs"), rig.state("cdrs").complete_at
-    rig.faults("empty@/cdrs")
+def test_an_empty_answer_by_mistake_loses_nothing_and_completes_nothing(simulated):
+    run_full_sync(simulated.context, CDRS)
+    before, complete_at = simulated.ids("cdrs"), simulated.state("cdrs").complete_at
+    simulated.faults("empty@/cdrs")
     with pytest.raises(PlatformBroken, match="lists nothing"):
-        run_full_sync(rig.parts, CDRS, restart=True)
-    assert rig.ids("cdrs") == before
-    assert rig.state("cdrs").complete_at == complete_at
+        run_full_sync(simulated.context, CDRS, restart=True)
+    assert simulated.ids("cdrs") == before
+    assert simulated.state("cdrs").complete_at == complete_at
 
 
-def test_an_answer_without_a_total_is_no_page(rig, monkeypatch):
-    real = rig.platform.page
+def test_an_answer_without_a_total_is_no_page(simulated, monkeypatch):
+    real = simulated.context.platform.page
 
     def page(*args, **options):
         found = real(*args, **options)
         return pages.RecordPage(found.records, None)
 
-    monkeypatch.setattr(rig.platform, "page", page)
+    monkeypatch.setattr(simulated.context.platform, "page", page)
     with pytest.raises(PlatformBroken, match="no total"):
-        run_full_sync(rig.parts, CDRS)
+        run_full_sync(simulated.context, CDRS)
 
 
-def test_records_are_read_by_their_own_path_where_that_tells_more(rig):
+def test_records_are_read_by_their_own_path_where_that_tells_more(simulated):
     users = PLAN["users"]
-    run_full_sync(rig.parts, users)
-    items.read_due_items(rig.parts, users, Tally())
-    assert rig.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)]
-    rig.forget_asked()
-    items.read_due_items(rig.parts, users, Tally())
-    assert len(rig.simulator.context.request_log) == 0
-    number = rig.ids("users")[0]
-    rig.records("users")[number]["first_name"] = "Renamed"
-    run_full_sync(rig.parts, users)
-    assert rig.asked(f"/users/{number}") == 1
-    assert "Renamed" in rig.rows("SELECT _item FROM users WHERE id = ?", number)[0][0]
+    run_full_sync(simulated.context, users)
+    items.read_due_items(simulated.context, users, Tally())
+    assert simulated.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)]
+    simulated.clear_requests()
+    items.read_due_items(simulated.context, users, Tally())
+    assert len(simulated.simulator.context.request_log) == 0
+    number = simulated.ids("users")[0]
+    simulated.records("users")[number]["first_name"] = "Renamed"
+    run_full_sync(simulated.context, users)
+    assert simulated.count_requests(f"/users/{number}") == 1
+    assert "Renamed" in simulated.rows("SELECT _item FROM users WHERE id = ?", number)[0][0]
 
 
-def test_a_webhook_is_not_kept_waiting_by_a_walk(rig, small_pages):
+def test_a_webhook_is_not_kept_waiting_by_a_walk(simulated, small_pages):
     """A write queued in the middle of a walk is done before the walk ends."""
-    rig.add_cdrs(60)
+    simulated.add_cdrs(60)
     done, seen = threading.Event(), []
 
     def show(at, _total):
         if at == 7:
-            rig.mirror_db.submit(lambda tx: done.set())
+            simulated.mirror_db.submit(lambda tx: done.set())
         elif at == 14:
             seen.append(done.is_set())
 
-    run_full_sync(rig.parts, CDRS, Tally(show_progress=show))
+    run_full_sync(simulated.context, CDRS, Tally(show_progress=show))
     assert seen == [True]
 
 
-def test_a_dictionary_that_is_cut_short_takes_no_place(rig, monkeypatch):
+def test_a_dictionary_that_is_cut_short_takes_no_place(simulated, monkeypatch):
     codes = PLAN["cdrs/dictionaries"]
-    run_full_sync(rig.parts, codes)
-    before = rig.rows("SELECT _doc FROM cdrs_dictionaries")
-    real = rig.platform.page
+    run_full_sync(simulated.context, codes)
+    before = simulated.rows("SELECT _doc FROM cdrs_dictionaries")
+    real = simulated.context.platform.page
 
     def page(*args, **options):
         found = real(*args, **options)
         del found.records[3:]
         return found
 
-    monkeypatch.setattr(rig.platform, "page", page)
+    monkeypatch.setattr(simulated.context.platform, "page", page)
     with pytest.raises(PlatformBroken, match="3 records where"):
-        run_full_sync(rig.parts, codes)
-    assert rig.rows("SELECT _doc FROM cdrs_dictionaries") == before
+        run_full_sync(simulated.context, codes)
+    assert simulated.rows("SELECT _doc FROM cdrs_dictionaries") == before

@@ -12,68 +12,69 @@ from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify as proof
 from integration.sync.reading.full_sync import run_full_sync
-from tests.support.applications.sync_rig import CDRS
+
+CDRS = PLAN["cdrs"]
 
 
-def prove(rig, *names, wanted=lambda: True, **arguments):
+def prove(simulated, *names, wanted=lambda: True, **arguments):
     told = []
     asked = {"resources": list(names), **arguments}
-    result = proof.verify_completeness(rig.parts, asked, Progress(told.append, wanted))
+    result = proof.verify_completeness(simulated.context, asked, Progress(told.append, wanted))
     return result, {one["collection"]: one for one in result["proofs"]}, told
 
 
-def forget(rig, *keys):
-    rig.mirror_db.write(
+def forget(simulated, *keys):
+    simulated.mirror_db.write(
         lambda tx: tx.executemany("DELETE FROM cdrs WHERE id = ?", [(k,) for k in keys]) and None
     )
 
 
-def test_every_day_is_counted_now_however_lately_it_was(rig):
-    run_full_sync(rig.parts, CDRS)
-    days = {record["calldate"][:10] for record in rig.records("cdrs").values()}
+def test_every_day_is_counted_now_however_lately_it_was(simulated):
+    run_full_sync(simulated.context, CDRS)
+    days = {record["calldate"][:10] for record in simulated.records("cdrs").values()}
     for _ in range(2):
-        rig.forget_asked()
-        result, proofs, told = prove(rig, "cdrs", every_day=True)
+        simulated.clear_requests()
+        result, proofs, told = prove(simulated, "cdrs", every_day=True)
         assert result["complete"]
         cdrs = proofs["cdrs"]
-        assert cdrs["there"] == cdrs["here"] == len(rig.records("cdrs"))
+        assert cdrs["there"] == cdrs["here"] == len(simulated.records("cdrs"))
         assert cdrs["days"] == cdrs["agree"] == len(cdrs["every"]) >= len(days)
-        assert rig.asked("/cdrs") > cdrs["days"]
+        assert simulated.count_requests("/cdrs") > cdrs["days"]
     assert told[-1] == {"collection": "cdrs", "done": cdrs["days"], "total": cdrs["days"]}
 
 
-def test_what_is_missing_comes_back_and_is_told(rig):
-    run_full_sync(rig.parts, CDRS)
-    forget(rig, *sorted(rig.records("cdrs"))[3:7])
-    result, proofs, _ = prove(rig, "cdrs")
+def test_what_is_missing_comes_back_and_is_told(simulated):
+    run_full_sync(simulated.context, CDRS)
+    forget(simulated, *sorted(simulated.records("cdrs"))[3:7])
+    result, proofs, _ = prove(simulated, "cdrs")
     assert result["complete"]
     assert proofs["cdrs"]["came"] == 4
-    assert rig.ids("cdrs") == sorted(rig.records("cdrs"))
+    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_record_that_is_there_no_longer_is_settled_by_one_walk(rig, later):
-    run_full_sync(rig.parts, CDRS)
-    del rig.records("cdrs")[sorted(rig.records("cdrs"))[9]]
-    later(5)
-    result, proofs, _ = prove(rig, "cdrs")
+def test_a_record_that_is_there_no_longer_is_settled_by_one_walk(simulated, movable_clock):
+    run_full_sync(simulated.context, CDRS)
+    del simulated.records("cdrs")[sorted(simulated.records("cdrs"))[9]]
+    movable_clock.advance(5)
+    result, proofs, _ = prove(simulated, "cdrs")
     assert result["complete"], proofs
-    assert proofs["cdrs"]["here"] == len(rig.records("cdrs"))
+    assert proofs["cdrs"]["here"] == len(simulated.records("cdrs"))
 
 
-def test_a_record_without_a_date_is_in_no_day_and_not_overlooked(rig, later):
-    run_full_sync(rig.parts, CDRS)
-    (odd,) = rig.add_cdrs(1, calldate=None)
-    forget(rig, odd)
-    rig.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET mark = ?", (odd,)) and None)
-    later(5)
-    result, _, _ = prove(rig, "cdrs")
+def test_a_record_without_a_date_is_in_no_day_and_not_overlooked(simulated, movable_clock):
+    run_full_sync(simulated.context, CDRS)
+    (odd,) = simulated.add_cdrs(1, calldate=None)
+    forget(simulated, odd)
+    simulated.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET mark = ?", (odd,)) and None)
+    movable_clock.advance(5)
+    result, _, _ = prove(simulated, "cdrs")
     assert result["complete"]
-    assert odd in rig.ids("cdrs")
+    assert odd in simulated.ids("cdrs")
 
 
-def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(rig, monkeypatch):
-    run_full_sync(rig.parts, CDRS)
-    real = rig.platform.page
+def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(simulated, monkeypatch):
+    run_full_sync(simulated.context, CDRS)
+    real = simulated.context.platform.page
 
     def page(*args, **options):
         found = real(*args, **options)
@@ -81,8 +82,8 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(rig, monkeypatch
             found = type(found)(found.records, found.total + 1, found.other_keys)
         return found
 
-    monkeypatch.setattr(rig.platform, "page", page)
-    result, proofs, _ = prove(rig, "cdrs")
+    monkeypatch.setattr(simulated.context.platform, "page", page)
+    result, proofs, _ = prove(simulated, "cdrs")
     assert not result["complete"]
     assert proofs["cdrs"]["gaps"][0]["cause"]
     assert proofs["cdrs"]["agree"] == 0
@@ -91,86 +92,86 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(rig, monkeypatch
 FAILURES = ("status=500", "html", "truncate", "malformed=json", "malformed=headers")
 
 
-def test_a_failed_run_proves_nothing_whatever_was_known(rig, later):
+def test_a_failed_run_proves_nothing_whatever_was_known(simulated, movable_clock):
     for name in ("cdrs", "contacts"):
-        run_full_sync(rig.parts, PLAN[name])
-        assert prove(rig, name)[0]["complete"]
+        run_full_sync(simulated.context, PLAN[name])
+        assert prove(simulated, name)[0]["complete"]
         for fault in FAILURES:
-            rig.faults(f"{fault}@/{name}")
-            result, proofs, _ = prove(rig, name)
+            simulated.faults(f"{fault}@/{name}")
+            result, proofs, _ = prove(simulated, name)
             assert not result["complete"], fault
             assert proofs[name]["error"], fault
-        rig.faults("")
-        later(120)
+        simulated.faults("")
+        movable_clock.advance(120)
 
 
-def test_what_was_never_read_is_not_proved(rig):
-    result, proofs, _ = prove(rig, "cdrs")
+def test_what_was_never_read_is_not_proved(simulated):
+    result, proofs, _ = prove(simulated, "cdrs")
     assert not result["complete"]
     assert "never read" in proofs["cdrs"]["error"]
 
 
-def test_what_the_platform_refuses_is_not_missing(rig):
+def test_what_the_platform_refuses_is_not_missing(simulated):
     for status in (403, 404):
-        rig.faults(f"status={status}@/contacts")
-        result, proofs, _ = prove(rig, "contacts")
+        simulated.faults(f"status={status}@/contacts")
+        result, proofs, _ = prove(simulated, "contacts")
         assert result["complete"]
         assert proofs["contacts"]["off"]
 
 
-def test_it_goes_on_elsewhere_where_it_was(rig):
+def test_it_goes_on_elsewhere_where_it_was(simulated):
     for name in ("cdrs", "contacts", "sms"):
-        run_full_sync(rig.parts, PLAN[name])
+        run_full_sync(simulated.context, PLAN[name])
     asked = iter([True] * 5)
     with pytest.raises(Unfinished) as early:
-        prove(rig, "contacts", "cdrs", "sms", wanted=lambda: next(asked, False))
+        prove(simulated, "contacts", "cdrs", "sms", wanted=lambda: next(asked, False))
     left = early.value.arguments
     assert left["resources"] == ["cdrs", "sms"]
-    result, proofs, _ = prove(rig, *left.pop("resources"), **left)
+    result, proofs, _ = prove(simulated, *left.pop("resources"), **left)
     assert result["complete"]
     assert list(proofs) == ["contacts", "cdrs", "sms"]
 
 
 @pytest.fixture
-def verify(rig, monkeypatch):
-    """`switchroom verify …` over the rig; whoever writes is this process."""
+def verify(simulated, monkeypatch):
+    """`switchroom verify …` over the simulated; whoever writes is this process."""
 
     def carry_out(_settings, name, arguments, on_progress, _on_notice):
-        return find_handler(name)(rig.parts, arguments, Progress(on_progress, lambda: True))
+        return find_handler(name)(simulated.context, arguments, Progress(on_progress, lambda: True))
 
     monkeypatch.setattr("integration.server.run_command.run_command", carry_out)
-    monkeypatch.setattr("integration.cli.verify.load", lambda *_: rig.settings)
+    monkeypatch.setattr("integration.cli.verify.load", lambda *_: simulated.context.settings)
     return lambda *arguments: CliRunner().invoke(command, arguments)
 
 
-def test_the_command_prints_the_ledger_and_ends_with_what_it_found(rig, verify):
+def test_the_command_prints_the_ledger_and_ends_with_what_it_found(simulated, verify):
     first = verify("--coverage", "contacts", "cdrs")
     assert first.exit_code == 1
     assert "NOT PROVED" in first.stdout
-    run_full_sync(rig.parts, CDRS)
+    run_full_sync(simulated.context, CDRS)
     done = verify("--coverage", "cdrs", "--every-day")
     assert done.exit_code == 0, done.output
     head, line, *days = done.stdout.splitlines()
-    count = len(rig.records("cdrs"))
+    count = len(simulated.records("cdrs"))
     assert head.split() == ["collection", "platform", "here", "days", "agree", "came"]
     assert line.split() == ["cdrs", str(count), str(count), str(len(days)), str(len(days)), "0", "proved"]
     assert all("there and here" in day for day in days)
-    rig.faults("status=500@/cdrs")
+    simulated.faults("status=500@/cdrs")
     failed = verify("--coverage", "cdrs")
     assert failed.exit_code == 1
     assert "not proved: cdrs" in failed.stderr
 
 
-def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(rig, verify):
-    run_full_sync(rig.parts, PLAN["monitors"])
-    download.download_due_files(rig.parts)
+def test_the_command_reads_the_archive_and_ends_with_what_it_could_not_heal(simulated, verify):
+    run_full_sync(simulated.context, PLAN["monitors"])
+    download.download_due_files(simulated.context)
     assert verify("--media").exit_code == 0
-    path, number = rig.rows("SELECT path, record_id FROM media LIMIT 1")[0]
-    (rig.folder / path).unlink()
+    path, number = simulated.rows("SELECT path, record_id FROM media LIMIT 1")[0]
+    (simulated.data_dir / path).unlink()
     healed = verify("--media")
     assert (healed.exit_code, healed.stdout) == (0, f"{path}: is missing; fetched again\n")
-    (rig.folder / path).unlink()
-    rig.faults(f"status=500@/monitors/{number}.mp3")
+    (simulated.data_dir / path).unlink()
+    simulated.faults(f"status=500@/monitors/{number}.mp3")
     left = verify("--media")
     assert left.exit_code == 1
     assert "not fetched again" in left.stdout
@@ -181,10 +182,10 @@ def test_words_that_do_not_belong_together_are_wrong_usage(arguments):
     assert CliRunner().invoke(command, arguments).exit_code == 2
 
 
-def test_readyz_knows_at_once(rig):
-    run_full_sync(rig.parts, CDRS)
-    prove(rig, "cdrs")
-    fact = rig.health.report()["facts"]["coverage"]
+def test_readyz_knows_at_once(simulated):
+    run_full_sync(simulated.context, CDRS)
+    prove(simulated, "cdrs")
+    fact = simulated.context.health.report()["facts"]["coverage"]
     assert fact["gaps"] == 0
-    with rig.mirror_db.read() as connection:
+    with simulated.mirror_db.read() as connection:
         assert fact["days"] == sum(line.day_count for line in ledger.list_collections(connection))
