@@ -165,7 +165,7 @@ class Product:
         )
         self.consumers = (self._webhook_consumer, self._callback_consumer, self._search_consumer)
         self._clock_watch = sessions.ClockWatch(app_db)
-        self._schedule_runner = ScheduleRunner(self.context)
+        self.schedule_runner = ScheduleRunner(self.context)
         self._export_jobs = ExportJobs(self.context)
         self._backup_rotation = BackupRotation(settings, self.health)
         self.retention_job = RetentionJob(
@@ -178,7 +178,7 @@ class Product:
         self.site.extensions[BACKGROUND_JOBS] = BackgroundJobs()
         self.site.extensions[EXPORT_JOBS] = self._export_jobs
         _register_database_probes(self.context)
-        self.health.probe("schedules of exports", self._schedule_runner.describe_failures)
+        self.health.probe("schedules of exports", self.schedule_runner.describe_failures)
 
     def start(self) -> None:
         """Start the consumers and the scheduler."""
@@ -207,7 +207,7 @@ class Product:
             context,
             executor="sync",
         )
-        self._schedule_runner.schedule()
+        self.schedule_runner.schedule()
         self._export_jobs.schedule()
         every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
         every("promoted fields", 3600, self._restore_promoted_fields, executor="maintenance")
@@ -244,7 +244,7 @@ class Product:
             self.scheduler.stopping.set()
             self.context.platform.close()
             self.scheduler.stop(JOB_STOP_SECONDS)
-            self._schedule_runner.stop()
+            self.schedule_runner.stop()
             for consumer in self.consumers:
                 consumer.stop()
             self.context.inbox.close()

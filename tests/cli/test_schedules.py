@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from integration.cli.schedules import command
 from integration.core import clock
 from integration.exports import deliveries, due_periods
-from tests.support.applications.export_schedules import Clock, Room
+from tests.support.scheduled_exports import ScheduledExports
 
 
 def listed(folder: Path) -> tuple[int, str]:
@@ -23,22 +23,18 @@ def listed(folder: Path) -> tuple[int, str]:
     return done.exit_code, done.stdout
 
 
-def test_it_lists_where_each_stands_and_tells_a_monitor(tmp_path: Path) -> None:
+def test_it_lists_where_each_stands_and_tells_a_monitor(tmp_path: Path, exporting: ScheduledExports) -> None:
     assert listed(tmp_path)[0] == 0
-    room = Room(tmp_path, Clock("2026-11-18 12:00:00"))
-    try:
-        address = "https://files.example.com/in?sig=canary"
-        schedule = room.schedule("Desk", target="put", place=address, secret="canary")
-        code, text = listed(tmp_path)
-        assert code == 0
-        words = " ".join(text.split())
-        assert (
-            "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
-        )
-        assert "canary" not in text
-        period = due_periods.find_last_ended(schedule, clock.now()).previous.key
-        deliveries.mark_waiting(room.app_db, schedule.id, period, "records", "files.example.com answered 503")
-        code, text = listed(tmp_path)
-        assert (code, "failing files.example.com answered 503" in text) == (1, True)
-    finally:
-        room.close()
+    address = "https://files.example.com/in?sig=canary"
+    schedule = exporting.schedule("Desk", target="put", place=address, secret="canary")
+    code, text = listed(exporting.data_dir)
+    assert code == 0
+    words = " ".join(text.split())
+    assert "Desk cdrs.csv every day at 02:30 Europe/Berlin put https://files.example.com/in never" in words
+    assert "canary" not in text
+    period = due_periods.find_last_ended(schedule, clock.now()).previous.key
+    deliveries.mark_waiting(
+        exporting.app_db, schedule.id, period, "records", "files.example.com answered 503"
+    )
+    code, text = listed(exporting.data_dir)
+    assert (code, "failing files.example.com answered 503" in text) == (1, True)

@@ -18,4 +18,4 @@ def server() -> Iterator[Server]:
     server.close()
 
 
-from tests.support.applications.export_schedules import time  # noqa
+from tests.support.scheduled_exports import exporting, make_exporting  # noqa

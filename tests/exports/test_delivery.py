@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import ssl
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,48 +14,36 @@ import trustme
 from integration.exports import deliveries, delivery, schedules
 from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
 from integration.outbound.upload import UploadFailed, upload_file
-from tests.support.applications.export_schedules import Clock, Room, mailroom
+from tests.support.clock import Clock
+from tests.support.mail_server import running_mail_server
+from tests.support.scheduled_exports import ScheduledExports
 from tests.support.scripted_server import Server
 
 CANARY = "canary-password"
 
 
-@pytest.fixture
-def rooms(tmp_path: Path, time: Clock) -> Iterator[Any]:
-    """Makes a room in which 18 November is complete and due, with these settings."""
-    made: list[Room] = []
-
-    def make(**sections: Any) -> Room:
-        room = Room(tmp_path / str(len(made)), time, **sections)
-        made.append(room)
-        return room
-
-    def due(room: Room) -> None:
-        room.cdrs("2026-11-18 10:00:00")
-        time.set("2026-11-19 01:31:00")
-        room.walked()
-
-    make.due = due  # type: ignore[attr-defined]
-    for number in range(3):
-        (tmp_path / str(number)).mkdir()
-    yield make
-    for room in made:
-        room.close()
+def make_due(exporting: ScheduledExports) -> None:
+    """Let 18 November be complete and due."""
+    exporting.put_cdrs("2026-11-18 10:00:00")
+    exporting.clock.set("2026-11-19 01:31:00")
+    exporting.finish_sync()
 
 
-def smtp(port: int, **more: Any) -> dict[str, Any]:
-    return {"host": "127.0.0.1", "port": port, "from": "calls@example.com", "starttls": False, **more}
+def smtp(port: int, *, starttls: bool = False, **more: str) -> dict[str, str]:
+    """Settings of a mail server on this machine; with `starttls` those that are set by default."""
+    settings = {"smtp__host": "127.0.0.1", "smtp__port": str(port), "smtp__from": "calls@example.com"}
+    return {**settings, **({} if starttls else {"smtp__starttls": "false"}), **more}
 
 
 # --- e-mail ----------------------------------------------------------------------------------------------
 
 
-def test_a_letter_has_the_file_and_says_what_it_is(rooms: Any) -> None:
-    with mailroom() as mail:
-        room = rooms(smtp=smtp(mail.port))
-        room.schedule("Tägliche Anrufe", target="email", place="ann@example.com bob@example.org")
-        rooms.due(room)
-        room.deliver()
+def test_a_letter_has_the_file_and_says_what_it_is(make_exporting: Any) -> None:
+    with running_mail_server() as mail:
+        exporting = make_exporting(**smtp(mail.port))
+        exporting.schedule("Tägliche Anrufe", target="email", place="ann@example.com bob@example.org")
+        make_due(exporting)
+        exporting.deliver()
         (letter,) = mail.letters
     assert letter["Subject"] == "Tägliche Anrufe, 18 November 2026"
     assert letter["To"] == "ann@example.com, bob@example.org"
@@ -68,86 +55,94 @@ def test_a_letter_has_the_file_and_says_what_it_is(rooms: Any) -> None:
     assert "1 row in tägliche-anrufe-2026-11-18.csv" in letter.get_body().get_content()
 
 
-def test_sent_again_after_a_crash_it_has_the_same_message_id(rooms: Any, time: Clock) -> None:
-    with mailroom() as mail:
-        room = rooms(smtp=smtp(mail.port))
-        schedule = room.schedule(target="email", place="ann@example.com")
-        rooms.due(room)
-        room.crash_after_delivery()
-        room.restart()
-        time.on(minutes=2)
-        room.deliver()
+def test_sent_again_after_a_crash_it_has_the_same_message_id(
+    make_exporting: Any, movable_clock: Clock
+) -> None:
+    with running_mail_server() as mail:
+        exporting = make_exporting(**smtp(mail.port))
+        schedule = exporting.schedule(target="email", place="ann@example.com")
+        make_due(exporting)
+        exporting.crash_after_delivery()
+        exporting.restart()
+        movable_clock.advance(minutes=2)
+        exporting.deliver()
         first, second = mail.letters
         assert first["Message-ID"] == second["Message-ID"]
-        deliveries.request_redelivery(room.app_db, schedule.id, "2026-11-18")
-        room.deliver()
+        deliveries.request_redelivery(exporting.app_db, schedule.id, "2026-11-18")
+        exporting.deliver()
         assert mail.letters[2]["Message-ID"] != first["Message-ID"], "a person asked for another one"
 
 
 def test_starttls_is_demanded_and_its_certificate_checked(
-    rooms: Any, time: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_exporting: Any, movable_clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    with mailroom(tls=context) as mail:
-        room = rooms(smtp=smtp(mail.port, starttls=None, user="switchroom", password=CANARY))
-        schedule = room.schedule(target="email", place="ann@example.com")
-        rooms.due(room)
-        room.deliver()
+    with running_mail_server(tls=context) as mail:
+        exporting = make_exporting(
+            **smtp(mail.port, starttls=True, smtp__user="switchroom", smtp__password=CANARY)
+        )
+        schedule = exporting.schedule(target="email", place="ann@example.com")
+        make_due(exporting)
+        exporting.deliver()
         assert mail.letters == []
-        assert "certificate" in room.log(schedule)[0][2].lower()
+        assert "certificate" in exporting.attempts(schedule)[0][2].lower()
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        time.on(hours=1)
-        room.deliver()
+        movable_clock.advance(hours=1)
+        exporting.deliver()
         assert len(mail.letters) == 1
-    with mailroom() as plain:
-        room = rooms(smtp=smtp(plain.port, starttls=None))
-        schedule = room.schedule(target="email", place="ann@example.com")
-        room.walked()
-        time.set("2026-11-20 01:31:00")
-        room.walked()
-        room.deliver()
+    with running_mail_server() as plain:
+        exporting = make_exporting(**smtp(plain.port, starttls=True))
+        schedule = exporting.schedule(target="email", place="ann@example.com")
+        exporting.finish_sync()
+        movable_clock.set("2026-11-20 01:31:00")
+        exporting.finish_sync()
+        exporting.deliver()
         assert plain.letters == [], "without encryption nothing is sent"
 
 
-def test_a_wrong_password_is_told_without_it(rooms: Any, caplog: pytest.LogCaptureFixture) -> None:
-    with mailroom() as mail:
-        room = rooms(smtp=smtp(mail.port, user="switchroom", password="canary-of-another-kind"))
-        schedule = room.schedule(target="email", place="ann@example.com")
-        rooms.due(room)
-        room.deliver()
+def test_a_wrong_password_is_told_without_it(make_exporting: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with running_mail_server() as mail:
+        exporting = make_exporting(
+            **smtp(mail.port, smtp__user="switchroom", smtp__password="canary-of-another-kind")
+        )
+        schedule = exporting.schedule(target="email", place="ann@example.com")
+        make_due(exporting)
+        exporting.deliver()
     assert mail.letters == []
-    assert "smtp.password" in room.log(schedule)[0][2]
-    assert "canary" not in f"{room.log(schedule)} {caplog.text} {room.schedules.describe_failures()}"
+    assert "smtp.password" in exporting.attempts(schedule)[0][2]
+    assert (
+        "canary" not in f"{exporting.attempts(schedule)} {caplog.text} {exporting.runner.describe_failures()}"
+    )
 
 
-def test_who_is_refused_does_not_make_the_others_get_it_twice(rooms: Any) -> None:
-    with mailroom(refuse="gone@") as mail:
-        room = rooms(smtp=smtp(mail.port))
-        schedule = room.schedule(target="email", place="ann@example.com gone@example.com")
-        rooms.due(room)
-        room.deliver()
-        room.deliver()
+def test_who_is_refused_does_not_make_the_others_get_it_twice(make_exporting: Any) -> None:
+    with running_mail_server(refuse="gone@") as mail:
+        exporting = make_exporting(**smtp(mail.port))
+        schedule = exporting.schedule(target="email", place="ann@example.com gone@example.com")
+        make_due(exporting)
+        exporting.deliver()
+        exporting.deliver()
     assert len(mail.letters) == 1
-    ((_, state, result),) = room.log(schedule)
+    ((_, state, result),) = exporting.attempts(schedule)
     assert state == "delivered"
     assert "gone@example.com (550 nobody here)" in result
 
 
 def test_a_file_too_large_for_mail_holds_up_no_other(
-    rooms: Any, time: Clock, monkeypatch: pytest.MonkeyPatch
+    make_exporting: Any, movable_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with mailroom() as mail:
-        room = rooms(smtp=smtp(mail.port))
-        schedule = room.schedule(target="email", place="ann@example.com")
-        room.cdrs("2026-11-18 10:00:00", "2026-11-18 10:00:01")
+    with running_mail_server() as mail:
+        exporting = make_exporting(**smtp(mail.port))
+        schedule = exporting.schedule(target="email", place="ann@example.com")
+        exporting.put_cdrs("2026-11-18 10:00:00", "2026-11-18 10:00:01")
         monkeypatch.setattr(delivery, "MAX_MAIL_BYTES", 40)
-        time.set("2026-11-20 01:31:00")
-        room.walked()
-        room.deliver()
-    assert [line[:2] for line in room.log(schedule)] == [
+        movable_clock.set("2026-11-20 01:31:00")
+        exporting.finish_sync()
+        exporting.deliver()
+    assert [line[:2] for line in exporting.attempts(schedule)] == [
         ("2026-11-18", "failed"),
         ("2026-11-19", "delivered"),
     ]
@@ -157,13 +152,13 @@ def test_a_file_too_large_for_mail_holds_up_no_other(
 
 
 def test_put_names_the_file_by_its_period(
-    rooms: Any, server: Server, caplog: pytest.LogCaptureFixture
+    make_exporting: Any, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    room = rooms()
+    exporting = make_exporting()
     place = f"{server.url}/drop/box/?sig=canary-query"
-    schedule = room.schedule(target="put", place=place, secret="Bearer canary-token")
-    rooms.due(room)
-    room.deliver()
+    schedule = exporting.schedule(target="put", place=place, secret="Bearer canary-token")
+    make_due(exporting)
+    exporting.deliver()
     (request,) = server.requests
     assert (request.method, request.path) == ("PUT", "/drop/box/every-day-2026-11-18.csv")
     assert request.query == {"sig": ["canary-query"]}
@@ -171,7 +166,7 @@ def test_put_names_the_file_by_its_period(
     assert request.headers["X-Export-Rows"] == "1"
     assert request.headers["X-Export-Complete"] == "true"
     assert int(request.headers["Content-Length"]) == len(request.body) == 42
-    told = f"{room.log(schedule)} {caplog.text} {schedule.display_place}"
+    told = f"{exporting.attempts(schedule)} {caplog.text} {schedule.display_place}"
     assert "canary" not in told
 
 
@@ -193,16 +188,16 @@ def test_https_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         server.close()
 
 
-def test_redirects_are_not_followed(rooms: Any, server: Server) -> None:
-    room = rooms()
+def test_redirects_are_not_followed(make_exporting: Any, server: Server) -> None:
+    exporting = make_exporting()
     server.routes["*"] = lambda request, reply: reply.content(
         b"", "text/plain", 307, {"Location": f"{server.url}/elsewhere"}
     )
-    schedule = room.schedule(target="put", place=server.url, secret="Bearer canary-token")
-    rooms.due(room)
-    room.deliver()
+    schedule = exporting.schedule(target="put", place=server.url, secret="Bearer canary-token")
+    make_due(exporting)
+    exporting.deliver()
     assert [request.path for request in server.requests] == ["/every-day-2026-11-18.csv"]
-    assert "redirects are not followed" in room.log(schedule)[0][2]
+    assert "redirects are not followed" in exporting.attempts(schedule)[0][2]
 
 
 def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> None:
@@ -219,49 +214,51 @@ def test_who_takes_the_file_by_drops_is_left_at_the_deadline(server: Server) -> 
         "https://files.example.com/\r\nX: y",
     ],
 )  # fmt: skip
-def test_addresses_that_nothing_is_put_to(rooms: Any, url: str) -> None:
+def test_addresses_that_nothing_is_put_to(make_exporting: Any, url: str) -> None:
     with pytest.raises(ValueError, match="address"):
-        normalize_place(rooms().settings, "put", url)
+        normalize_place(make_exporting().context.settings, "put", url)
 
 
 # --- folders ---------------------------------------------------------------------------------------------
 
 
-def test_a_folder_is_below_the_allowed_one(rooms: Any, tmp_path: Path) -> None:
-    room = rooms(exports={"folder": tmp_path / "allowed"})
-    assert normalize_place(room.settings, "folder", " daily//calls/ ") == "daily/calls"
+def test_a_folder_is_below_the_allowed_one(make_exporting: Any, tmp_path: Path) -> None:
+    exporting = make_exporting(exports__folder=str(tmp_path / "allowed"))
+    assert normalize_place(exporting.context.settings, "folder", " daily//calls/ ") == "daily/calls"
     for place in ("../x", "/etc", "a/../../b", ".hidden", "a\\b", "a\nb"):
         with pytest.raises(ValueError, match="folder"):
-            normalize_place(room.settings, "folder", place)
-    schedule = room.schedule(place="out/here")
+            normalize_place(exporting.context.settings, "folder", place)
+    schedule = exporting.schedule(place="out/here")
     (tmp_path / "allowed").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "allowed" / "out").symlink_to(tmp_path / "elsewhere")
-    rooms.due(room)
-    room.deliver()
+    make_due(exporting)
+    exporting.deliver()
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert "has to be below" in room.log(schedule)[0][2]
+    assert "has to be below" in exporting.attempts(schedule)[0][2]
     (tmp_path / "allowed" / "out").unlink()
-    schedules.change(room.app_db, schedule)
-    room.deliver()
+    schedules.change(exporting.app_db, schedule)
+    exporting.deliver()
     assert [path.name for path in (tmp_path / "allowed/out/here").iterdir()] == ["every-day-2026-11-18.csv"]
 
 
-def test_a_link_in_the_folder_is_not_followed(rooms: Any, tmp_path: Path) -> None:
-    room = rooms()
-    schedule = room.schedule()
-    (room.folder / "exports").mkdir()
+def test_a_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_path: Path) -> None:
+    exporting = make_exporting()
+    schedule = exporting.schedule()
+    (exporting.data_dir / "exports").mkdir()
     (tmp_path / "victim").write_text("untouched")
-    (room.folder / "exports" / ".every-day-2026-11-18.csv.part").symlink_to(tmp_path / "victim")
-    rooms.due(room)
-    room.deliver()
+    (exporting.data_dir / "exports" / ".every-day-2026-11-18.csv.part").symlink_to(tmp_path / "victim")
+    make_due(exporting)
+    exporting.deliver()
     assert (tmp_path / "victim").read_text() == "untouched"
-    assert "can't be written" in room.log(schedule)[0][2]
+    assert "can't be written" in exporting.attempts(schedule)[0][2]
 
 
-def test_a_file_appears_under_its_name_only_whole(rooms: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = rooms()
-    schedule = replace(room.schedule(), place="")
+def test_a_file_appears_under_its_name_only_whole(
+    make_exporting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporting = make_exporting()
+    schedule = replace(exporting.schedule(), place="")
 
     class Breaks(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
@@ -274,17 +271,17 @@ def test_a_file_appears_under_its_name_only_whole(rooms: Any, monkeypatch: pytes
 
     parcel = OutgoingFile(Breaks(b"x" * 100), "a.csv", 100, 1, "2026-11-18", "", None, 0)
     with pytest.raises(DeliveryFailed, match="can't be written"):
-        delivery.deliver(room.settings, schedule, parcel)
-    assert list((room.folder / "exports").iterdir()) == []
+        delivery.deliver(exporting.context.settings, schedule, parcel)
+    assert list((exporting.data_dir / "exports").iterdir()) == []
 
 
-def test_mail_needs_a_server_and_addresses(rooms: Any) -> None:
+def test_mail_needs_a_server_and_addresses(make_exporting: Any) -> None:
     with pytest.raises(ValueError, match=r"smtp\.host"):
-        normalize_place(rooms().settings, "email", "ann@example.com")
-    room = rooms(smtp=smtp(25))
-    assert normalize_place(room.settings, "email", "ann@example.com; bob@example.org") == (
+        normalize_place(make_exporting().context.settings, "email", "ann@example.com")
+    exporting = make_exporting(**smtp(25))
+    assert normalize_place(exporting.context.settings, "email", "ann@example.com; bob@example.org") == (
         "ann@example.com bob@example.org"
     )
     for place in ("", "nobody", "a@b <c@example.com>", "x@example.com\r\nBcc: y@example.com z"):
         with pytest.raises(ValueError, match="address"):
-            normalize_place(room.settings, "email", place)
+            normalize_place(exporting.context.settings, "email", place)

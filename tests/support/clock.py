@@ -41,7 +41,7 @@ class Clock:
         The monotonic clock moves with it, but never back.
         """
         now = self.unix()
-        difference = _to_unix(moment) - now
+        difference = to_unix(moment) - now
         self._ahead += difference
         self._passed += max(0.0, difference)
         if self._frozen_at is not None:
@@ -51,7 +51,7 @@ class Clock:
     def freeze(self, moment: str | float | None = None) -> None:
         """Stop the wall clock, at `moment` if given. `advance` and `set` still move it."""
         self.set(self.unix() if moment is None else moment)
-        self._frozen_at = self.unix() if moment is None else _to_unix(moment)
+        self._frozen_at = self.unix() if moment is None else to_unix(moment)
 
     def restore(self) -> None:
         """Return to the real time."""
@@ -60,7 +60,8 @@ class Clock:
         self._frozen_at = None
 
 
-def _to_unix(moment: str | float) -> float:
+def to_unix(moment: str | float) -> float:
+    """Unix seconds of a text in UTC."""
     if isinstance(moment, str):
         return datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
     return moment

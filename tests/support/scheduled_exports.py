@@ -1,0 +1,120 @@
+"""The application with scheduled exports of a supervisor in Berlin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.core import clock
+from integration.exports import deliveries
+from integration.exports import schedules as export_schedules
+from integration.exports.schedule_runner import ScheduleRunner
+from integration.exports.schedules import Schedule
+from integration.mirror.sync_state import collection_state, completeness
+from integration.sqlite.transaction import Transaction
+from tests.support.application import DEFAULTS, TestApp
+from tests.support.clock import Clock
+from tests.support.fake_exchange import FakeExchange
+from tests.support.people import BOB
+
+
+class ScheduledExports(TestApp):
+    """Schedules belong to Bob. `deliver` runs every schedule once."""
+
+    def __init__(self, data_dir: Path, clock: Clock, **settings: str) -> None:
+        own = {"storage__data_dir": str(data_dir), "dashboard__timezone": "Europe/Berlin"}
+        super().__init__({**DEFAULTS, **own, **settings}, FakeExchange(), clock)
+        self.data_dir = data_dir
+        self.add(BOB)
+
+    @property
+    def runner(self) -> ScheduleRunner:
+        return self.product.schedule_runner
+
+    # --- the mirror --------------------------------------------------------------------------------
+
+    def put_cdrs(self, *times: str, first: int = 1) -> None:
+        """Mirror a CDR at each of `times` (UTC)."""
+        records = ({"id": first + n, "calldate": at, "src": "1"} for n, at in enumerate(times))
+        self.put("cdrs", *records, complete=False)
+
+    def finish_sync(self, collection: str = "cdrs") -> None:
+        """End a full sync of `collection` now."""
+
+        def work(tx: Transaction) -> None:
+            collection_state.begin_full_sync(tx, collection)
+            collection_state.finish_full_sync(tx, collection, None, None, clock.utc_text())
+
+        self.mirror_db.write(work)
+
+    def count_day(self, day: str, total: int = 1, ours: int = 1, collection: str = "cdrs") -> None:
+        """Store the counts of a day: `total` on the platform, `ours` in the mirror."""
+        self.mirror_db.write(lambda tx: completeness.save_day(tx, collection, day, total, ours))
+
+    # --- schedules ---------------------------------------------------------------------------------
+
+    def schedule(self, name: str = "Every day", **changed: Any) -> Schedule:
+        values: dict[str, Any] = {
+            "id": 0, "name": name, "file": "", "who": BOB.email, "export": "cdrs", "form": "csv",
+            "args": {"columns": "id,calldate"}, "every": "day", "at": "02:30", "zone": "Europe/Berlin",
+            "target": "folder", "place": "", "secret": "", "wait_hours": 6, "incomplete": True, "since": "",
+            "paused_at": None, "created_at": "",
+        }  # fmt: skip
+        number = export_schedules.add(self.app_db, Schedule(**{**values, **changed}))
+        with self.app_db.read() as connection:
+            found = export_schedules.find(connection, number)
+        assert found is not None
+        return found
+
+    def deliver(self, *schedules: Schedule) -> None:
+        """Run `schedules`, or all, one after another."""
+        with self.app_db.read() as connection:
+            every = export_schedules.list_all(connection)
+        for schedule in every:
+            if schedule.paused_at is None and (not schedules or schedule.id in {one.id for one in schedules}):
+                self.runner.deliver_due(schedule)
+
+    def crash_after_delivery(self) -> None:
+        """End the process between a delivery and its mark."""
+
+        def crash(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(deliveries, "mark_delivered", crash)
+            with pytest.raises(KeyboardInterrupt):
+                self.deliver()
+
+    def attempts(self, schedule: Schedule) -> list[tuple[str, str, str]]:
+        """(period, state, result) of each attempt, oldest first."""
+        with self.app_db.read() as connection:
+            found = deliveries.list_attempts(connection, schedule.id)
+        return [(one.period, one.state, one.result) for one in reversed(found)]
+
+    def exported_files(self, place: str = "") -> dict[str, str]:
+        folder = self.data_dir / "exports" / place
+        return {path.name: path.read_bytes().decode() for path in sorted(folder.glob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def make_exporting(tmp_path: Path, movable_clock: Clock) -> Iterator[Callable[..., ScheduledExports]]:
+    """Makes applications with schedules, at noon of 18 November 2026."""
+    movable_clock.freeze("2026-11-18 12:00:00")
+    apps: list[ScheduledExports] = []
+
+    def make(**settings: str) -> ScheduledExports:
+        folder = tmp_path / f"data{len(apps)}"
+        apps.append(ScheduledExports(folder, movable_clock, **settings))
+        return apps[-1]
+
+    yield make
+    for app in apps:
+        app.close()
+
+
+@pytest.fixture
+def exporting(make_exporting: Callable[..., ScheduledExports]) -> ScheduledExports:
+    return make_exporting()
