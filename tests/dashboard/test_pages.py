@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from flask import Flask
 from werkzeug.exceptions import NotFound
 
-from integration.dashboard import pages
+from tests.support.application import TestApp
 
 
-def test_ids_in_urls_are_ascii_digits() -> None:
-    app = Flask("test")
-    pages.register(app)
-    routes = app.url_map.bind("localhost")
+def test_ids_in_urls_are_ascii_digits(app: TestApp) -> None:
+    routes = app.product.site.url_map.bind("localhost")
     assert routes.match("/calls/3") == ("call.index", {"number": 3})
     for text in ("٣", "²", "-3"):
         with pytest.raises(NotFound):

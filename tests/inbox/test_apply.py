@@ -10,58 +10,49 @@ from pathlib import Path
 import pytest
 
 from integration.core.errors import StorageBusy
-from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox import apply
-from integration.inbox.apply import Applier
-from integration.inbox.store import Inbox
-from integration.mirror import hooks
-from integration.mirror.calls import live_table
-from integration.mirror.calls.store import CallStore
-from integration.mirror.schema import open_mirror
-
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "platform"
+from tests.support.application import DEFAULTS, TestApp
+from tests.support.clock import Clock
+from tests.support.fake_exchange import FIXTURES, FakeExchange
 
 
-class Applied:
-    """An inbox, a mirror and the applier between them, on files of their own."""
+class WebhookApp(TestApp):
+    """An application that counts the jobs that it nudges."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.inbox = Inbox(folder / "inbox.db")
-        self.mirror_db = open_mirror(folder / "mirror.db")
-        self.calls = CallStore(phone_numbers=PhoneNumbers("GB"), on_ended=live_table.remove_ended_legs)
-        hooks.register_hooks(self.mirror_db, self.calls)
-        self.wishes = 0
-        self.applier = Applier(self.inbox, self.mirror_db, self.calls, self._wish)
+    nudges = 0
 
-    def _wish(self) -> None:
-        self.wishes += 1
+    def build(self) -> None:
+        super().build()
+        self.context.scheduler.nudge = self.count_nudge
+
+    def count_nudge(self, _name: str) -> None:
+        self.nudges += 1
 
     def receive(self, *payloads) -> None:
         for payload in payloads:
             body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-            self.inbox.receive(body).result(30)
+            self.context.inbox.receive(body).result(30)
 
     def status(self):
-        with self.inbox.database.read() as connection:
+        with self.context.inbox.database.read() as connection:
             return [
                 tuple(row) for row in connection.execute("SELECT event_name, status FROM inbox ORDER BY seq")
             ]
 
-    def ask(self, sql, *parameters):
+    def rows(self, sql, *parameters):
         with self.mirror_db.read() as connection:
             return [dict(row) for row in connection.execute(sql, parameters)]
 
-    def close(self) -> None:
-        self.inbox.close()
-        self.mirror_db.close()
+
+def make_webhook_app(folder: Path) -> WebhookApp:
+    return WebhookApp({**DEFAULTS, "storage__data_dir": str(folder)}, FakeExchange(), Clock())
 
 
 @pytest.fixture
 def applied(tmp_path):
-    made = Applied(tmp_path)
-    yield made
-    made.close()
+    applied = make_webhook_app(tmp_path)
+    yield applied
+    applied.close()
 
 
 def sample(name, **changes):
@@ -74,55 +65,55 @@ PLAIN = ("call.initial", "call.ringing", "call.connected", "call.hold", "call.un
 def test_a_call_event_has_the_id_of_its_row(applied):
     without_id = {name: value for name, value in sample("call.initial").items() if name != "id"}
     applied.receive(sample("call.ringing"), without_id)
-    applied.applier.run()
-    with applied.inbox.database.read() as connection:
+    applied.apply_webhooks()
+    with applied.context.inbox.database.read() as connection:
         stored = {row[0] for row in connection.execute("SELECT event_id FROM inbox")}
     assert any(event_id.startswith("sha256:") for event_id in stored)
-    assert {row["event_id"] for row in applied.ask("SELECT event_id FROM _leg_events")} == stored
+    assert {row["event_id"] for row in applied.rows("SELECT event_id FROM _leg_events")} == stored
 
 
 def test_every_sample_is_applied_and_marked_done(applied):
     paths = sorted(FIXTURES.glob("webhook-*.json"))
     applied.receive(*(path.read_bytes() for path in paths))
-    applied.applier.run()
+    applied.apply_webhooks()
     assert {status for _, status in applied.status()} == {"done"}
-    assert len(applied.ask("SELECT * FROM _applied WHERE result = 'done'")) == len(paths)
+    assert len(applied.rows("SELECT * FROM _applied WHERE result = 'done'")) == len(paths)
 
 
 def test_a_plain_call_becomes_one_answered_call_and_leaves_the_live_table(applied):
     applied.receive(*map(sample, PLAIN[:3]))
-    applied.applier.run()
-    assert [(row["id"], row["state"]) for row in applied.ask("SELECT id, state FROM calls")] == [
+    applied.apply_webhooks()
+    assert [(row["id"], row["state"]) for row in applied.rows("SELECT id, state FROM calls")] == [
         (4278000101, "CONNECTED")
     ]
     applied.receive(*map(sample, PLAIN[3:]))
-    applied.applier.run()
-    assert applied.ask("SELECT * FROM calls") == []
-    (call,) = applied.ask("SELECT state, outcome, talk_seconds, hold_seconds FROM _calls")
+    applied.apply_webhooks()
+    assert applied.rows("SELECT * FROM calls") == []
+    (call,) = applied.rows("SELECT state, outcome, talk_seconds, hold_seconds FROM _calls")
     assert call == {"state": "ended", "outcome": "answered", "talk_seconds": 7, "hold_seconds": 4}
 
 
 def test_the_end_of_a_leg_asks_for_its_cdr_and_a_recording_for_its_file(applied):
     applied.receive(sample("call.ringing"))
-    applied.applier.run()
-    assert applied.ask("SELECT * FROM _lookups") == []
+    applied.apply_webhooks()
+    assert applied.rows("SELECT * FROM _lookups") == []
     applied.receive(sample("call.hangup"), sample("monitor.audio_ready"))
-    applied.applier.run()
-    assert applied.ask("SELECT * FROM _lookups") != []
-    assert applied.wishes == 2
+    applied.apply_webhooks()
+    assert applied.rows("SELECT * FROM _lookups") != []
+    assert applied.nudges == 4
 
 
 def test_unknown_and_unreadable_webhooks_are_kept_and_hold_nothing_up(applied):
     applied.receive({"event_name": "queue.wrapup", "id": "1"}, b"no json", sample("call.ringing"))
-    applied.applier.run()
+    applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["unknown", "unreadable", "done"]
 
 
 def test_an_event_that_can_not_be_applied_is_failed_and_says_why(applied):
     applied.receive({"event_name": "call.ringing", "id": "1", "call_id": "x"}, sample("call.ringing"))
-    applied.applier.run()
+    applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["failed", "done"]
-    with applied.inbox.database.read() as connection:
+    with applied.context.inbox.database.read() as connection:
         assert "without a usable call_id" in connection.execute("SELECT error FROM inbox").fetchone()[0]
 
 
@@ -133,32 +124,32 @@ def test_a_mistake_of_ours_fails_one_event_of_its_batch_and_replay_mends_it(appl
     applied.receive(sample("call.initial"), sample("sms.received"), sample("call.connected"))
     with monkeypatch.context() as patched:
         patched.setattr(apply.messages, "add_event", stumble)
-        applied.applier.run()
+        applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["done", "failed", "done"]
-    assert applied.ask("SELECT state FROM _calls") == [{"state": "talking"}]
-    assert applied.applier.reapply([2]) == 1
+    assert applied.rows("SELECT state FROM _calls") == [{"state": "talking"}]
+    assert applied.context.applier.reapply([2]) == 1
     assert [status for _, status in applied.status()] == ["done"] * 3
 
 
 def test_nothing_is_applied_twice_and_nothing_is_left_out_after_a_restart(applied):
     applied.receive(sample("call.initial"), sample("call.ringing"))
-    applied.applier.run()
+    applied.apply_webhooks()
     applied.receive(sample("call.connected"))
-    again = Applier(applied.inbox, applied.mirror_db, applied.calls, lambda: None)
-    again.run()
+    applied.restart()
+    applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["done"] * 3
-    assert len(applied.ask("SELECT * FROM _leg_events")) == 3
+    assert len(applied.rows("SELECT * FROM _leg_events")) == 3
 
 
 def test_what_was_applied_but_not_marked_when_the_process_was_killed_is_marked_at_the_next_start(applied):
     applied.receive(sample("call.initial"), sample("sms.received"), {"event_name": "x.new", "id": "1"})
-    applied.applier.run()
-    before = applied.ask("SELECT * FROM _leg_events")
-    applied.inbox.database.write(lambda tx: tx.execute("UPDATE inbox SET status = 'new'"))
-    again = Applier(applied.inbox, applied.mirror_db, applied.calls, lambda: None)
-    again.run()
+    applied.apply_webhooks()
+    before = applied.rows("SELECT * FROM _leg_events")
+    applied.context.inbox.database.write(lambda tx: tx.execute("UPDATE inbox SET status = 'new'"))
+    applied.restart()
+    applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["done", "done", "unknown"]
-    assert applied.ask("SELECT * FROM _leg_events") == before
+    assert applied.rows("SELECT * FROM _leg_events") == before
 
 
 def test_a_webhook_that_we_stumble_over_holds_nothing_up(applied, monkeypatch):
@@ -171,44 +162,44 @@ def test_a_webhook_that_we_stumble_over_holds_nothing_up(applied, monkeypatch):
 
     monkeypatch.setattr(apply, "interpret", stumble)
     applied.receive(sample("sms.received"), sample("call.initial"))
-    applied.applier.run()
+    applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["failed", "done"]
 
 
 def test_a_mirror_rolled_back_by_a_power_cut_is_made_good_from_the_inbox(tmp_path):
     (tmp_path / "one").mkdir()
-    before = Applied(tmp_path / "one")
+    before = make_webhook_app(tmp_path / "one")
     before.receive(sample("call.initial"))
-    before.applier.run()
+    before.apply_webhooks()
     before.mirror_db.write(lambda tx: None)
     before.close()
     shutil.copytree(tmp_path / "one", tmp_path / "old")
-    after = Applied(tmp_path / "one")
+    after = make_webhook_app(tmp_path / "one")
     after.receive(*map(sample, PLAIN[1:]))
-    after.applier.run()
-    expected = after.ask("SELECT id, state, outcome, talk_seconds FROM _calls")
+    after.apply_webhooks()
+    expected = after.rows("SELECT id, state, outcome, talk_seconds FROM _calls")
     after.close()
     shutil.copy(tmp_path / "old" / "mirror.db", tmp_path / "one" / "mirror.db")
-    healed = Applied(tmp_path / "one")
-    assert healed.ask("SELECT outcome FROM _calls") == [{"outcome": None}]
-    healed.applier.run()
-    assert healed.ask("SELECT id, state, outcome, talk_seconds FROM _calls") == expected
-    assert len(healed.ask("SELECT * FROM _applied")) == len(PLAIN)
+    healed = make_webhook_app(tmp_path / "one")
+    assert healed.rows("SELECT outcome FROM _calls") == [{"outcome": None}]
+    healed.apply_webhooks()
+    assert healed.rows("SELECT id, state, outcome, talk_seconds FROM _calls") == expected
+    assert len(healed.rows("SELECT * FROM _applied")) == len(PLAIN)
     healed.close()
 
 
 def test_it_waits_while_another_program_holds_the_mirror_and_goes_on_after(tmp_path, monkeypatch):
     monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
-    applied = Applied(tmp_path)
+    applied = make_webhook_app(tmp_path)
     applied.receive(sample("call.ringing"))
     outsider = sqlite3.connect(tmp_path / "mirror.db", isolation_level=None)
     outsider.execute("BEGIN IMMEDIATE")
     with pytest.raises(StorageBusy):
-        applied.applier.run()
+        applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["new"]
     outsider.execute("ROLLBACK")
     outsider.close()
-    applied.applier.run()
+    applied.apply_webhooks()
     assert [status for _, status in applied.status()] == ["done"]
     applied.close()
 
@@ -217,8 +208,8 @@ def test_a_webhook_without_id_is_applied_once(applied):
     payload = sample("call.hangup")
     del payload["id"]
     applied.receive(payload, payload)
-    applied.applier.run()
-    assert len(applied.ask("SELECT * FROM _leg_events")) == 1
+    applied.apply_webhooks()
+    assert len(applied.rows("SELECT * FROM _leg_events")) == 1
 
 
 EVENT_TIME = "2021-04-28 08:46:13"
@@ -238,5 +229,5 @@ def test_event_ids_order_events_across_a_second_boundary(applied, hold_id, unhol
     hold = sample("call.hold", id=f"uk003.{hold_id}3.77053295", event_time=EVENT_TIME)
     unhold = sample("call.unhold", id=f"uk003.{unhold_id}3.77053295", event_time=EVENT_TIME)
     applied.receive(*((unhold, hold) if is_reversed else (hold, unhold)))
-    applied.applier.run()
-    assert applied.ask("SELECT state FROM _legs") == [{"state": "CONNECTED"}]
+    applied.apply_webhooks()
+    assert applied.rows("SELECT state FROM _legs") == [{"state": "CONNECTED"}]

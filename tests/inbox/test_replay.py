@@ -8,15 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from integration.core.commands import Progress, Unfinished
-from integration.core.phone_numbers import PhoneNumbers
 from integration.inbox import replay as replay_module
-from integration.inbox.apply import Applier
 from integration.inbox.replay import replay
 from integration.inbox.store import Inbox
-from integration.mirror import hooks
-from integration.mirror.calls.rules import CallRules
-from integration.mirror.calls.store import CallStore
-from integration.mirror.schema import open_mirror
 from tests.support.applications.data_dir import webhook
 
 
@@ -87,34 +81,32 @@ def test_a_successor_goes_on_where_it_ended_early_and_sums_up(inbox, monkeypatch
     assert told[0] == {"done": 0, "total": 10}
 
 
-def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(tmp_path, inbox):
+def test_a_mirror_that_was_lost_is_rebuilt_from_the_inbox(app, tmp_path):
     """What mirror.db derives from webhooks, and which of them it applied, is the same as before."""
 
-    def told(mirror):
-        with mirror.read() as connection:
+    def list_results():
+        with app.mirror_db.read() as connection:
             calls = connection.execute("SELECT id, state, outcome, party, started_at FROM _calls ORDER BY id")
             applied = connection.execute("SELECT seq, result FROM _applied ORDER BY seq")
             return [tuple(row) for row in (*calls, *applied)]
 
-    before = None
-    for name in ("mirror.db", "rebuilt.db"):
-        mirror = open_mirror(tmp_path / name)
-        calls = CallStore(CallRules(), PhoneNumbers("GB"))
-        hooks.register_hooks(mirror, calls)
-        applier = Applier(inbox, mirror, calls, lambda: None)
-        result = run(inbox, applier)
+    for number in range(10):
+        app.context.inbox.receive(webhook(number)).result(30)
+    results = []
+    for _ in range(2):
+        result = run(app.context.inbox, app.context.applier)
         assert result == {"applied": 10, "failed": 0}
-        # Once more changes nothing.
-        seen = told(mirror)
-        run(inbox, applier)
-        assert told(mirror) == seen
-        mirror.close()
-        before = before or seen
-    assert seen == before
-    assert len(seen) == 20
-    with sqlite3.connect(tmp_path / "inbox.db") as connection:
-        assert connection.execute("SELECT DISTINCT status FROM inbox").fetchall() == [("done",)]
-    connection.close()
+        results.append(list_results())
+        run(app.context.inbox, app.context.applier)
+        assert list_results() == results[-1], "a repetition changes nothing"
+        app.product.stop()
+        for file in tmp_path.glob("mirror.db*"):
+            file.unlink()
+        app.restart()
+    assert results[0] == results[1]
+    assert len(results[0]) == 20
+    with app.context.inbox.database.read() as connection:
+        assert [row[0] for row in connection.execute("SELECT DISTINCT status FROM inbox")] == ["done"]
 
 
 @pytest.mark.parametrize("time", ["yesterday", "12:00", "2026-13-01"])

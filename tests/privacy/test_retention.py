@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 
 from integration.access import audit
-from integration.app_schema import open_app_db
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.core.json_records import JsonRecord
-from integration.core.phone_numbers import PhoneNumbers
-from integration.inbox.apply import Applier
-from integration.inbox.store import Inbox
-from integration.mirror import hooks
-from integration.mirror.calls.rules import CallRules
-from integration.mirror.calls.store import CallStore
 from integration.mirror.page_queries import search_index
 from integration.mirror.privacy import retention_rules
 from integration.mirror.records import response_cache
 from integration.mirror.records.upsert import upsert
-from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state import media_files
 from integration.privacy.retention import RetentionJob
-from integration.settings.model import Settings
 from integration.sync.files import download
 from integration.sync.writing import write_log
+from tests.support.application import DEFAULTS, TestApp
 from tests.support.applications.data_dir import webhook
+from tests.support.clock import Clock
+from tests.support.fake_exchange import FakeExchange
 
 OLD, NEW = 40, 20
 LIMIT = 30
@@ -46,39 +38,19 @@ def at(days: float) -> str:
     return clock.utc_text(clock.now() - timedelta(days=days))
 
 
-@dataclass
-class Kept:
-    """Databases with retention as `settings` say, and what to fill them with."""
+class Kept(TestApp):
+    """An application that deletes by age, and records for it to delete."""
 
-    folder: Path
-    retention: dict[str, int]
+    def __init__(self, folder: Path, retention: dict[str, int]) -> None:
+        limits = {f"retention__{kind}": str(days) for kind, days in retention.items()}
+        settings = {**DEFAULTS, "storage__data_dir": str(folder), **limits}
+        super().__init__(settings, FakeExchange(), Clock())
 
-    def __post_init__(self) -> None:
-        self.settings = Settings.model_validate(
-            {
-                "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "k"},
-                "storage": {"data_dir": str(self.folder)},
-                "retention": self.retention,
-            }
-        )
-        self.mirror_db = open_mirror(self.folder / "mirror.db")
-        self.app_db = open_app_db(self.folder / "house.db")
-        self.inbox = Inbox(self.folder / "inbox.db")
-        self.calls = CallStore(CallRules(), PhoneNumbers())
-        hooks.register_hooks(self.mirror_db, self.calls)
-        retention_rules.install_gates(
-            self.mirror_db, retention_rules.RetentionLimits(self.settings.retention)
-        )
-        self.health = SimpleNamespace(beat=lambda _: None)
-        self.keeper = RetentionJob(
-            self.settings, self.mirror_db, self.app_db, self.inbox, self.calls, self.health
-        )
+    @property
+    def keeper(self) -> RetentionJob:
+        return self.product.retention_job
 
-    def close(self) -> None:
-        for database in (self.mirror_db, self.app_db, self.inbox):
-            database.close()
-
-    def put(self, table: str, id: int, days: float, *, late: bool = False, **values: object) -> None:
+    def store(self, table: str, id: int, days: float, *, late: bool = False, **values: object) -> None:
         """A record as if stored so many days ago; `late`: as a walk brings it today."""
         record = {"id": id, DATES.get(table, "created_at"): at(days), **values}
         document = JsonRecord(json.dumps(record), record)
@@ -118,13 +90,13 @@ def keeping(tmp_path):
 )
 def test_old_records_go_and_do_not_come_back(keeping, kind, table):
     kept = keeping(**{f"{kind}_days": LIMIT})
-    kept.put(table, 1, OLD)
-    kept.put(table, 2, NEW)
-    kept.put(table, 3, 0, **{DATES.get(table, "created_at"): None})
+    kept.store(table, 1, OLD)
+    kept.store(table, 2, NEW)
+    kept.store(table, 3, 0, **{DATES.get(table, "created_at"): None})
     kept.keeper.run()
     assert kept.ids(table) == [2, 3]
-    kept.put(table, 1, OLD, late=True)
-    kept.put(table, 4, NEW, late=True)
+    kept.store(table, 1, OLD, late=True)
+    kept.store(table, 4, NEW, late=True)
     assert kept.ids(table) == [2, 3, 4]
     entry = audit.list_newest(kept.app_db)[0]
     assert (entry.who, entry.result) == ("retention", "1")
@@ -138,7 +110,7 @@ def test_every_kind_of_file_has_an_end() -> None:
 def test_nothing_goes_without_a_limit(keeping):
     kept = keeping(sms_days=LIMIT)
     for table in retention_rules.ROW_KINDS:
-        kept.put(table, 1, OLD)
+        kept.store(table, 1, OLD)
     kept.keeper.run()
     assert [table for table in retention_rules.ROW_KINDS if not kept.ids(table)] == ["sms"]
     assert not keeping().keeper.is_needed
@@ -149,20 +121,20 @@ def test_whole_days_are_kept(keeping, monkeypatch):
     monkeypatch.setattr(clock, "unix", lambda: present)
     kept = keeping(sms_days=1)
     midnight = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    kept.put("sms", 1, 0, created_at=clock.utc_text(midnight - timedelta(days=1)))
-    kept.put("sms", 2, 0, created_at=clock.utc_text(midnight - timedelta(days=1, seconds=1)))
+    kept.store("sms", 1, 0, created_at=clock.utc_text(midnight - timedelta(days=1)))
+    kept.store("sms", 2, 0, created_at=clock.utc_text(midnight - timedelta(days=1, seconds=1)))
     kept.keeper.run()
     assert kept.ids("sms") == [1]
 
 
 def test_a_call_goes_with_all_that_was_told_of_it(keeping):
     kept = keeping(cdrs_days=LIMIT)
-    applier = Applier(kept.inbox, kept.mirror_db, kept.calls, lambda: None)
+    applier = kept.context.applier
     for number, days in ((1, OLD), (2, NEW)):
         for event in ("call.ringing", "call.hangup"):
             told = json.loads(webhook(number)) | {"id": f"{number} {event}", "event_name": event}
-            kept.inbox.receive(json.dumps(told | {"event_time": at(days)}).encode()).result(30)
-        kept.put("cdrs", number, days, live_id=4_300_000_000 + number, src="442079460001", duration=5)
+            kept.context.inbox.receive(json.dumps(told | {"event_time": at(days)}).encode()).result(30)
+        kept.store("cdrs", number, days, live_id=4_300_000_000 + number, src="442079460001", duration=5)
     applier.run()
     # An ended call has its end by its CDR.
     assert len(kept.ids("_calls")) == 2
@@ -179,8 +151,8 @@ def test_a_call_goes_with_all_that_was_told_of_it(keeping):
 
 def test_the_record_of_a_recording_goes_when_nothing_of_it_is_kept(keeping):
     kept = keeping(cdrs_days=LIMIT, recordings_days=LIMIT, transcripts_days=LIMIT + 15)
-    kept.put("monitors", 1, OLD)
-    kept.put("monitors", 2, OLD + 15)
+    kept.store("monitors", 1, OLD)
+    kept.store("monitors", 2, OLD + 15)
     kept.keeper.run()
     assert kept.ids("monitors") == [1]
 
@@ -189,9 +161,9 @@ def test_texts_go_from_columns_and_documents_and_stay_away(keeping):
     kept = keeping(transcripts_days=LIMIT)
     said = {"transcript": "at 020 7946 0001", "summary": "a number"}
     for late in (False, True):
-        kept.put("monitors", 1, OLD, late=late, **said)
-        kept.put("monitors", 2, NEW, late=late, **said)
-        kept.put("voicemessages", 1, OLD, late=late, transcript="call back")
+        kept.store("monitors", 1, OLD, late=late, **said)
+        kept.store("monitors", 2, NEW, late=late, **said)
+        kept.store("voicemessages", 1, OLD, late=late, transcript="call back")
         if not late:
             kept.keeper.run()
         assert kept.ask("SELECT transcript FROM monitors ORDER BY id") == [None, said["transcript"]]
@@ -204,9 +176,12 @@ def test_texts_go_from_columns_and_documents_and_stay_away(keeping):
 
 def test_a_file_goes_and_is_never_fetched_again(keeping):
     kept = keeping(recordings_days=LIMIT)
-    kept.put("monitors", 1, OLD)
-    kept.put("monitors", 2, NEW)
-    paths = [kept.folder / path for path in kept.ask("SELECT path FROM media ORDER BY record_id")]
+    kept.store("monitors", 1, OLD)
+    kept.store("monitors", 2, NEW)
+    paths = [
+        kept.context.settings.storage.data_dir / path
+        for path in kept.ask("SELECT path FROM media ORDER BY record_id")
+    ]
     for path in paths:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"audio")
@@ -218,21 +193,21 @@ def test_a_file_goes_and_is_never_fetched_again(keeping):
         assert media_files.state(connection, "recording", 1)["state"] == "gone"
         assert [file.record_id for file in media_files.list_due(connection, clock.unix())] == []
     with pytest.raises(PlatformRefused, match="older than retention"):
-        download.fetch(kept, "recording", 1)
+        download.fetch(kept.context, "recording", 1)
 
 
 def test_an_old_file_is_not_fetched_in_the_first_place(keeping):
     kept = keeping(recordings_days=LIMIT)
-    kept.put("monitors", 1, OLD, late=True)
+    kept.store("monitors", 1, OLD, late=True)
     with pytest.raises(PlatformRefused, match="older than retention") as refused:
-        download.fetch(kept, "recording", 1)
+        download.fetch(kept.context, "recording", 1)
     assert refused.value.status == 404
     assert kept.ask("SELECT state FROM media") == ["gone"]
 
 
 def test_a_message_that_only_a_webhook_told_goes_too(keeping):
     kept = keeping(sms_days=LIMIT)
-    applier = Applier(kept.inbox, kept.mirror_db, kept.calls, lambda: None)
+    applier = kept.context.applier
     for number, days in ((1, OLD), (2, NEW)):
         told = {
             "id": str(number),
@@ -242,8 +217,8 @@ def test_a_message_that_only_a_webhook_told_goes_too(keeping):
             "to_no": "442079460002",
             "text": f"text {number}",
         }
-        kept.inbox.receive(json.dumps(told).encode()).result(30)
-    kept.put(
+        kept.context.inbox.receive(json.dumps(told).encode()).result(30)
+    kept.store(
         "sms", 7, OLD, **{"from": "447700900101", "to": "442079460002", "message": "text 1", "type": "I"}
     )
     applier.run()
@@ -255,18 +230,18 @@ def test_a_message_that_only_a_webhook_told_goes_too(keeping):
 def test_webhooks_go_from_the_old_end_and_never_unapplied(keeping, monkeypatch):
     kept = keeping(inbox_days=LIMIT)
     for number in range(5):
-        kept.inbox.receive(webhook(number)).result(30)
+        kept.context.inbox.receive(webhook(number)).result(30)
 
     def put(tx):
         tx.execute("UPDATE inbox SET received_at = ?, status = 'done' WHERE seq <= 3", (at(OLD),))
         tx.execute("UPDATE inbox SET status = 'new' WHERE seq = 3")
 
-    kept.inbox.database.write(put)
+    kept.context.inbox.database.write(put)
     kept.keeper.run()
-    assert [row.seq for row in kept.inbox.list_after(0, 10)] == [3, 4, 5]
-    kept.inbox.record_results([(3, "failed", "no")])
+    assert [row.seq for row in kept.context.inbox.list_after(0, 10)] == [3, 4, 5]
+    kept.context.inbox.record_results([(3, "failed", "no")])
     kept.keeper.run()
-    assert [row.seq for row in kept.inbox.list_after(0, 10)] == [4, 5]
+    assert [row.seq for row in kept.context.inbox.list_after(0, 10)] == [4, 5]
 
 
 def test_the_audit_and_every_log_end_too(keeping):

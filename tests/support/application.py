@@ -60,9 +60,10 @@ class TestApp(Records):
         self._settings = settings
         self._platform = platform
         self._server: BaseWSGIServer | None = None
-        self._build()
+        self.build()
 
-    def _build(self) -> None:
+    def build(self) -> None:
+        """Build the product on the files of `data_dir`."""
         environment = {f"SWITCHROOM_{key.upper()}": value for key, value in self._settings.items()}
         exchange = self._platform if isinstance(self._platform, FakeExchange) else None
         self.product = factory.build(load(None, environment), exchange=exchange)
@@ -78,7 +79,7 @@ class TestApp(Records):
         self.product.stop()
         if isinstance(self._platform, FakeExchange):
             self._platform.stopping.clear()
-        self._build()
+        self.build()
 
     @property
     def platform(self) -> FakeExchange | Server:

@@ -11,7 +11,6 @@ from integration.catalogue import get_resource
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.json_records import JsonRecord
-from integration.inbox.apply import Applier
 from integration.mirror.records import single_record
 from integration.mirror.records.upsert import replace_all, upsert
 from integration.mirror.sync_state import collection_state, media_files
@@ -88,7 +87,7 @@ class Records:
 
     def apply_webhooks(self) -> None:
         """Apply the webhooks that the inbox holds."""
-        Applier(self.context.inbox, self.context.mirror_db, self.context.call_store, lambda: None).run()
+        self.context.applier.run()
 
     def archive(self, kind: MediaKind, number: int, content: bytes) -> Path:
         """Put the file of a mirrored record into the archive, as a download does."""

@@ -127,9 +127,7 @@ def test_a_proof_can_be_begun_and_tells_what_it_found(app, client, monkeypatch):
 
     monkeypatch.setattr(verify, "verify_collection", verify_collection)
     app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7))
-    app.mirror_db.write(
-        lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
-    )
+    app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00"))
     assert app.log_in(BOB).post("/system/prove").status_code == 403
     client.post("/system/prove")
     said = f"{len(PLAN) - 1} of {len(PLAN)} collections proved, 9 days counted; not proved: sms"
