@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-from tests.support.applications.app_database import app_db, moving, quick_hashes  # noqa
+from tests.support.applications.app_database import app_db, quick_hashes  # noqa

@@ -9,7 +9,7 @@ from integration.access import login_throttle
 from integration.access.login_throttle import TooManyAttempts
 from integration.app_schema import open_app_db
 from integration.sqlite.database import Database
-from tests.support.applications.app_database import Clock
+from tests.support.clock import Clock
 
 
 def guess(app_db: Database, account: str = "ann@example.com", address: str = "192.0.2.1") -> bool:
@@ -20,31 +20,31 @@ def guess(app_db: Database, account: str = "ann@example.com", address: str = "19
     return True
 
 
-def test_an_account_takes_ten_guesses_a_minute_from_anywhere(app_db: Database, moving: Clock) -> None:
+def test_an_account_takes_ten_guesses_a_minute_from_anywhere(app_db: Database, frozen_clock: Clock) -> None:
     assert sum(guess(app_db, address=f"192.0.2.{n}") for n in range(20)) == 10
     assert guess(app_db, account="ben@example.com", address="192.0.2.1")
-    moving.forward(61)
+    frozen_clock.advance(61)
     assert guess(app_db)
 
 
-def test_an_address_takes_ten_guesses_a_minute_at_anyone(app_db: Database, moving: Clock) -> None:
+def test_an_address_takes_ten_guesses_a_minute_at_anyone(app_db: Database, frozen_clock: Clock) -> None:
     assert sum(guess(app_db, account=f"p{n}@example.com") for n in range(20)) == 10
     assert guess(app_db, account="p0@example.com", address="192.0.2.2")
 
 
-def test_the_window_slides(app_db: Database, moving: Clock) -> None:
+def test_the_window_slides(app_db: Database, frozen_clock: Clock) -> None:
     for _ in range(10):
         assert guess(app_db)
-        moving.forward(5)
+        frozen_clock.advance(5)
     with pytest.raises(TooManyAttempts) as refusal:
         login_throttle.begin_attempt(app_db, "password", "ann@example.com", "192.0.2.1")
     assert refusal.value.retry_after == 10
-    moving.forward(10)
+    frozen_clock.advance(10)
     assert guess(app_db)
     assert not guess(app_db)
 
 
-def test_a_restart_does_not_begin_a_new_minute(tmp_path: Path, moving: Clock) -> None:
+def test_a_restart_does_not_begin_a_new_minute(tmp_path: Path, frozen_clock: Clock) -> None:
     app_db = open_app_db(tmp_path / "house.db")
     assert sum(guess(app_db) for _ in range(10)) == 10
     app_db.close()
@@ -95,10 +95,10 @@ def test_keys_count_apart_from_passwords_and_only_when_wrong(app_db: Database) -
         login_throttle.record_failure(app_db, "key", None, "192.0.2.1")
 
 
-def test_a_clock_set_back_locks_nobody_out(app_db: Database, moving: Clock) -> None:
+def test_a_clock_set_back_locks_nobody_out(app_db: Database, frozen_clock: Clock) -> None:
     for _ in range(10):
         guess(app_db)
-    moving.forward(-86400)
+    frozen_clock.advance(-86400)
     assert guess(app_db)
 
 

@@ -7,8 +7,8 @@ from integration.access import passwords, people, sessions, setup_links
 from integration.access.rights import ROLES, has
 from integration.core.errors import DomainError
 from integration.sqlite.database import Database
-from tests.support.applications.app_database import Clock
 from tests.support.busy_hashing import busy_hashing
+from tests.support.clock import Clock
 
 GOOD = "correct horse battery"
 HASHER = passwords.HASHER
@@ -177,12 +177,12 @@ def test_a_link_works_once(app_db: Database) -> None:
     assert people.authenticate(app_db, "ann@example.com", GOOD) is not None
 
 
-def test_a_link_ends_after_two_days(app_db: Database, moving: Clock) -> None:
+def test_a_link_ends_after_two_days(app_db: Database, frozen_clock: Clock) -> None:
     people.create(app_db, "ann@example.com", "agent")
     token = setup_links.create_link(app_db, "ann@example.com", "http://localhost").rpartition("/")[2]
-    moving.forward(48 * 3600 - 1)
+    frozen_clock.advance(48 * 3600 - 1)
     assert setup_links.find(app_db, token) is not None
-    moving.forward(2)
+    frozen_clock.advance(2)
     assert setup_links.find(app_db, token) is None
     assert setup_links.redeem(app_db, token, "irrelevant") is None
 

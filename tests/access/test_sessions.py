@@ -6,7 +6,7 @@ from integration.access import people, sessions
 from integration.core import clock
 from integration.core.errors import StorageFull
 from integration.sqlite.database import Database
-from tests.support.applications.app_database import Clock
+from tests.support.clock import Clock
 
 
 @pytest.fixture
@@ -31,38 +31,40 @@ def test_a_session_stands_for_its_person_as_they_are_now(app_db: Database, ann: 
     assert token.encode() not in b"".join(path.read_bytes() for path in app_db.path.parent.glob("house.db*"))
 
 
-def test_a_session_ends_when_nobody_uses_it(app_db: Database, ann: people.Person, moving: Clock) -> None:
+def test_a_session_ends_when_nobody_uses_it(
+    app_db: Database, ann: people.Person, frozen_clock: Clock
+) -> None:
     token = sessions.create(app_db, ann.id)
-    moving.forward(sessions.IDLE_SECONDS - 1)
+    frozen_clock.advance(sessions.IDLE_SECONDS - 1)
     assert sessions.find(app_db, token) is not None
     settle(app_db)
-    moving.forward(sessions.IDLE_SECONDS - 1)
+    frozen_clock.advance(sessions.IDLE_SECONDS - 1)
     assert sessions.find(app_db, token, touch=False) is not None
-    moving.forward(2)
+    frozen_clock.advance(2)
     assert sessions.find(app_db, token) is None
 
 
 def test_a_session_ends_a_week_after_login_however_busy(
-    app_db: Database, ann: people.Person, moving: Clock
+    app_db: Database, ann: people.Person, frozen_clock: Clock
 ) -> None:
     token = sessions.create(app_db, ann.id)
     for _ in range(int(sessions.MAX_AGE_SECONDS // 3600) - 1):
-        moving.forward(3600)
+        frozen_clock.advance(3600)
         assert sessions.find(app_db, token) is not None
         settle(app_db)
-    moving.forward(3601)
+    frozen_clock.advance(3601)
     assert sessions.find(app_db, token) is None
 
 
 def test_a_session_lives_through_a_clock_set_back(
-    app_db: Database, ann: people.Person, moving: Clock
+    app_db: Database, ann: people.Person, frozen_clock: Clock
 ) -> None:
     token = sessions.create(app_db, ann.id)
-    moving.forward(-86400)
+    frozen_clock.advance(-86400)
     assert sessions.find(app_db, token) is not None
     settle(app_db)
     [session] = sessions.list_of_person(app_db, ann.id)
-    assert session.seen_at == moving.at
+    assert session.seen_at == frozen_clock.unix()
 
 
 def test_login_ends_the_session_the_browser_came_with(app_db: Database, ann: people.Person) -> None:
@@ -83,35 +85,35 @@ def test_sessions_can_be_ended_one_by_one_and_all(app_db: Database, ann: people.
 
 
 def test_a_session_does_not_outlast_a_night_that_the_machine_slept(
-    app_db: Database, ann: people.Person, moving: Clock, monkeypatch: pytest.MonkeyPatch
+    app_db: Database, ann: people.Person, frozen_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
     token, steady = sessions.create(app_db, ann.id), sessions.ClockWatch(app_db)
     slept = clock.suspended_seconds() + sessions.IDLE_SECONDS
     monkeypatch.setattr(clock, "suspended_seconds", lambda: slept)
-    moving.forward(sessions.IDLE_SECONDS)
+    frozen_clock.advance(sessions.IDLE_SECONDS)
     steady.check()
     assert sessions.find(app_db, token) is None
 
 
 def test_a_session_lives_through_a_clock_that_is_set(
-    app_db: Database, ann: people.Person, moving: Clock, monkeypatch: pytest.MonkeyPatch
+    app_db: Database, ann: people.Person, frozen_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "monotonic", lambda: 1000.0)
     token, steady = sessions.create(app_db, ann.id), sessions.ClockWatch(app_db)
     for jump in (30 * 86400.0, -60 * 86400.0):
-        moving.forward(jump)
+        frozen_clock.advance(jump)
         steady.check()
         assert sessions.find(app_db, token) is not None
         settle(app_db)
     with monkeypatch.context() as full:
         full.setattr(app_db, "write", lambda _work: (_ for _ in ()).throw(StorageFull("the disk is full")))
-        moving.forward(30 * 86400.0)
+        frozen_clock.advance(30 * 86400.0)
         with pytest.raises(StorageFull):
             steady.check()
     steady.check()
     assert sessions.find(app_db, token) is not None, "what could not be noted is noted later"
-    moving.forward(30.0)
+    frozen_clock.advance(30.0)
     steady.check()
-    moving.forward(sessions.IDLE_SECONDS)
+    frozen_clock.advance(sessions.IDLE_SECONDS)
     assert sessions.find(app_db, token) is None, "what passes, passes"

@@ -15,7 +15,6 @@ from werkzeug.test import Client
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.json_records import read_page
-from integration.inbox.apply import Applier
 from integration.inbox.receive import Receiver
 from integration.mirror.records.upsert import upsert
 from integration.workspace import notes
@@ -88,13 +87,12 @@ class Outside:
     def __init__(self, app) -> None:
         self.site = app
         self.receiver = Client(Receiver(app.context.inbox, app.context.settings.webhooks, ["s" * 43]))
-        self.applier = Applier(app.context.inbox, app.mirror_db, app.context.call_store, lambda: None)
 
     def sends(self, event: dict[str, object]) -> None:
         assert self.receiver.post("/webhooks/" + "s" * 43, json=event).status_code == 200
         with self.site.context.inbox.database.read() as connection:
             seqs = [row[0] for row in connection.execute("SELECT seq FROM inbox ORDER BY seq DESC LIMIT 1")]
-        self.applier.reapply(seqs)
+        self.site.context.applier.reapply(seqs)
 
     def lists(self, collection: str, *records: dict[str, object]) -> None:
         page = read_page(json.dumps({"data": records, "total": len(records)}).encode())

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from integration.core import clock
 from integration.core.errors import StorageError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
@@ -16,19 +15,18 @@ from integration.maintenance import backup, manifest
 from integration.maintenance.restore import restore
 from integration.maintenance.rotation import HEALTH_NAME, BackupRotation
 from integration.settings.model import Settings
-from tests.support.applications.app_database import Clock
 from tests.support.applications.data_dir import Home
+from tests.support.clock import Clock
 from tests.support.harness import wait_for
 
 HOUR = 3600
 
 
 @pytest.fixture
-def moving(monkeypatch):
+def frozen_clock(movable_clock):
     """From the present on: the age of a file counts."""
-    moving = Clock(clock.unix())
-    monkeypatch.setattr(clock, "unix", moving)
-    return moving
+    movable_clock.freeze()
+    return movable_clock
 
 
 @pytest.fixture
@@ -53,26 +51,26 @@ def names(home: Home) -> list[str]:
     return sorted(path.name for path in (home.data_dir / "backups").glob("*"))
 
 
-def test_the_first_is_made_a_day_after_there_was_something_to_keep(home, rotation, moving: Clock):
+def test_the_first_is_made_a_day_after_there_was_something_to_keep(home, rotation, frozen_clock: Clock):
     rotation.run_if_due()
     assert names(home) == []
-    moving.forward(25 * HOUR)
+    frozen_clock.advance(25 * HOUR)
     rotation.run_if_due()
     rotation.run_if_due()
     (name,) = names(home)
     assert manifest.read(home.data_dir / "backups" / name).scheduled
-    moving.forward(23 * HOUR)
+    frozen_clock.advance(23 * HOUR)
     rotation.run_if_due()
     assert names(home) == [name]
-    moving.forward(2 * HOUR)
+    frozen_clock.advance(2 * HOUR)
     rotation.run_if_due()
     assert len(names(home)) == 2
 
 
-def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, moving: Clock):
+def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, frozen_clock: Clock):
     asked_for = backup.create(home.data_dir, home.data_dir / "backups").path.name
     for _ in range(4):
-        moving.forward(25 * HOUR)
+        frozen_clock.advance(25 * HOUR)
         rotation.run_if_due()
     kept = names(home)
     assert kept[0] == asked_for
@@ -80,24 +78,24 @@ def test_the_oldest_go_and_what_a_person_made_stays(home, rotation, moving: Cloc
     restore(home.data_dir / "backups" / kept[-1], home.folder / "again")
 
 
-def test_another_accounts_backups_in_the_same_place_stay(home, tmp_path, moving: Clock):
+def test_another_accounts_backups_in_the_same_place_stay(home, tmp_path, frozen_clock: Clock):
     (tmp_path / "other").mkdir()
     other = Home(tmp_path / "other")
     (other.data_dir / "account.json").write_text('{"base_url": "x", "account": "1000002"}\n')
     for place in (home, other):
         each = rotating(place, dest=str(tmp_path / "shared"), keep=1)
         for _ in range(2):
-            moving.forward(25 * HOUR)
+            frozen_clock.advance(25 * HOUR)
             each.run_if_due()
     assert len(list((tmp_path / "shared").glob(backup.BACKUP_NAME_PATTERN))) == 2
 
 
-def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, moving, monkeypatch):
+def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, frozen_clock, monkeypatch):
     for _ in range(2):
-        moving.forward(25 * HOUR)
+        frozen_clock.advance(25 * HOUR)
         rotation.run_if_due()
     before = names(home)
-    moving.forward(25 * HOUR)
+    frozen_clock.advance(25 * HOUR)
     with monkeypatch.context() as damaged:
         damaged.setattr(backup.database_files, "find_faults", lambda _path: ["wrong # of entries in index"])
         with pytest.raises(StorageError, match=r"copy of house\.db wrong # of entries"):
@@ -107,11 +105,11 @@ def test_a_copy_that_is_damaged_is_told_and_the_old_ones_stay(home, rotation, mo
     assert names(home)[-1] > before[-1]
 
 
-def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, moving):
+def test_a_failure_shows_in_the_health_report_until_one_goes_well(home, frozen_clock):
     (home.folder / "full").write_text("a file where the folder should be")
     health = Health()
     each = rotating(home, dest=str(home.folder / "full"))
-    moving.forward(25 * HOUR)
+    frozen_clock.advance(25 * HOUR)
     scheduler = Scheduler(health)
     scheduler.every(HEALTH_NAME, 900, each.run_if_due, executor="maintenance", is_watched=True)
     scheduler.start()
@@ -145,8 +143,8 @@ def test_serve_does_it_unless_told_not_to(home, hours, days):
         product.stop()
 
 
-def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, rotation, moving):
-    moving.forward(25 * HOUR)
+def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, rotation, frozen_clock):
+    frozen_clock.advance(25 * HOUR)
     told, go_on = threading.Event(), threading.Event()
 
     def hold(*_):
@@ -166,17 +164,17 @@ def test_a_persons_backup_under_way_is_no_failure_and_ours_comes_after_it(home, 
     assert len(names(home)) == 1
 
 
-def test_a_stop_leaves_nothing_half_made(home, rotation, moving):
-    moving.forward(25 * HOUR)
+def test_a_stop_leaves_nothing_half_made(home, rotation, frozen_clock):
+    frozen_clock.advance(25 * HOUR)
     rotation.stop()
     rotation.run_if_due()
     assert names(home) == []
 
 
-def test_one_from_the_future_does_not_hold_up_the_next(home, rotation, moving: Clock):
-    moving.forward(400 * 24 * HOUR)
+def test_one_from_the_future_does_not_hold_up_the_next(home, rotation, frozen_clock: Clock):
+    frozen_clock.advance(400 * 24 * HOUR)
     rotation.run_if_due()
-    moving.forward(-300 * 24 * HOUR)
+    frozen_clock.advance(-300 * 24 * HOUR)
     rotation.run_if_due()
     rotation.run_if_due()
     assert len(names(home)) == 2

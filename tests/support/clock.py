@@ -20,6 +20,7 @@ class Clock:
         self._real = clock.unix, clock.monotonic
         self._ahead = self._passed = 0.0
         self._frozen_at: float | None = None
+        self._is_installed = False
 
     def unix(self) -> float:
         """Unix seconds."""
@@ -46,7 +47,9 @@ class Clock:
         self._passed += max(0.0, difference)
         if self._frozen_at is not None:
             self._frozen_at = now + difference
-        clock.unix, clock.monotonic = self.unix, self.monotonic
+        if not self._is_installed:
+            self._is_installed = True
+            clock.unix, clock.monotonic = self.unix, self.monotonic
 
     def freeze(self, moment: str | float | None = None) -> None:
         """Stop the wall clock, at `moment` if given. `advance` and `set` still move it."""
@@ -56,6 +59,7 @@ class Clock:
     def restore(self) -> None:
         """Return to the real time."""
         clock.unix, clock.monotonic = self._real
+        self._is_installed = False
         self._ahead = self._passed = 0.0
         self._frozen_at = None
 
@@ -68,7 +72,17 @@ def to_unix(moment: str | float) -> float:
 
 
 @pytest.fixture
-def movable_clock() -> Iterator[Clock]:
+def movable_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    # The end of `monkeypatch` restores the real time after patches of tests, in any order of fixtures.
+    for name in ("unix", "monotonic"):
+        monkeypatch.setattr(clock, name, getattr(clock, name))
     movable = Clock()
     yield movable
     movable.restore()
+
+
+@pytest.fixture
+def frozen_clock(movable_clock: Clock) -> Clock:
+    """A clock whose wall time moves by `advance` and `set` only."""
+    movable_clock.freeze(1_790_000_000.0)
+    return movable_clock

@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from integration.access import audit, passwords, people, sessions, setup_links
-from tests.support.applications.app_database import Clock
 from tests.support.applications.login_site import GOOD, Browser, Fields, Site
 from tests.support.busy_hashing import busy_hashing
+from tests.support.clock import Clock
 
 
 def test_a_login_leads_to_the_page_that_was_asked_for(visitor: Browser) -> None:
@@ -96,20 +96,20 @@ def test_logout_needs_a_post(inside: Browser) -> None:
     assert inside.get("/").status_code == 200
 
 
-def test_a_session_ends_idle_and_a_week_after_login(site: Site, moving: Clock) -> None:
+def test_a_session_ends_idle_and_a_week_after_login(site: Site, frozen_clock: Clock) -> None:
     browser = site.browser()
     browser.log_in()
-    moving.forward(sessions.IDLE_SECONDS - 60)
+    frozen_clock.advance(sessions.IDLE_SECONDS - 60)
     assert browser.get("/").status_code == 200
     site.app_db.write(lambda tx: None)
-    moving.forward(sessions.IDLE_SECONDS + 1)
+    frozen_clock.advance(sessions.IDLE_SECONDS + 1)
     assert browser.get("/").status_code == 302
     browser.log_in()
     for _ in range(int(sessions.MAX_AGE_SECONDS // 36000)):
-        moving.forward(36000)
+        frozen_clock.advance(36000)
         assert browser.get("/").status_code == 200
         site.app_db.write(lambda tx: None)
-    moving.forward(36000)
+    frozen_clock.advance(36000)
     assert browser.get("/").status_code == 302
 
 
@@ -137,7 +137,7 @@ def test_an_unknown_address_is_answered_like_a_wrong_password(site: Site) -> Non
     )
 
 
-def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: Site, moving: Clock) -> None:
+def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: Site, frozen_clock: Clock) -> None:
     known, unknown = site.browser(), site.browser()
     for session, email in ((known, "ann@example.com"), (unknown, "nobody@example.com")):
         site.app_db.write(lambda tx: tx.execute("DELETE FROM attempts"))
@@ -149,11 +149,11 @@ def test_the_eleventh_guess_in_a_minute_is_not_looked_at(site: Site, moving: Clo
     refused = known.log_in()
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
-    moving.forward(61)
+    frozen_clock.advance(61)
     assert known.log_in().status_code == 303
 
 
-def test_logging_in_again_and_again_is_no_guessing(site: Site, moving: Clock) -> None:
+def test_logging_in_again_and_again_is_no_guessing(site: Site, frozen_clock: Clock) -> None:
     assert {site.browser().log_in().status_code for _ in range(12)} == {303}
 
 

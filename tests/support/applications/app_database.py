@@ -8,28 +8,7 @@ from argon2 import PasswordHasher
 
 from integration.access import passwords
 from integration.app_schema import open_app_db
-from integration.core import clock
 from integration.sqlite.database import Database
-
-
-class Clock:
-    """Time that tests move: `clock.unix` and all that is made of it."""
-
-    def __init__(self, start: float) -> None:
-        self.at = start
-
-    def __call__(self) -> float:
-        return self.at
-
-    def forward(self, seconds: float) -> None:
-        self.at += seconds
-
-
-@pytest.fixture
-def moving(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    moving = Clock(1_790_000_000.0)
-    monkeypatch.setattr(clock, "unix", moving)
-    return moving
 
 
 @pytest.fixture(autouse=True)

@@ -24,9 +24,9 @@ from integration.settings.values import Network
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change
 from integration.web.trusted_proxies import install as install_proxies
-from tests.support.applications.app_database import moving, quick_hashes
+from tests.support.applications.app_database import quick_hashes
 
-__all__ = ["moving", "quick_hashes"]
+__all__ = ["quick_hashes"]
 
 GOOD = "correct horse battery"
 
