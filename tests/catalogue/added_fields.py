@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-
-from flask import Flask
 
 from integration.catalogue import COLLECTIONS, field_labels, get_resource
-from integration.context import EXTENSION, AppContext
 from integration.core.json_records import JsonRecord
-from integration.core.phone_numbers import PhoneNumbers
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
 from integration.exports.columns import derive_columns
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.records import masking, schema_drift
 from integration.mirror.records.upsert import upsert
-from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import collection_state
 from integration.sync.writing import write_log
+from tests.support.application import running_app
 
 ERASED_NUMBER = "442079460001"
 VALUES = {
@@ -44,16 +37,6 @@ CDRS = get_resource("cdrs")
 AT = "2026-11-02 09:15:00"
 
 
-def make_app():
-    parts = dict.fromkeys(part.name for part in dataclasses.fields(AppContext))
-    settings = SimpleNamespace(dashboard=SimpleNamespace(timezone="UTC"))
-    app = Flask(__name__)
-    app.extensions[EXTENSION] = AppContext(
-        **parts | {"settings": settings, "phone_numbers": PhoneNumbers("GB")}
-    )
-    return app
-
-
 def make_record(**values):
     record = {"id": 1, "calldate": AT, "src": ERASED_NUMBER, **values}
     return JsonRecord(json.dumps(record), record)
@@ -74,17 +57,19 @@ def list_changed(text):
 
 
 def main():
-    mirror = open_mirror(Path(sys.argv[1]))
-    schema_drift.register_hooks(mirror, collection_state.is_complete)
-    mirror.write(lambda tx: upsert(tx, CDRS, [make_record(**VALUES)], source="sync", requested_at=AT))
-    with mirror.read() as connection, make_app().app_context():
+    with running_app(Path(sys.argv[1]), dashboard__timezone="UTC") as app:
+        show(app)
+
+
+def show(app):
+    app.mirror_db.write(lambda tx: upsert(tx, CDRS, [make_record(**VALUES)], source="sync", requested_at=AT))
+    with app.mirror_db.read() as connection, app.product.site.app_context():
         drift = [[found.field, found.kind, found.value] for found in schema_drift.list_drift(connection)]
         watched = [
             list(row) for row in connection.execute("SELECT field, what, value FROM _drift ORDER BY field")
         ]
         formatter = ValueFormatter(CDRS, ReferenceNames(connection, COLLECTIONS))
         shown = {name: formatter.format_value(name, VALUES) for name in VALUES}
-    mirror.close()
     columns = derive_columns(CDRS, {})
     stripped = strip(**VALUES)
     matching = strip(**{name: ERASED_NUMBER for name, value in VALUES.items() if isinstance(value, str)})

@@ -17,6 +17,7 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.events import EVENTS
 from integration.catalogue.field_meanings import get_meaning, is_secret
 from integration.catalogue.shapes import Field
+from tests.support.harness import ROOT
 
 ANCHOR = '            Field("info", "string", "additional information"),\n'
 NEW_FIELDS = """\
@@ -50,8 +51,8 @@ def report(folder: Path, new_fields: str) -> dict[str, object]:
     assert source.count(ANCHOR) == 1
     history.write_text(source.replace(ANCHOR, ANCHOR + new_fields))
     done = subprocess.run(
-        [sys.executable, PROGRAM, folder / "mirror.db"],
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        [sys.executable, PROGRAM, folder / "data"],
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=False,
