@@ -47,7 +47,7 @@ class TestApp(Records):
     """The product as `factory.build` wires it; nothing runs in it before `product.start()`.
 
     `platform` holds the platform's responses and the requests of the product. `client` sends requests within
-    the process, past the limits of requests; `url` is the address of an HTTP server, started at its first use.
+    the process, without request limits; `url` is the address of an HTTP server, started at its first use.
     """
 
     __test__ = False

@@ -25,7 +25,8 @@ ACCOUNT_NUMBER = "442079460002"
 _CALL: dict[str, Any] = {
     "direction": "in", "state": "ended", "unconfirmed": 0, "provisional": 0, "outcome": "answered",
     "hold_incomplete": 0, "party": CALLER, "party_e164": f"+{CALLER}", "party_name": "",
-    "our_number": ACCOUNT_NUMBER, "our_e164": f"+{ACCOUNT_NUMBER}", "legs": 1, "recordings": 0, "voicemails": 0, "cdrs": 1,
+    "our_number": ACCOUNT_NUMBER, "our_e164": f"+{ACCOUNT_NUMBER}",
+    "legs": 1, "recordings": 0, "voicemails": 0, "cdrs": 1,
     "sources": "cdr", "change_no": 0, "wait_seconds": 7, "talk_seconds": 60,
 }  # fmt: skip
 
