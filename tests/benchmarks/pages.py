@@ -23,7 +23,7 @@ from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state import collection_state
 from integration.sqlite.transaction import Transaction
 from integration.workspace import wallboards
-from tests.support.application import TestApp
+from tests.support.application import TestApp, make_app
 
 ROUNDS = 7
 MOST = 50.0
@@ -243,7 +243,7 @@ def main(calls: int, kept: Path | None = None) -> dict[str, float]:
             begun = time.perf_counter()
             fill(folder, calls)
             print(f"{calls} calls made in {time.perf_counter() - begun:.0f} s")
-        app = TestApp(folder, dashboard__timezone=ZONE)
+        app = make_app(folder, dashboard__timezone=ZONE)
         try:
             with app.app_db.read() as connection:
                 empty = connection.execute("SELECT 1 FROM callbacks").fetchone() is None
