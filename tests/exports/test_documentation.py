@@ -98,7 +98,7 @@ def test_datasette_browses_the_mirror_beside_its_writer_and_changes_nothing(
 
 
 def test_the_manual_names_the_columns_that_are_made() -> None:
-    table = PAGE[PAGE.index("| Column | Is | Of |") :].split("\n\n")[0]
+    table = PAGE[PAGE.index("| Column | Value | Of |") :].split("\n\n")[0]
     named = {name for line in table.splitlines() for name in re.findall(r"`([a-z_]+)`", line.split("|")[1])}
     there = {name for row in RESOURCES if row.is_listed for name in derive_columns(row, {})}
     assert named

@@ -1,4 +1,4 @@
-"""What the plan costs the platform in requests a day, and the plan as a table for people."""
+"""Requests a day that the sync plan sends to the platform, and the plan as a Markdown table."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from integration.sync.plan import (
 
 @dataclass(frozen=True, slots=True)
 class OfficeProfile:
-    """A quiet office, to reckon by: `records` it has of what is read one by one."""
+    """Size of an office for the estimate. `records`: number of records that are read one by one."""
 
     records: dict[str, int]
     hours_with_calls: float = 4.0
-    """Hours of a day in which at least one call is open."""
+    """Hours a day with at least one open call."""
 
 
 TYPICAL_OFFICE = OfficeProfile(
@@ -33,17 +33,17 @@ TYPICAL_OFFICE = OfficeProfile(
 def estimate_requests_per_day(
     policy: Policy, settings: Settings, office: OfficeProfile = TYPICAL_OFFICE
 ) -> int:
-    """What a collection costs a day with these settings, pages of a full load apart."""
+    """Estimate the requests a day for one collection, without the pages of full syncs of long collections."""
     if policy.kind == "live":
         polls = office.hours_with_calls * HOUR / settings.sync.live_interval
         return round(polls + (24 - office.hours_with_calls) * HOUR / LIST_REFRESH_SECONDS)
     cost = DAY / policy.full_sync_seconds(settings)
     if policy.kind == "grows":
-        # Beyond the mark, and what overlaps.
+        # One request above the high-water mark and one for the overlap.
         cost += 2 * DAY / policy.incremental_sync_seconds(settings)
         if policy.refresh is not None:
             cost += DAY / policy.refresh[0]
-        # Proofs: today and yesterday hourly, five weeks daily, older days weekly, the whole hourly.
+        # Day counts: today and yesterday hourly, five weeks daily, older days weekly, the collection hourly.
         cost += 2 * 24 + 33 + 365 / 7 + 24
     if policy.reads_items:
         cost += office.records[policy.collection] * DAY / settings.sync.full_interval
@@ -55,9 +55,9 @@ def estimate_requests_per_day(
 
 
 def render_table(settings: Settings) -> str:
-    """The plan as a Markdown table, for docs/sync.md."""
+    """Return the plan as a Markdown table, as in docs/sync.md."""
     lines = [
-        "| Collection | New ones come within | All of it is read | Read again | Besides | Requests a day |",
+        "| Collection | New records appear within | Full sync | Refresh | Other requests | Requests a day |",
         "|---|---|---|---|---|---|",
     ]
     total = 0
@@ -66,7 +66,7 @@ def render_table(settings: Settings) -> str:
         total += cost
         lines.append(f"| `/{policy.collection}` | {_format_cells(policy, settings)} | {cost:,} |")
     budget = round(settings.sync.max_requests_per_minute * DAY / 60)
-    lines.append(f"| all | | | | of {budget:,} that `sync.max_requests_per_minute` allows | {total:,} |")
+    lines.append(f"| all | | | | of {budget:,} allowed by `sync.max_requests_per_minute` | {total:,} |")
     return "\n".join(lines)
 
 
@@ -74,32 +74,32 @@ def _format_cells(policy: Policy, settings: Settings) -> str:
     if policy.kind == "live":
         poll_interval = (
             f"{_format_duration(settings.sync.live_interval)} while calls are open, "
-            f"else {_format_duration(LIST_REFRESH_SECONDS)}"
+            f"otherwise {_format_duration(LIST_REFRESH_SECONDS)}"
         )
         return (
-            f"at once by webhook, else {poll_interval} | with each poll | – | "
-            "a leg missing from the list by its path"
+            f"at once by webhook, otherwise {poll_interval} | with each poll | – | "
+            "the path of a call that is missing from the list"
         )
     full_sync_interval = _format_duration(policy.full_sync_seconds(settings))
     refresh_text = other_reads = "–"
     incremental_interval = full_sync_interval
     if policy.kind == "grows":
         incremental_interval = _format_duration(policy.incremental_sync_seconds(settings))
-        other_reads = "each day proved by the platform's count"
+        other_reads = "day counts"
         if policy.refresh is not None:
-            refresh_text = f"{policy.refresh[1]} days back every {_format_duration(policy.refresh[0])}"
+            refresh_text = f"the last {policy.refresh[1]} days every {_format_duration(policy.refresh[0])}"
     if policy.item_key is not None:
         other_reads = (
-            f"each by `{policy.item_key}` when new or changed, "
+            f"each record by `{policy.item_key}` when new or changed, "
             f"all every {_format_duration(settings.sync.full_interval)}"
         )
     for subresource in SUBRESOURCES.values():
         if subresource.collection == policy.collection and subresource.interval_seconds is not None:
             other_reads += f"; {subresource.name} every {_format_duration(subresource.interval_seconds)}"
             if policy.resource.date is not None:
-                other_reads += f", of old ones every {_format_duration(subresource.old_interval_seconds)}"
+                other_reads += f", of older records every {_format_duration(subresource.old_interval_seconds)}"
     if policy.resource.key is None and policy.kind == "settings":
-        other_reads = f"no keys: stored whole; beyond {KEYLESS_ROWS_PER_INTERVAL:,} records more rarely"
+        other_reads = f"no keys: replaced completely; less often above {KEYLESS_ROWS_PER_INTERVAL:,} records"
     return f"{incremental_interval} | every {full_sync_interval} | {refresh_text} | {other_reads}"
 
 

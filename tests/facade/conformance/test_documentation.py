@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.exhaustive
 
 TEXT = (ROOT / "docs" / "facade.md").read_text("utf-8")
 SHELL = [text for text in re.findall(r"^```sh\n(.*?)\n```$", TEXT, re.M | re.S) if "curl" in text]
+BASE_PATH = urlsplit(re.findall(r"^export BASE=(\S+)", TEXT, re.M)[0]).path
 PYTHON = re.findall(r"^```python\n(.*?)\n```$", TEXT, re.M | re.S)
 
 
@@ -26,7 +28,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     folder = tmp_path_factory.mktemp("data")
     options = ("--seed", "5", "--no-traffic", "--cdrs", "1000")
     settings = {"recordings__download": "false"}
-    with installed(folder, *options, base="/v1.2/voipstudio", **settings) as (_, product):
+    with installed(folder, *options, base=BASE_PATH, **settings) as (_, product):
         read, write = (
             product.command("key", "add", scope, "--scope", scope).stdout.strip()
             for scope in ("read", "write")
@@ -34,12 +36,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         token = {"X-Auth-Token": read.partition(":")[2]}
 
         def complete() -> bool:
-            answers = [product.client.ask("GET", f"/v1.2/{name}", None, token) for name in ("cdrs", "users")]
+            answers = [product.client.ask("GET", f"{BASE_PATH}/{name}", None, token) for name in ("cdrs", "users")]
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in answers)
 
         wait_for(complete, "the mirror", 180)
-        base = f"{product.url}/v1.2/voipstudio"
-        yield {**os.environ, "BASE": base, "KEY": read, "WRITE_KEY": write}
+        yield {**os.environ, "BASE": f"{product.url}{BASE_PATH}", "KEY": read, "WRITE_KEY": write}
 
 
 def run(command: list[str], environment: dict[str, str]) -> str:
