@@ -1,0 +1,126 @@
+"""Plain technical English: words that error messages, log lines, help texts and first docstring lines avoid.
+
+docs/glossary.md has the word to use for each thing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+BANNED = {
+    "report, send, return, notify": r"tell|tells|told|telling",
+    "request, query, prompt": r"ask|asks|asked|asking",
+    "return, show, state, log": r"say|says|said|saying",
+    "receive, listen to": r"hear|hears|heard",
+    "stored, registered, cached": r"know|knows|knew",
+    "delete, drop, revoke": r"forget|forgets|forgot|forgotten",
+    "cache, store, record": r"remember|remembers|remembered",
+    "requested, pending, required": r"want|wants|wanted|wish|wishes|wished",
+    "accept, trust, validate": r"believe|believes|believed",
+    "is, is stored, is shown": r"stands|stood|lies",
+    "app context, module, gate": r"house",
+    "scheduler": r"clockwork",
+    "full sync, poll, incremental sync": r"walk|walks|walked|look-back|look-backs",
+    "lookup": r"look-up|look-ups",
+    "verify, completeness": r"prove|proves|proved|proof|proofs|ledger",
+    "complete, healthy": r"settled|all is well",
+    "client, user, any": r"whoever|whomever|somebody|someone|nobody|anybody",
+    "local, the account's": r"ours|our own|of one's own",
+    "recompute, retry, repeat": r"anew",
+    "a time, permanently": r"meanwhile|for good|by then",
+    "automatically": r"by itself|by themselves",
+    "deleted, unreachable, ended": r"gone",
+    "cancelled, aborted, truncated": r"broken off|broke off|breaks off",
+    "compute, join": r"put together|puts together",
+    "action, label": r"deed|deeds",
+    "cannot": r"can't|don't|doesn't|isn't|won't",
+    "the message without it": r"please|shall|something went wrong",
+}
+"""Replacement: regular expression of the words, matched as whole words in any case."""
+
+EXCEPTIONS = re.compile(
+    r"`[^`]*`"  # code
+    r"|house\.db|callback_deeds|proved_at|days_proved|call_gone|gone_at"  # tables, columns and keys of interfaces
+    r"|THIS EXPORT BROKE OFF AFTER AN ERROR"  # the truncation marker, a format of files
+    r"|410 Gone",
+    re.IGNORECASE,
+)
+_PATTERN = re.compile(rf"\b(?:{'|'.join(BANNED.values())})\b", re.IGNORECASE)
+
+_TEXT_CALLS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
+_TEXT_KEYWORDS = frozenset({"help", "description", "short_help", "epilog"})
+MAX_FIRST_LINE_WORDS = 20
+
+
+def find_banned(text: str) -> list[str]:
+    """Return the banned words in `text`."""
+    return _PATTERN.findall(EXCEPTIONS.sub("", text))
+
+
+def list_modules() -> list[Path]:
+    return [*sorted((ROOT / "integration").rglob("*.py")), ROOT / "app.py"]
+
+
+def list_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """First docstring lines, and the texts of errors, log lines and help, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                yield node.lineno, node.value.value.strip().partition("\n")[0]
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            yield from _list_constants(node.exc)
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in _TEXT_CALLS:
+                yield from _list_constants(node)
+            for keyword in node.keywords:
+                if keyword.arg in _TEXT_KEYWORDS:
+                    yield from _list_constants(keyword.value)
+
+
+def _list_constants(node: ast.AST) -> Iterator[tuple[int, str]]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner.lineno, inner.value
+
+
+@pytest.mark.parametrize("module", list_modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_texts_avoid_banned_words(module: Path) -> None:
+    found = [
+        f"{module.relative_to(ROOT)}:{line}: {', '.join(words)}: {text[:80]}"
+        for line, text in list_texts(ast.parse(module.read_text("utf-8")))
+        if (words := find_banned(text))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_words_are_found() -> None:
+    tree = ast.parse('"""Tell everyone."""\nraise ValueError("nobody knows")\nlog.info("asked again")\n')
+    words = [word for _, text in list_texts(tree) for word in find_banned(text)]
+    assert words == ["Tell", "everyone", "nobody", "knows", "asked"]
+
+
+def test_names_of_interfaces_are_exceptions() -> None:
+    assert find_banned("house.db holds the column proved_at") == []
+
+
+def test_config_example_avoids_banned_words() -> None:
+    assert find_banned((ROOT / "config.example.toml").read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))], ids=lambda path: path.name
+)
+def test_pages_avoid_banned_words(page: Path) -> None:
+    found = [
+        f"{page.name}:{number}: {', '.join(words)}"
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1)
+        if (words := find_banned(line))
+    ]
+    assert not found, "\n".join(found)
