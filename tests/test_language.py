@@ -47,7 +47,7 @@ BANNED = {
 
 EXCEPTIONS = re.compile(
     r"`[^`]*`"  # code
-    r"|house\.db|callback_deeds|proved_at|days_proved|call_gone|gone_at"  # tables, columns and keys of interfaces
+    r"|house\.db|callback_deeds|proved_at|days_proved|call_gone|gone_at"  # names of interfaces
     r"|THIS EXPORT BROKE OFF AFTER AN ERROR"  # the truncation marker, a format of files
     r"|410 Gone",
     re.IGNORECASE,

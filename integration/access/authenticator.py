@@ -1,6 +1,6 @@
 """Who calls the facade: a local key, or credentials of the platform that the platform itself accepted.
 
-Credentials are settled before a byte of the body is read. interface.md §4 and §6 (Identity).
+Credentials are settled before a byte of the body is read. See docs/facade.md.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def read_credentials(request: Request) -> PresentedCredentials:
             text = ""
         user, separator, secret = text.partition(":")
         if not separator:
-            # The platform's own words (observed.md §2).
+            # The platform's own words (docs/platform.md#2-sign-in).
             raise ApiError(400, "Failed to parse Authorization header credentials")
         return PresentedCredentials(user or None, secret, "basic")
     token = request.headers.get("X-Auth-Token", "").strip()

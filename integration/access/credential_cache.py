@@ -1,7 +1,7 @@
 """Platform credentials that callers of the facade showed and the platform accepted. Hashed.
 
 A row says whose they are, when the platform last confirmed them and when they were last used; whether that is
-recent enough is the caller's rule (interface.md §4 Credentials, §6 Identity).
+recent enough is the caller's rule.
 """
 
 from __future__ import annotations

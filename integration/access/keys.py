@@ -1,5 +1,5 @@
 """Keys of the facade. They look like the platform's, since its clients insist on that form: a user id of
-seven digits and a secret of 40 lower-case hex digits (interface.md §4).
+seven digits and a secret of 40 lower-case hex digits (docs/platform.md#2-sign-in).
 
 A secret has 160 random bits and is shown once; we keep its SHA-256 (a slow hash is for what people choose).
 """
@@ -25,7 +25,7 @@ Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 USER_IDS = range(9_000_000, 10_000_000)
-"""User ids of local keys. Those of the platform have five to seven digits and begin low (observed.md §3)."""
+"""User ids of local keys. The platform's have five to seven digits and start low (docs/platform.md#4-types)."""
 _COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
 _USED_AT_INTERVAL_SECONDS = 300.0
 

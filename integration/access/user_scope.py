@@ -1,4 +1,4 @@
-"""User scope: limits a key or a dashboard user to one platform user's records (interface.md §6 Identity)."""
+"""User scope: limits a key or a dashboard user to one platform user's records."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class ApiError(SwitchroomError):
 def build_response(
     body: bytes, status: int = 200, *, content_type: str = JSON, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """`body` in one piece with its Content-Length: real clients read once (observed.md §10.4)."""
+    """`body` in one piece with its Content-Length: real clients read once (docs/platform.md#16-clients)."""
     response = Response(body, status=status, content_type=content_type)
     for name, value in (headers or {}).items():
         response.headers[name] = value
@@ -51,7 +51,7 @@ def build_error_response(
 
 
 def to_gateway_error(error: PlatformError) -> ApiError:
-    """The platform gave no response: 504 for a timeout, otherwise 502 (interface.md §4)."""
+    """The platform gave no response: 504 for a timeout, otherwise 502."""
     return build_gateway_error(str(error), is_timeout(error))
 
 

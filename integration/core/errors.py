@@ -98,7 +98,10 @@ class PlatformBroken(PlatformError):
 
 
 class PlatformThrottled(PlatformError):
-    """429, or malformed headers, which real clients have met as throttling (observed.md §5)."""
+    """429, or malformed headers, which real clients have met as throttling.
+
+    See docs/platform.md#15-rate-limits.
+    """
 
     retryable = True
 

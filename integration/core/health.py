@@ -3,7 +3,7 @@
 A part that works on its own says `beat(name)` while it lives; `watch(name, seconds)` says how long it may
 be silent, and a watchdog marks it as stalled after that. A part that tries things says `ok(name)` or
 `fail(name, error)` after each try. Parts whose failure means that events can't be stored or pages can't be
-served are watched as `essential`; everything else only degrades (interface.md §6, Health).
+served are watched as `essential`; everything else only degrades.
 """
 
 from __future__ import annotations

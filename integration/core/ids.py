@@ -16,7 +16,10 @@ _DECIMAL = re.compile("-?[0-9]{1,19}")
 _EVENT_ID = re.compile(r"([^.]+)\.([0-9a-f]{8})([0-9a-f]{5})\d?(?:\.\d+)?", re.IGNORECASE)
 _MICROS_PER_SECOND = 1_000_000
 _MAX_DISTANCE = 1
-"""Seconds between an event id and its `event_time` up to which its microseconds count (calls.md)."""
+"""Seconds between an event id and its `event_time` up to which its microseconds count.
+
+See docs/calls.md#state-of-a-leg.
+"""
 
 
 def as_id(value: object) -> int | None:
@@ -51,7 +54,7 @@ def event_clock(event_id: str, at: str) -> tuple[str | None, int | None]:
     `at`: `event_time`, 'YYYY-MM-DD HH:MM:SS' in UTC.
     The microseconds range from -1,000,000 to 1,999,999, because the id can precede or follow `event_time`
     by 1 s. They are None for a larger distance. Both values are None for any other id or time.
-    See observed.md §1.2.
+    See docs/platform.md#10-event-fields.
     """
     match, moment = _EVENT_ID.fullmatch(event_id), clock.parse_utc(at)
     if match is None or moment is None:

@@ -76,7 +76,8 @@ def read_page(body: bytes) -> RecordPage:
 
 
 def read_item(body: bytes) -> JsonRecord:
-    """The record of `{data: {...}, links}`, or of a bare object (observed.md §2, login bodies are flat).
+    """The record of `{data: {...}, links}`, or of a bare object (docs/platform.md#2-sign-in, login bodies are
+    flat).
 
     Raises PlatformBroken when the body is no JSON object.
     """
@@ -149,7 +150,7 @@ def replace_values(
 
 
 def to_column_value(value: Any) -> Any:
-    """What a column holds for `value`: as it came, a nested one as JSON text (interface.md §6, Mirror)."""
+    """What a column holds for `value`: as it came, a nested one as JSON text."""
     if value is None or isinstance(value, float):
         return value
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
 """Telephone numbers and the names that come with them, as people read and search them.
 
-The platform writes international digits without plus, with `00`, with plus, or an extension (observed.md
-§1.2, §4). Numbers are kept as received; this gives the E.164 form beside them, for matching, and the
-national form, for reading.
+The platform writes international digits without plus, with `00`, with plus, or an extension
+(docs/platform.md#14-numbers). Numbers are kept as received; this gives the E.164 form beside them, for
+matching, and the national form, for reading.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phonenumbers import PhoneNumberFormat
 WITHHELD = frozenset(
     {"", "anonymous", "withheld", "private", "restricted", "unavailable", "unknown", "hidden"}
 )
-"""What stands for a caller who hid the number, folded. observed.md §1.2 has the empty one."""
+"""What stands for a caller who hid the number, folded. docs/platform.md#14-numbers names the empty one."""
 
 MAX_EXTENSION_DIGITS = 6
 

@@ -1,7 +1,7 @@
 """Stored webhooks → typed events. Tolerant of types, exact about values.
 
-Both dialects of the SMS event are read (observed.md §1.4). An event whose name is in the specification or
-in observed.md is known; any other is `UnknownEvent` and only kept.
+Both dialects of the SMS event are read (docs/platform.md#9-events). An event whose name is in the
+specification or in docs/platform.md is known; any other is `UnknownEvent` and only kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class RecordingReady:
-    """`monitor.audio_ready` (observed.md §1.1): a recording's file can be fetched."""
+    """`monitor.audio_ready` (docs/platform.md#9-events): a recording's file can be fetched."""
 
     event_id: str
     event_time: str
@@ -42,7 +42,7 @@ class RecordingReady:
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event of a name that neither the specification nor observed.md has."""
+    """An event of a name that neither the specification nor docs/platform.md has."""
 
     name: str | None
 

@@ -1,4 +1,4 @@
-"""The webhook receiver: check, store, answer. Nothing else happens before the answer (interface.md §3)."""
+"""The webhook receiver: check, store, answer. Nothing else happens before the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PATH_PREFIX = "/webhooks/"
 
 BODY_LIMIT = 256 * 1024
-"""Bytes, inclusive (interface.md §6, Inbox)."""
+"""Bytes, inclusive."""
 
 COMMIT_TIMEOUT_SECONDS = 4.5
 """How long a sender waits for the commit before it is told to try again."""

@@ -30,7 +30,7 @@ from integration.sqlite.transaction import Transaction
 Status = Literal["new", "done", "failed", "unknown", "unreadable"]
 
 Acknowledgement = Literal["stored", "duplicate", "unreadable"]
-"""What the sender is told (interface.md §3)."""
+"""What the sender is told."""
 
 GROUP_SIZE = 512
 """Most webhooks that one commit makes durable."""

@@ -32,7 +32,10 @@ _MALFORMED = (
 
 
 class MalformedHeaders(http.client.HTTPException):
-    """Header lines that can't be read; real clients met them as throttling (observed.md §5)."""
+    """Header lines that can't be read; real clients met them as throttling.
+
+    See docs/platform.md#15-rate-limits.
+    """
 
 
 class _ExchangeState(threading.local):

@@ -1,4 +1,4 @@
-"""What the platform's refusals and failures mean (specification, Errors; observed.md §5)."""
+"""What the platform's refusals and failures mean (specification, Errors; docs/platform.md#5-errors)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def build_error(target: str, status: int, headers: Mapping[str, str], body: byte
 
 
 def _parse_error(body: bytes) -> tuple[str, list[Any]]:
-    """`message` and `errors` of an error body (specification, Errors; observed.md §5), where it has them."""
+    """`message` and `errors` of an error body, where it has them.
+
+    See specification, Errors; docs/platform.md#5-errors.
+    """
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

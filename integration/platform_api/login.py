@@ -37,7 +37,7 @@ class Credentials:
     kind: Literal["both", "basic", "token"] = "both"
 
     def headers(self) -> dict[str, str]:
-        """Basic as specified, and X-Auth-Token, the real platform's main way (observed.md §2)."""
+        """Basic as specified, and X-Auth-Token, the real platform's main way (docs/platform.md#2-sign-in)."""
         result = {}
         if self.kind != "token":
             pair = f"{self.user}:{self.secret}".encode()
@@ -207,7 +207,10 @@ class Login:
 
 
 def _parse_fields(response: PlatformResponse) -> dict[str, object]:
-    """The login answer's fields; flat (observed.md §2), or wrapped in `data` like other answers."""
+    """The login answer's fields; flat, or wrapped in `data` like other answers.
+
+    See docs/platform.md#2-sign-in.
+    """
     try:
         parsed = orjson.loads(response.body)
     except orjson.JSONDecodeError as error:

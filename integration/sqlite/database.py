@@ -1,8 +1,8 @@
 """One SQLite file with one writer thread; every other connection is read-only.
 
 inbox.db, mirror.db and house.db are each a `Database`. Its writer alone writes *and* checkpoints: SQLite
-before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection
-(design.md §4). Jobs that queue up while a transaction is being synced share the next one (group commit);
+before 3.51.3 can lose committed pages when a commit races a checkpoint from another connection.
+Jobs that queue up while a transaction is being synced share the next one (group commit);
 each runs in a savepoint, so that one that fails takes nothing else with it. A caller gets its result only
 after COMMIT, and changes are announced only then.
 """

@@ -1,7 +1,7 @@
 """Database files as a whole: copy one while it is written, examine one.
 
 Beside `database.py`, which is for the process that writes. Everything here works next to that process and
-never writes or checkpoints what it looks at (design.md §4: a checkpoint from a second connection can lose
+never writes or checkpoints what it looks at (a checkpoint from a second connection can lose
 committed pages before SQLite 3.51.3).
 """
 

@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: for probes, not for people (interface.md §3)."""
+"""`/healthz`, `/readyz` and `/metrics`: for probes, not for people."""
 
 from __future__ import annotations
 

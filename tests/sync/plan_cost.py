@@ -97,7 +97,9 @@ def _format_cells(policy: Policy, settings: Settings) -> str:
         if subresource.collection == policy.collection and subresource.interval_seconds is not None:
             other_reads += f"; {subresource.name} every {_format_duration(subresource.interval_seconds)}"
             if policy.resource.date is not None:
-                other_reads += f", of older records every {_format_duration(subresource.old_interval_seconds)}"
+                other_reads += (
+                    f", of older records every {_format_duration(subresource.old_interval_seconds)}"
+                )
     if policy.resource.key is None and policy.kind == "settings":
         other_reads = f"no keys: replaced completely; less often above {KEYLESS_ROWS_PER_INTERVAL:,} records"
     return f"{incremental_interval} | every {full_sync_interval} | {refresh_text} | {other_reads}"

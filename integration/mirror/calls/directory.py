@@ -33,7 +33,7 @@ _CONTEXTS: tuple[tuple[re.Pattern[str], AnsweredBy], ...] = (
 
 @lru_cache(maxsize=1024)
 def classify_context(context: str | None) -> AnsweredBy:
-    """What answers in `context`. The set of contexts is open (observed.md §1.2)."""
+    """What answers in `context`. The set of contexts is open (docs/platform.md#10-event-fields)."""
     text = _normalize(context)
     return next((kind for pattern, kind in _CONTEXTS if pattern.match(text)), "unknown")
 

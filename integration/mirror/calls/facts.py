@@ -15,7 +15,7 @@ LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": (
 
 @dataclass(frozen=True, slots=True)
 class CallEvent:
-    """One `call.*` webhook (specification, Webhooks; observed.md §1.2), types made even, values as received.
+    """One `call.*` webhook (docs/platform.md#10-event-fields), types made even, values as received.
 
     `event_time` is the payload's. `server` and `micros` come from `event_clock`. Ids of people (`src_id`,
     `dst_id`) are text, '0' for an outside party. `final` is None where the payload has none. `doc` is the

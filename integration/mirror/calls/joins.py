@@ -1,5 +1,5 @@
-"""Which legs are one call (calls.md): the same root, else a chain of parents, else provisionally the same
-caller at the same group at about the same time, else a leg is a call of its own.
+"""Which legs are one call (docs/calls.md): the same root, else a chain of parents, else provisionally the
+same caller at the same group at about the same time, else a leg is a call of its own.
 
 A function of the set of legs. Surely joined legs stay together; a provisional join never brings together
 two that are known to have different roots.

@@ -58,7 +58,7 @@ class LegView:
 
     @property
     def is_answered_by_staff(self) -> bool:
-        """Inbound: connected with a person of ours, not with a machine (calls.md, How a call ended)."""
+        """Inbound: connected with a person of ours, not with a machine (docs/calls.md#outcome)."""
         if not self.leg.is_connected or self.is_group:
             return False
         if self.kind in ("phone", "forward"):

@@ -1,4 +1,4 @@
-"""The state of one leg, computed from the set of its facts (calls.md, State of a leg).
+"""The state of one leg, computed from the set of its facts (docs/calls.md#state-of-a-leg).
 
 Nothing here knows in which order facts arrived, how often, or what time it is.
 """

@@ -1,6 +1,6 @@
 """Table `calls`, the live calls: told by webhooks here and by polls through `upsert`.
 
-A leg that has ended leaves the table at once (interface.md §6, Mirror), whoever told of its end.
+A leg that has ended leaves the table at once, whoever told of its end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def remove_ended_legs(tx: Transaction, leg_ids: list[int]) -> None:
 
 
 def _get_event_fields(event: CallEvent) -> dict[str, object]:
-    """The event's facts in the form /calls gives them: times are Unix seconds (observed.md §4)."""
+    """The event's facts in the form /calls gives them: times are Unix seconds (docs/platform.md#13-times)."""
     return {
         "context": event.context,
         "destination": event.destination,

@@ -1,4 +1,4 @@
-"""State and outcome of a call, from its legs, our knowledge and the time (calls.md).
+"""State and outcome of a call, from its legs, our knowledge and the time (docs/calls.md).
 
 `evaluate_call` is the whole of it; what it answers is a row of `_calls`.
 """

@@ -64,7 +64,7 @@ def parse_duration(value: object) -> int:
 
 
 def parse_number(value: object) -> float | None:
-    """A number, also one written as text (observed.md §4, charge)."""
+    """A number, also one written as text (docs/platform.md#4-types, charge)."""
     if not isinstance(value, int | float | str):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The thresholds that decide what a call is, from settings (interface.md §2) and calls.md."""
+"""The thresholds that decide what a call is, from settings and docs/calls.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class CallRules:
     """All in seconds.
 
     `short_seconds` is `calls.short_seconds`: a caller who hangs up within it is shown as abandoned, not
-    missed (0: none is). `live_interval` is `sync.live_interval`. The others are calls.md's own:
+    missed (0: none is). `live_interval` is `sync.live_interval`. The others are those of docs/calls.md:
     `next_leg_seconds` for the next leg where the group's time is unknown, `slack_seconds` added where it is
     known, `mailbox_seconds` for a message to appear after a voicemail box answered, `cdr_seconds` for the CDR
     of an outbound call that somebody picked up, maybe only the agent, before it reads as not answered.

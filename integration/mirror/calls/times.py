@@ -1,4 +1,4 @@
-"""The times people read: talk, hold, IVR (calls.md, Times people read). Whole seconds."""
+"""The times people read: talk, hold, IVR (docs/calls.md#times). Whole seconds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _sum_leg_hold(leg: Leg, others_since: Sequence[int]) -> tuple[int, bool]:
     released_at: int | None = None
     for timestamp, state, name in leg.live_states:
         if state == "ON_HOLD":
-            # The same fact may come under two subscriptions (observed.md §1.1): only another second tells.
+            # The same fact may come under two subscriptions (docs/platform.md#9-events): only another second
+            # tells.
             if held_since is None:
                 held_since = timestamp
             elif held_since != timestamp:

@@ -1,8 +1,8 @@
 """Named queries of Reports: sums over `_calls` of a span of time, by person, number, group, country, hour.
 
-A call belongs to the span in which it began. Internal calls are kept apart from customers' (calls.md) and
-counted nowhere here. Each sum has its twin among the filters of `history.CallFilter`: what is counted can be
-listed. Days and hours are those of a zone, whose changes of the clock need no table: calls are summed by
+A call belongs to the span in which it began. Internal calls are kept apart from customers' (docs/calls.md)
+and counted nowhere here. Each sum has its twin among the filters of `history.CallFilter`: what is counted can
+be listed. Days and hours are those of a zone, whose changes of the clock need no table: calls are summed by
 whole hours of UTC (quarters, where the zone's offset has a fraction), and each falls into one local hour.
 """
 

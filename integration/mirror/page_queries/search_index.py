@@ -4,7 +4,7 @@
 and a folded copy of its names and of the transcripts of its recordings and voice messages. Triggers note
 in `_calls_search_due` which calls changed, so that no writer can forget one; `index_changed_calls` takes them
 over. The triggers can't write the index themselves: under `trusted_schema=OFF` SQLite 3.40 refuses FTS5 (and
-functions of ours) in triggers, and a first load is faster with the index after the rows (design.md §4).
+functions of ours) in triggers, and a first load is faster with the index after the rows.
 """
 
 from __future__ import annotations

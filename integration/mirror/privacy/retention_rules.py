@@ -85,7 +85,7 @@ class RetentionLimits:
     settings: Retention
 
     def for_kind(self, kind: str) -> str | None:
-        """By a kind of interface.md §2, such as 'sms'."""
+        """By a kind of `retention.<kind>_days`, such as 'sms'."""
         days: int = getattr(self.settings, f"{kind}_days")
         if not days:
             return None

@@ -189,7 +189,8 @@ class SqlBuilder:
         number = parse_number(value)
         if kind in ("number", "decimal"):
             if number is None:
-                # Many coded fields that the specification types as integers are words (observed.md §4).
+                # Many coded fields that the specification types as integers are words
+                # (docs/platform.md#4-types).
                 if not self._has_text_values(column):
                     raise value_error
                 return _Value((value,), None, value)

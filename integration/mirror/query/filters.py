@@ -1,7 +1,7 @@
 """The filter language of the specification (Common conventions, Filter).
 
-A filter is a JSON array of `{property, operator, value}`; entries AND together. interface.md §4 and §6
-(Queries) settle what the specification leaves open. filter_sql.py makes SQL of it.
+A filter is a JSON array of `{property, operator, value}`; entries AND together. This module and
+query.py settle what the specification leaves open. filter_sql.py makes SQL of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filter, sort, page and group_by of a collection as SQL over its mirrored table (interface.md §4, §6).
+"""Filter, sort, page and group_by of a collection as SQL over its mirrored table.
 
 The same code answers the facade, the dashboard's lists and the exports. A page is the join of the records'
 stored texts: nothing is parsed and nothing is written anew.
@@ -290,7 +290,7 @@ def parse(
         raise QueryError("dir must be ASC or DESC")
     descending = direction == "DESC"
     if sort is not None and sort.startswith("-") and not direction:
-        # One real client writes sort=-calldate (observed.md §3).
+        # One real client writes sort=-calldate (docs/platform.md#3-collections).
         sort, descending = sort[1:], True
     return Query(
         resource=resource,

@@ -1,4 +1,4 @@
-"""Records that the platform lists no longer: suspected, confirmed, kept against it (interface.md §6).
+"""Records that the platform lists no longer: suspected, confirmed, kept against it (docs/sync.md).
 
 What decides is sync/reading/deletions.py; here is only how it stands in the tables. A row counts as not seen
 by a walk if it was last seen before that walk began.

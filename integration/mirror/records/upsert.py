@@ -38,7 +38,7 @@ def upsert(
     """Store `records` of `resource`, as read by a request begun at `requested_at` (UTC text). `defer_calls`:
     they are history, whose calls may be put together when there is time.
 
-    A record without a usable key is kept in `_flagged`, never dropped (interface.md §6, Mirror). Of two
+    A record without a usable key is kept in `_flagged`, never dropped. Of two
     records with one key the later in `records` counts.
     """
     result, promoted_columns = (
@@ -149,7 +149,7 @@ def list_usable_keys(resource: Resource, records: Iterable[JsonRecord]) -> list[
 
 
 def remove_sip_credentials(resource: Resource, record: JsonRecord) -> JsonRecord:
-    """`/me` without its SIP credentials, which are never stored (interface.md §6, Mirror)."""
+    """`/me` without its SIP credentials, which are never stored."""
     if resource.table != "me":
         return record
     values = {name: value for name, value in record.values.items() if not name.startswith("sip_")}

@@ -1,4 +1,4 @@
-"""What a write through the platform made, noted in the mirror before its answer leaves (interface.md §4)."""
+"""What a write through the platform made, noted in the mirror before its answer leaves."""
 
 from __future__ import annotations
 

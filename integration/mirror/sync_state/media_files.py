@@ -1,4 +1,4 @@
-"""Table `media`: which files of the platform are wanted, had, failed or gone (interface.md §5, §6 Media)."""
+"""Table `media`: which files of the platform are wanted, had, failed or gone."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from integration.mirror.sync_state.media_files import MediaFile
 from integration.sync.context import SyncContext
 
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes that the archive never takes (interface.md §2, recordings.max_gb)."""
+"""Bytes that the archive never takes (`recordings.max_gb`)."""
 
 ASSUMED_FILE_BYTES = 10 * 10**6
 """Bytes to expect of a file whose record tells no size."""

@@ -1,4 +1,4 @@
-"""What a complete walk did not see: confirmed, aged out, or too much to be believed (interface.md §6).
+"""What a complete walk did not see: confirmed, aged out, or too much to be believed (docs/sync.md).
 
 Every engine of this kind has wiped rows by mistake once. So a record is gone only if its own path says 404,
 or, where it has none, if a second complete walk misses it too; the old end of a history may age out, if

@@ -62,7 +62,8 @@ def _read_by_ids(
     except PlatformRefused as error:
         if error.status != 400 or len(ids) == 1:
             raise
-        # `in` is in the specification, but only `eq` was seen at work for sure (observed.md §3).
+        # `in` is in the specification, but only `eq` was seen at work for sure
+        # (docs/platform.md#3-collections).
         log.info("%s; asking for each by itself", error)
         return [
             found

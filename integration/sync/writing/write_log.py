@@ -1,7 +1,7 @@
 """Every write that went through the facade: who, what, when, with which result. Never a secret.
 
 A row is there before the platform is asked, so that a crash in between leaves a trace of what may have
-happened. The answers behind an `Idempotency-Key` are kept for a day (interface.md §4).
+happened. The answers behind an `Idempotency-Key` are kept for a day.
 """
 
 from __future__ import annotations

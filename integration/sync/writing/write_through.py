@@ -226,7 +226,7 @@ def _make_repeated_result(earlier: EarlierRequest) -> WriteResult:
 def parse_errors(body: bytes, status: int) -> tuple[str, dict[str, str]]:
     """(a sentence, message by field) from the platform's error body, in whichever of its shapes.
 
-    Entries of `errors` are texts or objects `{code, field, message}` (observed.md §5).
+    Entries of `errors` are texts or objects `{code, field, message}` (docs/platform.md#5-errors).
     """
     try:
         parsed = orjson.loads(body)

@@ -36,7 +36,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         token = {"X-Auth-Token": read.partition(":")[2]}
 
         def complete() -> bool:
-            answers = [product.client.ask("GET", f"{BASE_PATH}/{name}", None, token) for name in ("cdrs", "users")]
+            answers = [
+                product.client.ask("GET", f"{BASE_PATH}/{name}", None, token) for name in ("cdrs", "users")
+            ]
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in answers)
 
         wait_for(complete, "the mirror", 180)
