@@ -25,7 +25,7 @@ Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 USER_IDS = range(9_000_000, 10_000_000)
-"""User ids of local keys. The platform's have five to seven digits and start low (docs/platform.md#4-types)."""
+"""User ids of local keys. The platform's start low, with five to seven digits (docs/platform.md#4-types)."""
 _COLLECTION_PATTERN = re.compile(r"^[a-z0-9]+(/[a-z0-9]+)*$")
 _USED_AT_INTERVAL_SECONDS = 300.0
 
