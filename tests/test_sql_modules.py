@@ -1,4 +1,4 @@
-"""Who may speak SQL (design.md .2): what holds data, and what composes exports."""
+"""Who may speak SQL: what holds data, and what composes exports."""
 
 from __future__ import annotations
 

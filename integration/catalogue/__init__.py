@@ -1,6 +1,6 @@
 """What the platform offers, declared once: every resource, operation and webhook, as data.
 
-Tables, facade, client and simulator are driven by it. Source: the specification; `observed.md` where the
+Tables, facade, client and simulator are driven by it. Source: the specification; `docs/platform.md` where the
 platform departs from it.
 """
 

@@ -1,7 +1,7 @@
 """Settings module: call tracking, contacts, conferences, numbers, queues, groups, IVRs. 36 operations.
 
 The specification ends this module with POST /ivrs and shows no update or delete of queues and IVRs; real
-clients use PATCH /queues/{id} (observed.md §7).
+clients use PATCH /queues/{id} (docs/platform.md#7-resources).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ RESOURCES = (
             Field(
                 "ring_strategy",
                 "integer",
-                "A is ring all (observed.md §4)",
+                "A is ring all",
                 observed="string",
                 meaning="choice",
             ),
@@ -273,9 +273,7 @@ _IVR_BODY = (
     *make_fields("boolean", "random_choice"),
 )
 _INCLUDE = Field("include", "string", "comma list of ddis, users")
-_INCLUDE_OBSERVED = Field(
-    "include", "string", "users; fields[users]=… narrows them (observed.md §3)", documented=False
-)
+_INCLUDE_OBSERVED = Field("include", "string", "users; fields[users]=… narrows them", documented=False)
 
 _SETTINGS = ModuleOperations("settings")
 

@@ -21,7 +21,7 @@ OPERATIONS = (
         "POST",
         "/login",
         "Opens a session: message, user_token and user_id, flat. With a second factor switched on the "
-        "platform answers 202 with a flat nonce instead (observed.md §2).",
+        "platform answers 202 with a flat nonce instead.",
         body=(
             Field("email", "string"),
             Field("password", "string", meaning="secret"),
@@ -50,7 +50,7 @@ OPERATIONS = (
         "GET",
         "/ping",
         "message",
-        "Keeps the token alive. Observed answer: {data: {response: 'Pong', …}} (observed.md §2).",
+        "Keeps the token alive. Observed answer: {data: {response: 'Pong', …}}.",
         errors=(),
     ),
     _AUTHENTICATION.public(

@@ -51,7 +51,7 @@ _SETTING_BODY = (
     *make_fields("boolean", "show_to_allowed_countries_only"),
     *make_fields("string", "welcome_screen_msg privacy_policy_url"),
     *make_fields("integer", "ddi_e164"),
-    Field("max_call_rate", "number", "0.15 where not given (observed.md §4)"),
+    Field("max_call_rate", "number", "0.15 where not given"),
 )
 
 _CALLMEBACK = ModuleOperations("callmeback")

@@ -82,7 +82,7 @@ OPERATIONS = (
     _CALLS.create(
         "/calls",
         "Click to call: the user's own phone rings first, then the destination. 412 where no phone is "
-        "registered, after about 10 s (observed.md §5).",
+        "registered, after about 10 s.",
         "call",
         body=(
             Field("to", "string", "destination, E.164", required=True),
@@ -94,11 +94,11 @@ OPERATIONS = (
     _CALLS.change(
         "/calls/{id}",
         "Transfers, answers, labels or records a live call. The success status is listed as 301; "
-        "clients meet 200 too (observed.md §5).",
+        "clients meet 200 too.",
         "call",
         body=(
             Field("dst", "string", "transfer target, E.164 or extension"),
-            Field("state", "string", "answers a ringing call: answer, or CONNECTED (observed.md §5)"),
+            Field("state", "string", "answers a ringing call: answer, or CONNECTED"),
             Field("labels", "array"),
             Field("action_url", "string", "link attached to the call"),
             Field("action_text", "string", "text shown for action_url"),
@@ -121,7 +121,7 @@ OPERATIONS = (
     ),
     _CALLS.create(
         "/leadcalls",
-        "Calls a lead. caller_id is in fact required and must be a number of the account (observed.md §5).",
+        "Calls a lead. caller_id is in fact required and must be a number of the account.",
         "call",
         body=(
             Field("caller_id", "string", required=True),

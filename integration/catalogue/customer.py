@@ -128,9 +128,7 @@ RESOURCES = (
             _make_item_field("email_missed", "string", "send missed-call e-mail notifications"),
             _make_item_field("call_barge_allowed", "boolean", "may monitor other users' calls"),
             _make_item_field("transfer_cli", "string", "caller ID of blind transfers: R or L", "choice"),
-            Field(
-                "nb_sip_locations", "integer", "SIP clients; above 0 does not mean online (observed.md §4)"
-            ),
+            Field("nb_sip_locations", "integer", "SIP clients; above 0 does not mean online"),
             _make_item_field("pickup_group_id", "integer", "pickup group of the user"),
             _make_item_field("location_id", "string", "location of the user"),
             _make_item_field("vm_announcement_id", "integer", "voicemail announcement id"),

@@ -1,6 +1,7 @@
-"""The platform's webhooks: names and fields, in the specification's words and in those observed.md found.
+"""The platform's webhooks: names and fields, in the specification's words and in those of docs/platform.md.
 
-Not here because nobody has seen its name or payload: the post-call panel of a queue (observed.md §1.1).
+Not here because nobody has seen its name or payload: the post-call panel of a queue
+(docs/platform.md#9-events).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ EventKind = Literal["call", "sms", "recording"]
 @dataclass(frozen=True, slots=True)
 class Event:
     """One kind of webhook. `name` stands in the body under `name_field`; `documented` is False where only
-    observed.md knows it."""
+    docs/platform.md names it."""
 
     name: str
     kind: EventKind
@@ -31,13 +32,13 @@ class Event:
 
 
 NAME_FIELDS = ("event_name", "nome_do_evento")
-"""Where an event's name stands, English dialect first (observed.md §1.4)."""
+"""Where an event's name stands, English dialect first (docs/platform.md#9-events)."""
 
 CALL_STATES = ("INITIAL", "ACCEPTED", "RINGING", "CONNECTED", "ON_HOLD", "HANGUP")
 """States of a call the specification names, in the order of its table."""
 
 OBSERVED_CALL_STATES = ("DTMF_RECEIVED", "MISSED", "FAILED")
-"""States only observed.md §1.2 knows. The set is open."""
+"""States that only docs/platform.md#10-event-fields names. The set is open."""
 
 _ID_FIELD = Field("id", "string", "<server>.<8 hex: Unix seconds><5 hex: microseconds><digit>.<8 digits>")
 _TIME_FIELD = Field("event_time", "string", "'YYYY-MM-DD HH:MM:SS', UTC")
@@ -111,7 +112,7 @@ EVENTS: tuple[Event, ...] = (
     Event(
         "sms.recebido",
         "sms",
-        "An SMS was received, in the dialect of the Portuguese page (observed.md §1.4).",
+        "An SMS was received, in the dialect of the Portuguese page.",
         (
             *_SMS_FIELDS,
             Field("nome_do_evento", "string", meaning="open_code"),

@@ -82,7 +82,6 @@ _RINGING_FIELDS = _split_names(
 )
 _DIALLING_FIELDS = _split_names("cli esc_cli cc area_code transfer_cli mobile mobile_activated cnam")
 _CODE_PATTERN = re.compile(r"\b([A-Z]) (?:\(([^()]+)\)|is ([a-z ]+\b))")
-_SOURCE_PATTERN = re.compile(r"\s*\((?:[^()]*\b)?observed\.md[^()]*\)")
 
 
 def label_field(name: str, *, heading_prefix: str = "") -> str:
@@ -148,7 +147,7 @@ def describe(field: Field | Resource | None) -> str:
     """What the catalogue says of a field or a collection, without its sources."""
     if field is None or field.about == "object id":
         return ""
-    return _SOURCE_PATTERN.sub("", field.about).replace("`", "")
+    return field.about.replace("`", "")
 
 
 def order_fields(resource: Resource, names: Iterable[str]) -> list[str]:

@@ -95,7 +95,7 @@ RESOURCES = (
             *(Relation(name, "calls") for name in ("live_id", "parent_live_id", "root_live_id")),
         ),
         about="One leg, or a part of one: several may share a live_id. The specification's examples show "
-        "type, disposition and destination as integers; the platform sends strings (observed.md §4).",
+        "type, disposition and destination as integers; the platform sends strings.",
         audience="viewer",
         user_key="user_id",
     ),
@@ -109,7 +109,7 @@ RESOURCES = (
         title="Call recording (monitor)",
         fields=(
             *make_fields("integer", "id duration:duration live_id sentiment:choice sip_endpoint_id"),
-            Field("size", "integer", "bytes of the MP3, exactly (observed.md §4)", meaning="bytes"),
+            Field("size", "integer", "bytes of the MP3, exactly", meaning="bytes"),
             *make_fields("integer", "user_id"),
             *make_fields(
                 "string",
@@ -196,7 +196,7 @@ OPERATIONS = (
     _HISTORY.read("/monitors/{id}", "One recording's record.", "monitor"),
     _HISTORY.download(
         "/monitors/{id}.mp3",
-        "The recording. The platform sends the whole body and ignores Range (observed.md §6).",
+        "The recording. The platform sends the whole body and ignores Range.",
         "monitor",
     ),
     _HISTORY.change(

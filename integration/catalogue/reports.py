@@ -35,11 +35,10 @@ _SCHEDULE_BODY = (
     Field(
         "frequency",
         "object",
-        "{type: string, time_of_day: integers, day_of_week: integers, day_of_month: array}; type W is weekly "
-        "(observed.md §4)",
+        "{type: string, time_of_day: integers, day_of_week: integers, day_of_month: array}; type W is weekly",
     ),
     Field("timezone", "string"),
-    Field("tz", "string", "in the platform's older pages (observed.md §4)", documented=False),
+    Field("tz", "string", "in the platform's older pages", documented=False),
 )
 
 _REPORTS = ModuleOperations("reports")

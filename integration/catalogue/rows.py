@@ -47,8 +47,8 @@ COLLECTION_QUERY = (
     Field("limit", "integer", "records per page, at most 5000"),
     Field("filter", "array", "JSON text: [{property, operator, value}], all must match; [] is no filter"),
     Field("group_by", "string", "a property of the resource"),
-    Field("sort", "string", "a property of the resource (observed.md §3)", documented=False),
-    Field("dir", "string", "ASC or DESC (observed.md §3)", documented=False),
+    Field("sort", "string", "a property of the resource", documented=False),
+    Field("dir", "string", "ASC or DESC", documented=False),
 )
 """Query of every GET of a collection: pager, filter, grouping and, as observed, sorting."""
 

@@ -98,9 +98,9 @@ class Field:
     """One property of a record or of a request body.
 
     `type` is the type the specification gives (timestamp: 'YYYY-MM-DD HH:MM:SS' UTC). `observed` is what
-    the real platform sends where that differs (observed.md §4). `documented` is False for a field that
-    only observed.md knows. `item_only`: stands in the record's own path, not in the collection's list.
-    `codes` are those that the specification lists; without a list, codes of the initial sync are known.
+    the real platform sends where that differs (docs/platform.md#4-types). `documented` is False for a field
+    that only docs/platform.md names. `item_only`: stands in the record's own path, not in the collection's
+    list. `codes` are those that the specification lists; without a list, codes of the initial sync are known.
     """
 
     name: str
@@ -142,12 +142,12 @@ class Resource:
     """One kind of record.
 
     `collection` is its path without a leading slash (`sms/cannedresponses`), `key` the name of its
-    identifier (None: it has none), `date` its date property (observed.md §3), `item` whether the record has
-    its own GET path, `is_listed` whether a GET without parameters lists it. `history`: its records report
-    events, so that they stay visible here after the platform has deleted them. `audience` sees them on the
-    Account pages and may export them. `user_key` is the field that names the platform user, or the user's
-    mailbox, that a record belongs to (None: unknown). `is_shared`: every role of the audience sees all
-    records, even where users are limited to their own (`dashboard.agents_see`).
+    identifier (None: it has none), `date` its date property (docs/platform.md#3-collections), `item` whether
+    the record has its own GET path, `is_listed` whether a GET without parameters lists it. `history`: its
+    records report events, so that they stay visible here after the platform has deleted them. `audience` sees
+    them on the Account pages and may export them. `user_key` is the field that names the platform user, or
+    the user's mailbox, that a record belongs to (None: unknown). `is_shared`: every role of the audience sees
+    all records, even where users are limited to their own (`dashboard.agents_see`).
     """
 
     name: str
@@ -180,7 +180,7 @@ class Resource:
 
     @property
     def table(self) -> str:
-        """Name of its table in mirror.db (interface.md §5)."""
+        """Name of its table in mirror.db."""
         return self.collection.replace("/", "_")
 
     @property

@@ -1,4 +1,7 @@
-"""What real clients use although the specification lacks it (observed.md §7): passed through, documented."""
+"""What real clients use although the specification lacks it: passed through, documented.
+
+See docs/platform.md#7-resources.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ CHECK_SECONDS = 60.0
 MAX_ATTEMPTS = 3
 """So often one is begun. What ends the process each time is not begun for ever."""
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes that are always left free, as by the archive (interface.md §2, recordings.max_gb)."""
+"""Bytes that are always left free, as by the archive (`recordings.max_gb`)."""
 _FILE_NAME = re.compile(r"[0-9]{1,18}\.([a-z0-9]+)(\.part)?")
 
 

@@ -1,4 +1,4 @@
-"""`/exports/<resource>.<suffix>`: the filter shown, as a file (interface.md §3, §6)."""
+"""`/exports/<resource>.<suffix>`: the filter shown, as a file (docs/exports.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an export is of: which records, which columns, which time zone (interface.md §6 Exports)."""
+"""What an export is of: which records, which columns, which time zone (docs/exports.md)."""
 
 from __future__ import annotations
 

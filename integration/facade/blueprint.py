@@ -39,7 +39,7 @@ UNEXPECTED_ERROR_MESSAGE = (
     "Retry a read in a few seconds. Before you retry a write, check whether it was carried out."
 )
 _FAX_PATH = re.compile(r"/faxes/(?P<id>[0-9]{1,19})\.pdf")
-"""Archived like recordings, though the specification lacks its path (observed.md §7)."""
+"""Archived like recordings, though the specification lacks its path (docs/platform.md#7-resources)."""
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-Auth-Token, Cache-Control, Idempotency-Key, Range"
 _EXPOSED_HEADERS = (
     "X-Mirror-Age, X-Mirror-Complete, X-Export-Rows, Content-Range, Accept-Ranges, ETag, Retry-After"
@@ -252,5 +252,5 @@ def _select_error_headers(error: HTTPException) -> dict[str, str]:
 
 
 def _respond_ping() -> Response:
-    """Both forms: the specification's `message` and the observed `data` (observed.md §2)."""
+    """Both forms: the specification's `message` and the observed `data` (docs/platform.md#2-sign-in)."""
     return build_response(orjson.dumps({"message": "Pong", "data": {"response": "Pong"}}))

@@ -1,6 +1,6 @@
 """What we do with each operation of the specification. One explicit entry each; a test demands it.
 
-The catalogue holds the facts about the platform; this is our policy (design.md §3).
+The catalogue holds the facts about the platform; this is the facade's policy.
 """
 
 from __future__ import annotations
@@ -201,4 +201,4 @@ UNDOCUMENTED_EXPOSURE = {"GET /faxes/{id}.pdf": FILE}
 
 UNDOCUMENTED_METHODS = frozenset({("PATCH", "queues")})
 """Methods that real clients use on records of the specification's paths, but that it doesn't list
-(observed.md §7, the queue script); passed through. By method and the path's first segment."""
+(docs/platform.md#16-clients, the queue script); passed through. By method and the path's first segment."""

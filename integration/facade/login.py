@@ -69,7 +69,7 @@ def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
 
 
 def revoke_deleted_token(request: FacadeRequest, response: Response, authenticator: Authenticator) -> None:
-    """`DELETE /apitokens/{token}` through us is known at once (interface.md §6 Identity)."""
+    """`DELETE /apitokens/{token}` through us is known at once."""
     head, _, token = request.path.strip("/").partition("/")
     if request.method == "DELETE" and head == "apitokens" and token and response.status_code < 400:
         authenticator.revoke(token)

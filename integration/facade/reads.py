@@ -1,4 +1,4 @@
-"""Collections and records from the mirror (interface.md §4)."""
+"""Collections and records from the mirror."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _parse_key(request: FacadeRequest, resource: Resource) -> tuple[str | None, 
 
 
 def build_mirror_headers(state: State) -> Mapping[str, str]:
-    """What an answer from the mirror says of itself (interface.md §4)."""
+    """What an answer from the mirror says of itself."""
     headers = {"X-Mirror-Complete": "true" if state.is_complete else "false"}
     moment = clock.parse_utc(state.last_success_at)
     if moment is not None:

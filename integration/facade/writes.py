@@ -1,4 +1,4 @@
-"""HTTP half of write-through: rights, origin, body and the response (interface.md §4)."""
+"""HTTP half of write-through: rights, origin, body and the response."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def check_content_type(request: Request) -> None:
 
 
 def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
-    """A narrowed key's calls come from its own user (interface.md §6 Identity)."""
+    """A narrowed key's calls come from its own user."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError as error:

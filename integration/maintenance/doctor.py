@@ -35,7 +35,7 @@ TIMEOUT_SECONDS = 10.0
 """For one question to the platform or to ourselves from outside."""
 
 MIN_FREE_BYTES = 2 * 10**9
-"""Bytes that downloads always leave free (interface.md §2); below, they stop."""
+"""Bytes that downloads always leave free; below, they stop."""
 
 LOW_FREE_BYTES = 5 * 10**9
 MAX_CLOCK_SKEW_SECONDS = 10

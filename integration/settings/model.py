@@ -1,7 +1,7 @@
 """Every setting, as one frozen object: TOML file + environment, checked before anything starts.
 
-`load()` is the way in. Attributes are the keys of interface.md §2 (`settings.platform.base_url`), but for
-`smtp.from`, which Python reserves: `settings.smtp.from_`. `config.example.toml` is made from the
+`load()` is the way in. Attributes are the keys of `config.example.toml` (`settings.platform.base_url`), but
+for `smtp.from`, which Python reserves: `settings.smtp.from_`. `config.example.toml` is made from the
 descriptions below (`manual.py`).
 """
 

@@ -1,4 +1,4 @@
-"""The catalogue's webhooks against the text of the specification and observed.md .1.1."""
+"""The catalogue's webhooks against the text of the specification and docs/platform.md#9-events."""
 
 from __future__ import annotations
 

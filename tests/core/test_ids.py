@@ -1,4 +1,4 @@
-"""Ids in JSON, URLs and SQL; event ids, with expected values from observed.md .1.2 and calls.md."""
+"""Ids in JSON, URLs and SQL; event ids, with expected values from docs/platform.md#10-event-fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from integration.core.ids import MAX_ID, MIN_ID, as_id, event_clock, id_list, parse_id
 
 AT = "2021-04-28 08:46:13"
-"""The Unix seconds 608920d5 (hexadecimal) of the example in observed.md."""
+"""The Unix seconds 608920d5 (hexadecimal) of the example in docs/platform.md#10-event-fields."""
 
 
 @pytest.mark.parametrize(

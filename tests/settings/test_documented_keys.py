@@ -1,4 +1,4 @@
-"""The keys and defaults that people rely on (interface.md .2), written here by hand."""
+"""The keys and defaults that people rely on, written here by hand."""
 
 from __future__ import annotations
 

@@ -149,7 +149,8 @@ def check_envelope(operation: Operation, answer: requests.Response) -> None:
             assert isinstance(shown["links"], dict)
             _check_fields(operation, shown["data"])
         case "message":
-            # The specification has {message}, the platform answers {data: {response}} (observed.md .2).
+            # The specification has {message}, the platform answers {data: {response}}
+            # (docs/platform.md#2-sign-in).
             assert "message" in shown or shown["data"]["response"] == "Pong"
         case "unknown":
             assert "message" in shown or "data" in shown
@@ -238,7 +239,7 @@ def test_a_bad_body_is_refused_naming_its_field(name, shared):
 
 def test_every_operation_with_a_400_and_a_body_has_a_bad_one_here():
     with_bodies = {n for n, row in EVERY.items() if 400 in row.errors and row.body is not None}
-    # Logins and lead calls name no field, as observed (observed.md .5).
+    # Logins and lead calls name no field, as observed (docs/platform.md#5-errors).
     assert with_bodies - BAD.keys() == {"POST /login", "POST /login2fa", "POST /leadcalls"}
 
 

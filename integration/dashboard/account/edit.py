@@ -47,7 +47,7 @@ EDIT_RULES: Mapping[str, EditRule] = {
     "sms/cannedresponses": EditRule(("name", "text"), can_add_and_delete=True),
     "calllabels": EditRule(("name", "color"), can_add_and_delete=True),
     "ringgroups": EditRule(("name", MEMBERS_FIELD, "strategy", "ring_time", "cli_prefix")),
-    # Of queues only their people can be changed (observed.md §7).
+    # Of queues only their people can be changed (docs/platform.md#7-resources).
     "queues": EditRule((MEMBERS_FIELD,)),
 }
 

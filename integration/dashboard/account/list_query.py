@@ -1,6 +1,6 @@
 """What the URL of a list asks for: search, filters with their operators, order, page, columns.
 
-`filter`, `sort`, `dir` and `page` are the facade's and the exports' own (interface.md §4), so that a list,
+`filter`, `sort`, `dir` and `page` are the facade's and the exports' own, so that a list,
 its export and a client's request are spelled the same. The filter form sends `property`, `operator` and
 `value` instead; `url_from_form` turns them into that spelling.
 """

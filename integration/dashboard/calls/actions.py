@@ -209,7 +209,10 @@ def show_dial_form() -> str | Response:
 @blueprint.post("/dial")
 @requires("agent")
 def dial() -> Response | tuple[str, int]:
-    """Click-to-call: the person's own phone rings first, then `to` is dialled (observed.md §8)."""
+    """Click-to-call: the person's own phone rings first, then `to` is dialled.
+
+    See docs/platform.md#8-call-flow.
+    """
     context, person = app_context(), current_person()
     to = to_dialable(request.form.get("to", ""))
     phone = find_phone(context, person)
@@ -267,7 +270,8 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
 
 
 def to_dialable(number: str) -> str:
-    """A number as the platform takes it: digits without plus (observed.md §5), an extension as it is; ''
+    """A number as the platform takes it: digits without plus (docs/platform.md#14-numbers), an extension as
+    it is; ''
     for what can't be dialled. The national way is read in the display country."""
     e164 = app_context().phone_numbers.to_e164(number.strip())
     digits = (e164 or number).strip().removeprefix("+")

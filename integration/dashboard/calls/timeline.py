@@ -124,7 +124,7 @@ def build_chart(details: CallDetail) -> Chart | None:
 
 
 def _answering_machine_label(leg: sqlite3.Row) -> str | None:
-    """What answered where no person did (calls.md, How a call ended); None for a person."""
+    """What answered where no person did (docs/calls.md#outcome); None for a person."""
     if leg["user_id"] is not None or leg["extension"]:
         return None
     if leg["disposition"] == "VM" or leg["voicemails"]:

@@ -26,7 +26,7 @@ from integration.mirror.sync_state import collection_state
 from integration.workspace import callbacks, reads
 
 STALE_SECONDS = 300
-"""What the mirror lists may be this old (design.md §1: 'within five minutes'); older shows amber."""
+"""What the mirror lists may be this old (docs/sync.md: within five minutes); older shows amber."""
 
 
 FAX_THREAD = "faxes"

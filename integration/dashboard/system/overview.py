@@ -35,7 +35,7 @@ DATABASES = ("inbox.db", "mirror.db", "house.db")
 REFRESH_SECONDS = 2
 """Between two looks at a job that is running."""
 RESERVED_BYTES = 2_000_000_000
-"""Kept free by the archive (interface.md §2, recordings.max_gb)."""
+"""Kept free by the archive (`recordings.max_gb`)."""
 
 
 @dataclass(frozen=True, slots=True)

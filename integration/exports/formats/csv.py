@@ -1,4 +1,4 @@
-"""CSV composed inside SQLite: a line is one `printf`, so that no cell passes through Python (design.md §4).
+"""CSV composed inside SQLite: a line is one `printf`, so that no cell passes through Python.
 
 RFC 4180, CRLF, UTF-8. Text is always quoted, numbers never. Cells that a spreadsheet would run as a formula
 get one `'` before them (promise S17).

@@ -1,4 +1,7 @@
-"""Webhook bodies as the platform posts them (observed.md §1): its order of keys, ids of parties as text."""
+"""Webhook bodies as the platform posts them: its order of keys, ids of parties as text.
+
+See docs/platform.md#10-event-fields.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,10 @@ def recording_event(event_id: str, unix_time: float, monitor: Record, leg: Leg) 
 
 
 def sms_event(event_id: str, unix_time: float, sms: Record, *, translated: bool = False) -> Record:
-    """sms.received; `translated` gives the names of the Portuguese documentation (observed.md §1.4)."""
+    """sms.received; `translated` gives the names of the Portuguese documentation.
+
+    See docs/platform.md#9-events.
+    """
     name_key, event_name, text_key = (
         ("nome_do_evento", "sms.recebido", "texto") if translated else ("event_name", "sms.received", "text")
     )

@@ -86,7 +86,8 @@ class Participants:
         elif not caller:
             src_name = "anonymous"
         else:
-            # The name is the number once more, in another format, with quotes inside (observed.md §1.2).
+            # The name is the number once more, in another format, with quotes inside
+            # (docs/platform.md#10-event-fields).
             src_name = self._names.get(caller) or f'"{caller}" <{numbers.format_national(caller)}>'
         return Leg(
             id=leg_id,

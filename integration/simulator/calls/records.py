@@ -1,4 +1,4 @@
-"""Records of the platform as JSON, with the types that are observed (observed.md §4)."""
+"""Records of the platform as JSON, with the types that are observed (docs/platform.md#4-types)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,10 @@ def monitor_record(monitor_id: int, leg: Leg, conversation: Conversation | None)
 def voicemessage_record(
     message_id: int, message: VoicemailMessage, recorded_at: float, text: str | None
 ) -> Record:
-    """A voice message; a caller from abroad carries `00`, the dialled number has none (observed.md §4)."""
+    """A voice message; a caller from abroad carries `00`, the dialled number has none.
+
+    See docs/platform.md#4-types.
+    """
     leg = message.leg
     caller = f"00{leg.src}" if leg.src and not leg.src.startswith("44") else leg.src
     return {

@@ -1,7 +1,7 @@
 """Scripts of calls: which legs a call has and what happens to them when.
 
 A script only plans; `player.py` makes it happen, live or as history. Offsets are seconds from the start of
-the call at normal speed. How legs behave follows observed.md §1.2 and §8 and the examples of calls.md.
+the call at normal speed. How legs behave follows docs/platform.md#8-call-flow and docs/calls.md.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class CallScripts:
 
     def click_to_call(self, options: CallOptions) -> CallPlan:
         """Agent first. Form "one": a single id goes INITIAL → ACCEPTED → RINGING → CONNECTED for the agent,
-        then RINGING → CONNECTED for the destination; form "two": a leg for each (calls.md, example 8)."""
+        then RINGING → CONNECTED for the destination; form "two": a leg for each (docs/calls.md#outcome)."""
         user = options.user or self.participants.choose_online_user()
         number = options.caller or self.participants.choose_reachable_number()
         is_answered = options.is_answered is not False

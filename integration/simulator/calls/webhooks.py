@@ -1,7 +1,7 @@
 """Posts webhooks: in order, one at a time, again after a failure, badly on demand.
 
-How the platform repeats is not known (observed.md §1.3); here everything but a 2xx is tried again after
-growing gaps.
+How the platform repeats is not known (docs/platform.md#11-delivery); here everything but a 2xx is tried again
+after growing gaps.
 """
 
 from __future__ import annotations

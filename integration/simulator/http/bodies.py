@@ -1,7 +1,8 @@
 """Request bodies: which fields an operation takes and what each may hold.
 
-A wrong body is answered with all its wrong fields at once (observed.md §5). Fields that an operation does
-not know are ignored, null empties a field that is not needed. How strict the real platform is, is not shown.
+A wrong body is answered with all its wrong fields at once (docs/platform.md#5-errors). Fields that an
+operation does not know are ignored, null empties a field that is not needed. How strict the real platform is,
+is not shown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Filter, sort, group and page as the platform does them (specification, Common conventions; observed.md §3).
+"""Filter, sort, group and page as the platform does them (specification, Common conventions;
+docs/platform.md#3-collections).
 
 Comparison follows the platform's database: text ignores case in `like`, a numeric string serves for a
 number, null matches nothing but `eq null`. What it refuses is answered `400 {"message": "Filtration error"}`.
@@ -17,7 +18,7 @@ Record = dict[str, Any]
 RecordTest = Callable[[Record], bool]
 
 MAX_LIMIT = 5000
-# Not documented and not observed; the vendor's own command line uses 25 (observed.md §3).
+# Not documented and not observed; the vendor's own command line uses 25 (docs/platform.md#3-collections).
 DEFAULT_LIMIT = 25
 
 _OPERATOR_ALIASES = {

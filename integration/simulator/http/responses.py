@@ -21,7 +21,7 @@ class ErrorResponse(Exception):
 
 
 def make_validation_error(*fields: str) -> ErrorResponse:
-    """The platform's answer to bad fields of a body (observed.md §5)."""
+    """The platform's answer to bad fields of a body (docs/platform.md#5-errors)."""
     return ErrorResponse(
         400,
         "Validation error",
@@ -30,7 +30,7 @@ def make_validation_error(*fields: str) -> ErrorResponse:
 
 
 def make_json_response(data: Any, status: int = 200) -> Response:
-    """JSON as the platform writes it: compact, `/` escaped as `\\/` (observed.md §4)."""
+    """JSON as the platform writes it: compact, `/` escaped as `\\/` (docs/platform.md#4-types)."""
     body = orjson.dumps(data).replace(b"/", b"\\/")
     return Response(body, status, content_type="application/json")
 

@@ -169,7 +169,8 @@ class Handler(BaseHTTPRequestHandler):
             stop.wait(wire_fault.delay)
         header_lines = [f"HTTP/1.1 {status}"]
         if wire_fault.broken_headers:
-            # The very thing the vendor's command line met: a header name no client accepts (observed.md §5).
+            # The very thing the vendor's command line met: a header name no client accepts
+            # (docs/platform.md#15-rate-limits).
             header_lines += ["Too Many Requests\x01: slow down", "no colon here at all"]
             self.close_connection = True
         has_no_body = self.command == "HEAD" or status[:3] in ("204", "304")
@@ -181,7 +182,7 @@ class Handler(BaseHTTPRequestHandler):
         sent_share = wire_fault.truncate if wire_fault.truncate is not None else wire_fault.no_length
         if self.close_connection or sent_share is not None:
             header_lines.append("Connection: close")
-        # Head and body leave in one write: real clients read once (observed.md §10.4).
+        # Head and body leave in one write: real clients read once (docs/platform.md#16-clients).
         header_block = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n"
         payload = b"" if has_no_body else body
         if sent_share is not None:

@@ -1,4 +1,4 @@
-"""Who asks: passwords, second factor, tokens that expire when idle, API keys (observed.md §2)."""
+"""Who asks: passwords, second factor, tokens that expire when idle, API keys (docs/platform.md#2-sign-in)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Calls and SMS in one list: not in the specification, but read by a real client (observed.md §7)."""
+"""Calls and SMS in one list: not in the specification, but read by a real client.
+
+See docs/platform.md#7-resources.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Records of faxes and invoices.
 
 The numeric `status` (1 done, 2 failed) and `type` (1 received, 2 sent) of a fax follow the one sample there
-is; their meaning is this simulator's choice. Transactions are not in the specification (observed.md §7).
+is; their meaning is this simulator's choice. Transactions are not in the specification
+(docs/platform.md#7-resources).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Telephone numbers from ranges reserved for fiction, written as the platform writes them.
 
 London 020 7946 0xxx, United Kingdom mobiles 07700 900xxx, North America 555-01xx. Digits, international,
-without plus (observed.md §1.2).
+without plus (docs/platform.md#14-numbers).
 """
 
 from __future__ import annotations

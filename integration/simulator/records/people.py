@@ -98,7 +98,10 @@ class Group:
 
     @property
     def context(self) -> str:
-        """`RG-<id>` as live captures show it; `Queue` as the documentation has it (observed.md §1.2)."""
+        """`RG-<id>` as live captures show it; `Queue` as the documentation has it.
+
+        See docs/platform.md#10-event-fields.
+        """
         return f"RG-{self.id}" if self.kind == "ringgroup" else "Queue"
 
 
@@ -156,7 +159,10 @@ class Account:
 
 
 def make_secret(rng: random.Random) -> str:
-    """40 lower-case hex digits, the form of every token and key of the platform (observed.md §2)."""
+    """40 lower-case hex digits, the form of every token and key of the platform.
+
+    See docs/platform.md#2-sign-in.
+    """
     return f"{rng.getrandbits(160):040x}"
 
 

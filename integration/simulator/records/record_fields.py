@@ -47,7 +47,8 @@ _DEFAULTS: dict[str, Record] = {
     },
     "routingrules": {"source": "", "destination": "", "time_interval": ""},
     "calltracking/campaigns": {"rules": []},
-    # `culture` 0 (English) is the one value seen; the rate has its observed default (observed.md §4).
+    # `culture` 0 (English) is the only observed value; the rate has its observed default:
+    # docs/platform.md#4-types.
     "callmeback/settings": {
         "culture": 0,
         "position": 2,

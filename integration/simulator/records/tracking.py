@@ -1,7 +1,8 @@
 """Call tracking: campaigns, the numbers they are told by, and the calls that came in on those numbers.
 
 The specification's examples show other resources here, so that all fields but `e164` and `campaign_id` are
-invented. `calldate` of a campaign (its last call) is what one real client reads (observed.md §10.6).
+invented. `calldate` of a campaign (its last call) is what one real client reads
+(docs/platform.md#16-clients).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def add_routes(app: Flask) -> None:
 
     @app.get("/<name>.csv")
     def export_csv(name: str) -> Response:
-        """A queued export, whose file never comes by this path (observed.md §6)."""
+        """A queued export, whose file never comes by this path (docs/platform.md#6-files)."""
         if name not in get_simulator_context().world.collections:
             raise ErrorResponse(404, "Resource not found")
         get_readable_collection(name)
@@ -63,7 +63,7 @@ def add_routes(app: Flask) -> None:
 
 def _make_mp3_view(name: str) -> Any:
     def read_mp3(key: str) -> Response:
-        """The whole file; Range is ignored, as observed (observed.md §6)."""
+        """The whole file; Range is ignored, as observed (docs/platform.md#6-files)."""
         record = get_permitted_record(name, key)
         return Response(audio.make_mp3(record["duration"], record["id"]), content_type="audio/mpeg3")
 

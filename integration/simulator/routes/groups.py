@@ -33,7 +33,7 @@ _GROUP_KINDS = {"ringgroups": "ringgroup", "queues": "queue"}
 def add_routes(app: Flask) -> None:
     for name in _GROUP_KINDS:
         app.add_url_rule(f"/{name}", f"POST {name}", _make_create_view(name), methods=["POST"])
-        # Of queues the specification shows no change; a real client makes one (observed.md §10.4).
+        # Of queues the specification shows no change; a real client makes one (docs/platform.md#16-clients).
         app.add_url_rule(f"/{name}/<key>", f"PATCH {name}", _make_change_view(name), methods=["PATCH"])
 
     @app.delete("/ringgroups/<key>")
@@ -124,7 +124,8 @@ def _apply_fields(name: str, group: Group, record: Record, fields: Record) -> No
 
 def _set_members(name: str, group: Group, fields: Record) -> None:
     members = [(person, status) for person, status in _parse_members(fields) if person is not None]
-    # The queue script logs some agents in and out; that leaves the others members (observed.md §10.4).
+    # The queue script logs some agents in and out; that leaves the others members
+    # (docs/platform.md#16-clients).
     changes_logins_only = (
         name == "queues"
         and bool(members)

@@ -73,7 +73,10 @@ def add_routes(app: Flask) -> None:
 def _add_call_routes(app: Flask) -> None:
     @app.post("/calls")
     def place_call() -> Response:
-        """Agent first: the user's own phone rings, then the destination is dialled (observed.md §8)."""
+        """Agent first: the user's own phone rings, then the destination is dialled.
+
+        See docs/platform.md#8-call-flow.
+        """
         fields = _CALL_FORM.read(bodies.read_object())
         world = get_simulator_context().world
         person = get_current_user()
@@ -152,7 +155,7 @@ def _add_web_routes(app: Flask) -> None:
 
     @app.post("/leadcalls")
     def lead_call() -> Response:
-        """`caller_id` is needed in fact, and must be a number of the account (observed.md §5)."""
+        """`caller_id` is needed in fact, and must be a number of the account (docs/platform.md#5-errors)."""
         fields = _LEAD_CALL_FORM.read(bodies.read_object())
         world = get_simulator_context().world
         number = (fields.get("caller_id") or "").removeprefix("+")

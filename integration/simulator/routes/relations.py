@@ -1,7 +1,8 @@
 """`include=` and `fields[…]`: related records inside a record, and only some of the fields of either.
 
-`users` and `ddis` of ring groups and queues are the specification's and observed (observed.md §3); the other
-words are this simulator's, one for each relation that a record's fields show.
+`users` and `ddis` of ring groups and queues are the specification's and observed
+(docs/platform.md#3-collections); the other words are this simulator's, one for each relation that a record's
+fields show.
 """
 
 from __future__ import annotations

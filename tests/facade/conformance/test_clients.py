@@ -1,4 +1,7 @@
-"""The requests that real clients send (observed.md .10), byte for byte, to the product as it is served."""
+"""The requests that real clients send, byte for byte, to the product as it is served.
+
+See docs/platform.md#16-clients.
+"""
 
 from __future__ import annotations
 

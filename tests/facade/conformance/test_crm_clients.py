@@ -1,4 +1,7 @@
-"""Requests of queue scripts, CRM connectors and workflow tools (observed.md .10) to the served product."""
+"""Requests of queue scripts, CRM connectors and workflow tools to the served product.
+
+See docs/platform.md#16-clients.
+"""
 
 from __future__ import annotations
 
@@ -148,5 +151,5 @@ def test_a_workflow_tool_makes_contacts_and_polls_campaigns(site: Site) -> None:
     status, body, _ = site.request("POST", "/webcalls", {"from": "447700900123", "to": "1001"}, **token)
     assert status in (201, 400), body
     if status == 400:
-        # The vendor's own account always received this error (observed.md .5).
+        # The vendor's own account always received this error (docs/platform.md#5-errors).
         assert body["message"]

@@ -1,6 +1,6 @@
 """Random filters, sorts, groups and pages of every collection, compared record by record.
 
-Left out is what the specification leaves open and interface.md settles otherwise than the simulator: `in`
+Left out is what the specification leaves open and the facade settles otherwise than the simulator: `in`
 with null, values of a wrong type, order between numbers and text, which of a group is the newest where dates
 and ids disagree, and what a page holds without a limit.
 """

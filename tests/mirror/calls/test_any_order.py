@@ -1,4 +1,4 @@
-"""The same facts in every order and doubled give the same calls (calls.md, worked example 10)."""
+"""The same facts in every order and doubled give the same calls (docs/calls.md#words)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of calls.md, told through a real mirror.db."""
+"""Calls of every kind, told through a real mirror.db."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mirrored collection made by hand: a real SQLite file with the columns interface.md .5 gives it."""
+"""A mirrored collection made by hand: a real SQLite file with the columns of the catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reference implementation of collection queries (interface.md .6), with random records and conditions."""
+"""Reference implementation of collection queries, with random records and conditions."""
 
 from __future__ import annotations
 
