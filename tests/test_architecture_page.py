@@ -1,0 +1,52 @@
+"""docs/architecture.md names modules, packages and layers that exist."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "integration"
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.[A-Za-z_]+)?`")
+
+
+def section(heading: str) -> str:
+    """Return the text below a heading of level 2."""
+    return re.split(r"^## ", PAGE.split(f"\n## {heading}\n", 1)[1], maxsplit=1, flags=re.M)[0]
+
+
+def first_cells(text: str) -> list[str]:
+    return [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize("name", sorted(set(MODULE.findall(PAGE))))
+def test_every_named_module_exists(name: str) -> None:
+    path = PACKAGE / name
+    assert path.with_suffix(".py").exists() or path.is_dir(), name
+
+
+def test_the_layers_are_those_of_the_contract() -> None:
+    contract = configparser.ConfigParser()
+    contract.read(ROOT / ".importlinter")
+    expected = re.findall(r"\w+", contract["importlinter:contract:layers"]["layers"])
+    rows = [line.split("|")[2] for line in section("Layers").splitlines() if "| `" in line]
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == expected
+
+
+def test_every_package_has_a_line() -> None:
+    packages = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    assert [cell.strip("`") for cell in first_cells(section("Packages"))] == packages
+
+
+def test_a_webhook_passes_at_most_twelve_files() -> None:
+    """The numbers of steps are those of the flows: webhook 12, facade GET 9, facade PATCH 11, export 10."""
+    flows = section("Flows").split("\n### ")
+    steps = {flow.partition("\n")[0]: len(re.findall(r"^\d+\. ", flow, re.M)) for flow in flows[1:]}
+    assert steps["Webhook to open page"] <= 12
+    assert steps["Facade GET"] <= 9
+    assert steps["Facade PATCH; a form of the dashboard enters at step 4"] <= 11
+    assert steps["Export"] <= 10
