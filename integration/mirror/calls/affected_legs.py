@@ -1,4 +1,4 @@
-"""The part of `_legs` that a change concerns: read, computed anew, written where it differs."""
+"""Legs affected by a change: load their facts, compute them, write changed rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ _INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_
 
 
 class AffectedLegs:
-    """The legs that the changed ones may share a call with, read until no more are found."""
+    """All legs that may share a call with the changed legs.
+
+    `load` reads changed legs and their relatives; `write_legs` writes `_legs`. `just_ended` has the ids of
+    legs that `write_legs` found ended and whose row was missing or open.
+    """
 
     def __init__(self, tx: Transaction, reference_data: ReferenceData) -> None:
         self.tx = tx
@@ -42,6 +46,7 @@ class AffectedLegs:
         self.just_ended: list[int] = []
 
     def load(self, ids: Sequence[int]) -> None:
+        """Load the legs `ids` and all related legs."""
         pending = list(ids)
         while pending:
             for row in self.tx.execute(
@@ -94,7 +99,7 @@ class AffectedLegs:
             if leg_link.key is not None
         ]
         if keyed_links:
-            # Legs of this chunk that are not written yet find each other in `join`; these find the others.
+            # For stored legs only. `join_legs` compares the loaded legs, which may have no row yet.
             related_ids |= self._select_ids(
                 "SELECT leg_id FROM json_each(?1) AS k JOIN _legs ON join_key = k.value ->> 0"
                 " WHERE started BETWEEN (k.value ->> 1) - 2 AND (k.value ->> 1) + 2"
@@ -111,11 +116,12 @@ class AffectedLegs:
         return {row[0] for row in self.tx.execute(sql, (parameter,))}
 
     def list_party_numbers(self) -> set[str]:
+        """Return the E.164 numbers of the outside parties of all loaded legs."""
         e164 = self.reference_data.phone_numbers.to_e164
         return {number for view in self.views.values() if (number := e164(view.party)) is not None}
 
     def write_legs(self, joined_calls: Sequence[JoinedCall]) -> None:
-        """Write the legs that differ from their rows, remove those that no fact tells of any more."""
+        """Write legs that differ from their rows and delete rows without facts."""
         new, changed = [], []
         for call in joined_calls:
             for id_ in call.leg_ids:

@@ -1,9 +1,9 @@
-"""Legs that were told of and whose calls are not put together yet: the history of a first load.
+"""Backlog of legs: legs of an initial sync whose calls are not computed yet.
 
-A first walk stores records far faster than calls can be put together. So it notes their legs in `_legs_due`,
-in the transaction that stores the records, and somebody works that off, the newest first, a chunk at a time
-(`CallStore.catch_up`). What else touches such a leg puts its call together at once. Since a call depends on
-the facts alone, and not on their order, the outcome is the same.
+An initial sync stores records far faster than calls can be computed. It therefore stores the leg ids in
+`_legs_due`, in the transaction that stores the records. `CallStore.assemble_backlog` computes their calls in
+batches, newest first. Any other fact about such a leg computes its call at once. A call depends only on the
+facts and not on their order, so the result is the same.
 """
 
 from __future__ import annotations
@@ -20,37 +20,49 @@ CREATE TABLE IF NOT EXISTS _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;
 """
 
 NEIGHBOUR_COUNT = 100
-"""Legs of one call have numbers near each other: so many that wait on each side are put together with one."""
+"""Backlog legs added on each side of a leg, because legs of one call have similar ids."""
 
 UNKNOWN_TIME = "9999-12-31 23:59:59"
+"""UTC text later than every call. Used if the newest leg has no CDR."""
 
 MAX_LEGS_WITH_NEIGHBOURS = 20
-"""More legs at once are no webhook or look-up, but a reading: it need not wait for their neighbours."""
+"""Largest number of backlog legs for which neighbours are added.
+
+More legs at once come from a sync, which does not need complete calls at once. A webhook or lookup has fewer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogState:
-    """`remaining` legs wait. All calls that began after `since` (UTC text) are put together: that is the time
-    of the newest leg that waits, or UNKNOWN_TIME where no record tells it."""
+    """Size and newest time of the backlog.
+
+    `remaining` is the number of legs. `since` is the start of the newest leg (UTC text), or UNKNOWN_TIME if
+    no CDR has it. All calls that began later are computed.
+    """
 
     since: str
     remaining: int
 
     @property
     def is_time_known(self) -> bool:
+        """True if a CDR has the start of the newest leg."""
         return self.since != UNKNOWN_TIME
 
     def may_contain(self, since: str | None) -> bool:
-        """Whether calls that began at `since` (UTC text; None: ever) or later may be among them."""
+        """Return whether calls since `since` may be missing.
+
+        `since` is UTC text; None includes all calls.
+        """
         return since is None or since <= self.since
 
 
 def add(tx: Transaction, leg_ids: Iterable[int]) -> None:
+    """Add legs to the backlog."""
     tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (id_list(leg_ids),))
 
 
 def remove(tx: Transaction, leg_ids: Iterable[int]) -> None:
-    """Their calls are put together."""
+    """Remove legs whose calls were computed."""
     if _has_pending(tx):
         tx.execute(
             "DELETE FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
@@ -58,17 +70,18 @@ def remove(tx: Transaction, leg_ids: Iterable[int]) -> None:
 
 
 def count(connection: sqlite3.Connection | Transaction) -> int:
-    """How many wait: some milliseconds for a million."""
+    """Return the number of legs in the backlog. Takes a few milliseconds for a million legs."""
     return int(connection.execute("SELECT count(*) FROM _legs_due").fetchone()[0])
 
 
 def list_newest(tx: Transaction, limit: int) -> list[int]:
+    """Return the `limit` highest leg ids of the backlog, descending."""
     rows = tx.execute("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC LIMIT ?", (limit,))
     return [row[0] for row in rows]
 
 
 def get_state(connection: sqlite3.Connection) -> BacklogState | None:
-    """What waits; None where nothing does."""
+    """Return the state of the backlog; None if empty."""
     newest_leg_id = connection.execute("SELECT max(leg_id) FROM _legs_due").fetchone()[0]
     if newest_leg_id is None:
         return None
@@ -79,7 +92,11 @@ def get_state(connection: sqlite3.Connection) -> BacklogState | None:
 
 
 def add_neighbours(tx: Transaction, leg_ids: Iterable[int]) -> set[int]:
-    """These legs, and what may be of one call with those of them that wait."""
+    """Add backlog legs that may belong to the same calls.
+
+    Neighbours are added only for legs that are in the backlog themselves, and only if these are at most
+    MAX_LEGS_WITH_NEIGHBOURS.
+    """
     expanded_ids = set(leg_ids)
     if not _has_pending(tx):
         return expanded_ids

@@ -1,6 +1,7 @@
-"""Conferences: a caller in one is answered if somebody of ours was in it at the same time.
+"""Conferences: a caller is answered if a user of the account took part at that time.
 
-Those are calls of their own, which no root joins, so this is the one place where a call looks at another.
+The callers and users in a conference are separate calls without a common root. This is the only module in
+which a call depends on legs of another call.
 """
 
 from __future__ import annotations
@@ -14,12 +15,19 @@ NO_END = 2**62
 
 
 def list_overlapping_legs(tx: Transaction, views: Collection[LegView]) -> set[int]:
-    """Legs of other calls in the rooms of `views` at the same time: these may change how they read."""
+    """Return other legs in the conferences of `views` at the same time.
+
+    A change of `views` may change whether the calls of these legs are answered.
+    """
     return {row[0] for view in views for row in _find_overlapping(tx, view)}
 
 
 def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> None:
-    """Tell each conference leg whether one of ours was there. `views` may differ from their rows by now."""
+    """Set `has_staff_in_conference` of each conference leg in `views`.
+
+    Other legs are read from `_legs`. Legs in `views` are compared directly, because their rows may be
+    outdated.
+    """
     conference_views = [view for view in views if view.conference is not None]
     leg_ids = {view.leg.id for view in conference_views}
     for view in conference_views:
@@ -32,7 +40,10 @@ def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> Non
 
 
 def _find_overlapping(tx: Transaction, view: LegView) -> list[tuple[int, bool]]:
-    """(leg, whether it is one of ours) in the view's room while the view's leg was connected."""
+    """Return the legs in the conference during the leg of `view`.
+
+    Each is (leg id, whether the leg connects a user of the account).
+    """
     if view.conference is None or not view.leg.is_connected:
         return []
     begin, end = _get_time_range(view)

@@ -1,4 +1,4 @@
-"""Whose number is whose: every number of every contact, in E.164, so that a call finds its name quickly."""
+"""Index of contacts' telephone numbers, in E.164, for names of callers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from integration.mirror.page_queries.contacts import NUMBER_FIELDS
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 1000
+"""Contacts read by one query."""
 
 
 def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
-    """E.164 → the contact's name. Of several contacts with one number the oldest counts."""
+    """Map E.164 numbers to names of contacts.
+
+    If several contacts have a number, the contact with the lowest id is used.
+    """
     rows = tx.execute(
         "SELECT e164, name FROM _contact_numbers WHERE e164 IN (SELECT value FROM json_each(?))"
         " ORDER BY contact_id DESC",
@@ -24,7 +28,10 @@ def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
 
 
 def refresh_numbers(tx: Transaction, contact_ids: Sequence[int], phone_numbers: PhoneNumbers) -> None:
-    """Read the numbers of these contacts again; calls with a number won or lost are due at once."""
+    """Update the stored numbers of these contacts.
+
+    Calls with an added, removed or renamed number become due at once.
+    """
     for begin in range(0, len(contact_ids), BATCH_SIZE):
         _refresh_batch(tx, id_list(contact_ids[begin : begin + BATCH_SIZE]), phone_numbers)
 

@@ -1,7 +1,7 @@
-"""Who is at the ends of a leg: persons of ours, groups of ours, contexts and what answers in them.
+"""Identify the ends of a leg: users and groups of the account, contexts.
 
-A `Directory` is what we know of our own people and groups; without one (before the first sync) only what
-the platform says about a leg itself is known, and less counts as answered.
+A `Directory` contains the users, groups and numbers of the account. Before the initial sync the directory is
+empty. Ends are then identified only by the leg's own fields, and fewer calls count as answered.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from integration.core.ids import parse_id
 from integration.core.phone_numbers import clean_name, is_short, is_withheld
 
 AnsweredBy = Literal["phone", "forward", "conference", "group", "ivr", "machine", "outside", "unknown"]
-"""What picks up in a context: a user's phone, a Follow-Me or network-unavailable target, a conference, a
-queue or ring group (music), an IVR, another machine, the public network, or nobody knows."""
+"""Kind of end that answers in a context.
+
+In this order: a user's phone, a Follow-Me or network-unavailable target, a conference, a queue or ring group
+(music), an IVR, another machine, the public network, unknown.
+"""
 
 _GROUP_ID = re.compile(r"^(RG|RINGGROUP|RING_GROUP|Q|QUEUE)[-_:](\d+)$")
 _CONTEXTS: tuple[tuple[re.Pattern[str], AnsweredBy], ...] = (
@@ -33,14 +36,20 @@ _CONTEXTS: tuple[tuple[re.Pattern[str], AnsweredBy], ...] = (
 
 @lru_cache(maxsize=1024)
 def classify_context(context: str | None) -> AnsweredBy:
-    """What answers in `context`. The set of contexts is open (docs/platform.md#10-event-fields)."""
+    """Classify the end that answers in `context`.
+
+    The set of contexts is open (docs/platform.md#10-event-fields). Unlisted contexts are 'unknown'.
+    """
     text = _normalize(context)
     return next((kind for pattern, kind in _CONTEXTS if pattern.match(text)), "unknown")
 
 
 @lru_cache(maxsize=1024)
 def parse_group(context: str | None) -> tuple[str, int | None] | None:
-    """('ringgroup', 80001) of 'RG-80001'; ('queue', None) of 'Queue'; None where no group is named."""
+    """Return the kind and id of the group that `context` names.
+
+    'RG-80001' is ('ringgroup', 80001), 'Queue' is ('queue', None). None if the context names no group.
+    """
     text = _normalize(context)
     if match := _GROUP_ID.match(text):
         return ("queue" if match[1].startswith("Q") else "ringgroup"), parse_id(match[2])
@@ -54,7 +63,11 @@ def _normalize(context: str | None) -> str:
 
 
 class Person(NamedTuple):
-    """A user of the account: `id` is the user id, `ext` the extension number people dial."""
+    """Platform user: `id` is the user id, `ext` the extension.
+
+    The stored fingerprint of the directory contains the class name and the field names; a change of these
+    makes every call due once after an upgrade.
+    """
 
     id: int
     ext: str | None
@@ -62,11 +75,11 @@ class Person(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A queue or ring group.
+    """Queue or ring group.
 
-    `patience`: seconds for which it lets one phone ring, or waits before it tries the next (`ring_time`, a
-    queue's `retry`); None where unknown. The stored fingerprint of the directory contains the names of these
-    fields: another name makes every call due once after an upgrade.
+    `patience`: seconds for which the group rings one phone or waits before the next (`ring_time`; `retry` of
+    a queue); None if unknown. The stored fingerprint of the directory contains the class name and the field
+    names; a change of these makes every call due once after an upgrade.
     """
 
     kind: str
@@ -78,7 +91,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Directory:
-    """Our people, groups and other numbers of our own, by what the platform calls them in a leg."""
+    """Users, groups and numbers of the account, indexed by values of legs."""
 
     people: dict[int, Person] = field(default_factory=dict)
     people_by_extension: dict[str, Person] = field(default_factory=dict)
@@ -86,9 +99,9 @@ class Directory:
     groups: dict[tuple[str, int], Group] = field(default_factory=dict)
     groups_by_number: dict[str, Group] = field(default_factory=dict)
     machine_numbers: tuple[str, ...] = ()
-    """Extension numbers of IVRs and conferences."""
+    """Internal numbers of IVRs and conferences."""
     ddis: dict[str, str] = field(default_factory=dict)
-    """Our outside numbers in E.164, with the names people gave them."""
+    """Names of the account's DDIs by their E.164 number."""
 
     @classmethod
     def build(
@@ -98,16 +111,16 @@ class Directory:
         machine_numbers: Iterable[str] = (),
         ddis: dict[str, str] | None = None,
     ) -> Directory:
-        """Names that two people share say nothing and are left out."""
-        everyone = sorted(people)
-        names = [person.name.casefold() for person in everyone]
+        """Build the indexes. Names that several users share are omitted from `people_by_name`."""
+        sorted_people = sorted(people)
+        names = [person.name.casefold() for person in sorted_people]
         groups = sorted(groups, key=lambda group: (group.kind, group.id))
         return cls(
-            {person.id: person for person in everyone},
-            {person.ext: person for person in everyone if person.ext},
+            {person.id: person for person in sorted_people},
+            {person.ext: person for person in sorted_people if person.ext},
             {
                 person.name.casefold(): person
-                for person in everyone
+                for person in sorted_people
                 if names.count(person.name.casefold()) == 1
             },
             {(group.kind, group.id): group for group in groups},
@@ -117,8 +130,11 @@ class Directory:
         )
 
     def find_person(self, id_: str | None, number: str | None, name: str | None) -> Person | None:
-        """The user that a leg's end names. Webhooks give an extension's id where CDRs give a user's, so
-        that number and name are tried as well."""
+        """Find the user at one end of a leg.
+
+        Compares id, extension and name, in this order. An id alone is not enough: webhooks contain the id of
+        an extension where CDRs contain the id of a user.
+        """
         if id_ and id_ != "0":
             person = self.people.get(parse_id(id_) or 0) or self.people_by_extension.get(id_)
             if person is not None:
@@ -129,7 +145,7 @@ class Directory:
         return self.people_by_name.get(cleaned.casefold()) if cleaned else None
 
     def find_group(self, kind: str, id_: int | None, dst_id: str | None, dst: str | None) -> Group | None:
-        """The group by its id, else by the id or number that the leg was sent to."""
+        """Find the group by its id, otherwise by the leg's destination."""
         if id_ is not None:
             return self.groups.get((kind, id_))
         group = self.groups.get((kind, parse_id(dst_id) or 0))
@@ -139,7 +155,10 @@ class Directory:
         return group if group is not None and group.kind == kind else None
 
     def is_own_number(self, number: str | None) -> bool:
-        """True for an extension of ours: a user's, a group's, an IVR's, a conference's."""
+        """Return whether `number` is an internal number of the account.
+
+        Users, groups, IVRs and conferences have internal numbers.
+        """
         return bool(number) and (
             number in self.people_by_extension
             or number in self.groups_by_number
@@ -147,8 +166,11 @@ class Directory:
         )
 
     def is_own(self, number: str | None, id_: str | None) -> bool:
-        """True where an end of a leg is one of ours. A long number is outside whatever its id says: CDRs
-        put the ids of contacts into the same field (specification, CDR `src_id`)."""
+        """Return whether an end of a leg belongs to the account.
+
+        The id is ignored if the number is longer than an extension, because CDRs put ids of contacts into the
+        same field (specification, CDR `src_id`).
+        """
         if self.is_own_number(number):
             return True
         if not (is_withheld(number) or is_short(number)):

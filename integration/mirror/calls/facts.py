@@ -1,7 +1,7 @@
-"""What is known of a leg, fact by fact, each with where it came from. No fact depends on another.
+"""Facts about legs: webhooks, polls, CDRs, voicemail messages and recordings.
 
-A leg's state is computed from the set of these (`legs.py`); their order of arrival is nowhere kept.
-Moments are whole Unix seconds, except in `CallEvent`, which has the platform's text.
+No fact depends on another fact. `legs.py` computes the state of a leg from the set of its facts; the order of
+arrival is not stored. Times are Unix seconds, except in `CallEvent`, which contains the platform's text.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 LEG_FIELDS = {"cdrs": ("live_id",), "monitors": ("live_id",), "voicemessages": ("live_id", "parent_live_id")}
-"""Collections whose records are facts about legs, and the fields that name those legs."""
+"""Fields with leg ids, by collections whose records are facts about legs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallEvent:
-    """One `call.*` webhook (docs/platform.md#10-event-fields), types made even, values as received.
+    """One `call.*` webhook: normalized types, values as received (docs/platform.md#10-event-fields).
 
-    `event_time` is the payload's. `server` and `micros` come from `event_clock`. Ids of people (`src_id`,
-    `dst_id`) are text, '0' for an outside party. `final` is None where the payload has none. `doc` is the
-    payload as received, compact JSON.
+    `event_time` is the time in the payload. `server` and `micros` come from `event_clock`. `src_id` and
+    `dst_id` are text, '0' for an outside party. `final` is None if the payload has no such field. `doc` is
+    the payload as received, as compact JSON.
     """
 
     event_id: str
@@ -50,14 +50,17 @@ class CallEvent:
 
 
 class ReceivedEvent(NamedTuple):
-    """A webhook and when it reached us first, by our clock."""
+    """Webhook with the time of its first receipt (Unix seconds, local clock)."""
 
     event: CallEvent
     received_at: float
 
 
 class Sighting(NamedTuple):
-    """A leg as the last poll of `/calls` that listed it showed it. `/calls` gives Unix seconds for times."""
+    """Leg in the newest poll of `/calls` that listed the leg.
+
+    Times of `/calls` are Unix seconds. `seen_at` is the time of the poll.
+    """
 
     seen_at: int
     state: str | None
@@ -77,7 +80,7 @@ class Sighting(NamedTuple):
 
 
 class Cdr(NamedTuple):
-    """A call detail record. `received_at` is when it reached us first, by our clock."""
+    """Call detail record. `received_at` is the first receipt by the local clock."""
 
     id: int
     live_id: int
@@ -104,7 +107,7 @@ class Cdr(NamedTuple):
 
 
 class Voicemail(NamedTuple):
-    """A voice message; `leg_id` and `parent_id` are its `live_id` and `parent_live_id`."""
+    """Voicemail message. `leg_id` and `parent_id` are its `live_id` and `parent_live_id`."""
 
     id: int
     leg_id: int | None
@@ -112,7 +115,7 @@ class Voicemail(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """A monitor of a leg."""
+    """Recording of a leg (a record of `/monitors`)."""
 
     id: int
     leg_id: int
@@ -121,8 +124,11 @@ class Recording(NamedTuple):
 
 @dataclass(slots=True)
 class LegFacts:
-    """Everything known of one leg. `missing_at` and `not_found_at`: the last poll that did not list it, the
-    last time its own path answered 404. Lists are sets: their order says nothing."""
+    """All facts about one leg.
+
+    `missing_at` is the time of the newest poll that did not list the leg. `not_found_at` is the time of the
+    newest 404 of the leg's own path. The order of lists has no meaning.
+    """
 
     leg_id: int
     events: list[ReceivedEvent] = field(default_factory=list)
@@ -135,5 +141,8 @@ class LegFacts:
 
     @property
     def is_empty(self) -> bool:
-        """True where no event, poll or record ever told of this leg itself: it is only an id others name."""
+        """True if no event, poll or CDR reports this leg.
+
+        Other legs may name its id.
+        """
         return not (self.events or self.sighting or self.cdrs)

@@ -1,8 +1,8 @@
-"""Which legs are one call (docs/calls.md): the same root, else a chain of parents, else provisionally the
-same caller at the same group at about the same time, else a leg is a call of its own.
+"""Join legs to calls (docs/calls.md#joining-legs).
 
-A function of the set of legs. Surely joined legs stay together; a provisional join never brings together
-two that are known to have different roots.
+Legs are joined by root, otherwise by parent, otherwise provisionally by caller, group and time. Every other
+leg is a call alone. The result depends only on the set of legs. A provisional join never joins two calls that
+each have a root or a parent.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 SIMULTANEOUS_SECONDS = 2
-"""Phones of one group that start to ring within this many seconds are rung for one caller."""
+"""Seconds between the starts of legs that ring a group for one caller."""
 
 
 class Link(NamedTuple):
-    """What of a leg decides where it belongs.
+    """Fields of a leg that decide to which call the leg belongs.
 
-    `key` names the outside party and its group ('+447700900101|ringgroup|80001'), None outside groups;
-    `group_id` tells queues of one key apart where both are known. `window` is how long after the unanswered
-    end of this leg its group may ring the next phone; None where the leg was answered, goes on, or ended
-    the whole call.
+    `key` contains the outside party and its group ('+447700900101|ringgroup|80001'); None without a group.
+    `group_id` distinguishes queues with the same key if both ids are known. `window` is the number of seconds
+    after the unanswered end of the leg in which its group may ring the next phone; None if the leg was
+    answered, is open, or ended with `final: true`. `started` and `ended` are Unix seconds.
     """
 
     id: int
@@ -35,18 +35,24 @@ class Link(NamedTuple):
 
     @property
     def known_root_id(self) -> int | None:
-        """Its root, unless that is the leg itself and a parent is known: a transferred leg may be the root
-        of its own ringing and still belong to the call it came from."""
+        """Root, or None if the leg names itself and has a parent.
+
+        Such a leg was transferred and belongs to the call of its parent.
+        """
         return None if self.root_id == self.id and self.parent_id else self.root_id
 
     @property
     def is_anchored(self) -> bool:
+        """True if the leg has a root or a parent."""
         return bool(self.root_id or self.parent_id)
 
 
 class JoinedCall(NamedTuple):
-    """One call: its id, its legs (ascending), whether a join of it is only provisional, and the ids that
-    its legs name as root."""
+    """Legs of one call.
+
+    `leg_ids` is ascending. `is_provisional`: at least one leg was joined by time and group only. `root_ids`:
+    roots that the legs name.
+    """
 
     id: int
     leg_ids: tuple[int, ...]
@@ -55,7 +61,7 @@ class JoinedCall(NamedTuple):
 
 
 class _DisjointSets:
-    """Union-find over ids; an id that is no leg (a root never seen) is a member like others."""
+    """Union-find over ids of legs, including roots without a row."""
 
     def __init__(self) -> None:
         self._parents: dict[int, int] = {}
@@ -74,7 +80,7 @@ class _DisjointSets:
 
 
 def join_legs(links: Iterable[Link]) -> list[JoinedCall]:
-    """The calls that `links` make up, by id."""
+    """Join `links` to calls, sorted by id."""
     links_by_id = {link.id: link for link in links}
     sets = _DisjointSets()
     for link in links_by_id.values():
@@ -101,7 +107,7 @@ def join_legs(links: Iterable[Link]) -> list[JoinedCall]:
 
 
 def _choose_call_id(group: list[Link], links_by_id: dict[int, Link]) -> int:
-    """The root's id where known, else the top of the parents' chain, else the lowest leg."""
+    """Return the id of the root, topmost parent or lowest leg."""
     root_ids = {link.known_root_id for link in group if link.known_root_id}
     child_ids = {link.id for link in group if link.parent_id}
     top_ids = {_find_top_id(id_, links_by_id) for id_ in root_ids or child_ids}
@@ -120,7 +126,7 @@ def _find_top_id(id_: int, links_by_id: dict[int, Link]) -> int:
 
 
 def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> set[int]:
-    """Join what rule 3 joins; returns the set names (after joining) that hold such a join."""
+    """Join `sets` by time and group (rule 3). Returns the sets with such a join."""
     edges = list(_find_edges(links_by_id.values()))
     if not edges:
         return set()
@@ -131,7 +137,7 @@ def _join_provisionally(links_by_id: dict[int, Link], sets: _DisjointSets) -> se
         if first_set != second_set and first_set not in anchored_sets and second_set not in anchored_sets:
             sets.join(first_set, second_set)
             joined_ids.append(earlier.id)
-    # A cluster of legs without a root belongs to one call that has one: the nearest in time.
+    # A cluster of legs without root and parent joins the nearest call in time that has one.
     nearest: dict[int, tuple[int, int, int]] = {}
     for earlier, later in edges:
         for loose, anchored in ((earlier, later), (later, earlier)):
@@ -164,7 +170,10 @@ def _find_edges(links: Iterable[Link]) -> Iterator[tuple[Link, Link]]:
 
 
 def _is_near(earlier: Link, later: Link) -> bool:
-    """`earlier` started no later than `later`, at the same key."""
+    """Return whether rule 3 joins two links of one key.
+
+    `earlier` must not start after `later`.
+    """
     if earlier.group_id is not None and later.group_id is not None and earlier.group_id != later.group_id:
         return False
     if later.started - earlier.started <= SIMULTANEOUS_SECONDS:

@@ -1,4 +1,4 @@
-"""A leg among people: which way it goes, who is at its far end, and whether a person of ours took it."""
+"""Interpret a leg with the account's users and groups: direction, far end, answering user."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from integration.mirror.calls.rules import CallRules
 
 @dataclass(frozen=True)
 class ReferenceData:
-    """What is not a fact about a leg: our people and groups, how numbers read, whose number is whose
-    (`contact_names`: E.164 → contact's name), the thresholds."""
+    """Data besides the facts of legs: directory, number format, contacts, thresholds.
+
+    `contact_names` maps E.164 numbers to names of contacts.
+    """
 
     directory: Directory = field(default_factory=Directory)
     phone_numbers: PhoneNumbers = field(default_factory=PhoneNumbers)
@@ -23,8 +25,11 @@ class ReferenceData:
 
 
 class LegView:
-    """One leg seen with `reference_data`. `side`: 'in' from outside, 'out' to outside, 'inner' between
-    ours."""
+    """Leg with values derived from `reference_data`.
+
+    `side` is 'in' (from an outside party), 'out' (to an outside party) or 'inner' (both ends belong to the
+    account).
+    """
 
     __slots__ = (
         "_is_unknown_phone",
@@ -41,14 +46,17 @@ class LegView:
         directory = reference_data.directory
         self.leg = leg
         self.has_staff_in_conference = False
-        """Of a conference leg: one of ours was in that conference meanwhile. The store knows
-        (`conferences.py`)."""
+        """True if a user of the account was in the conference at the same time.
+
+        Set by `conferences.mark_staffed_conferences`.
+        """
         self.kind = classify_far_end(leg)
         self.side = _determine_side(leg, reference_data)
         self.group = _find_group(leg, directory)
         self.is_group = leg.group is not None and _goes_to_group(leg, self.group)
         self.person = None if self.is_group else _find_person(leg, self.side, directory)
-        # Before the first sync nobody is known; a group's leg to something else than the group is a phone.
+        # Before the initial sync the directory is empty. A group's leg to another id than the group's is then
+        # treated as a leg to a phone.
         self._is_unknown_phone = (
             not directory.people
             and leg.group is not None
@@ -58,7 +66,10 @@ class LegView:
 
     @property
     def is_answered_by_staff(self) -> bool:
-        """Inbound: connected with a person of ours, not with a machine (docs/calls.md#outcome)."""
+        """True if an inbound leg connected with a person of the account.
+
+        Machines do not count (docs/calls.md#outcome).
+        """
         if not self.leg.is_connected or self.is_group:
             return False
         if self.kind in ("phone", "forward"):
@@ -71,26 +82,32 @@ class LegView:
 
     @property
     def is_talking(self) -> bool:
-        """Connected, and as far as known not with a machine. Weaker than `is_answered_by_staff`: for what is
-        going on."""
+        """True if the leg is connected, but not with a known machine.
+
+        Weaker than `is_answered_by_staff`. Decides the state of live calls.
+        """
         return self.leg.is_connected and (
             self.is_answered_by_staff or self.kind in ("unknown", "outside", "conference")
         )
 
     @property
     def party(self) -> str | None:
-        """The number at the end that isn't ours; of an inner leg the caller's extension."""
+        """Number of the outside party; on inner legs, the caller's extension."""
         return self.leg.dst if self.side == "out" else self.leg.src
 
     @property
     def conference(self) -> str | None:
-        """The conference a leg leads into; callers from outside dial another number for it than ours do."""
+        """Id of the conference that the leg leads to, otherwise its number.
+
+        The id is preferred, because outside callers dial a different number than users of the account.
+        """
         if self.kind != "conference":
             return None
         return self.leg.dst_id if (self.leg.dst_id or "0") != "0" else self.leg.dst
 
     @property
     def extension(self) -> str | None:
+        """Extension of the account's user at the leg, or None."""
         if self.person is not None and self.person.ext:
             return self.person.ext
         own_number = self.leg.src if self.side == "out" else self.leg.dst
@@ -98,7 +115,10 @@ class LegView:
 
     @property
     def staff_name(self) -> str:
-        """Name of our person at the leg, as the platform writes it where we don't know them."""
+        """Name of the user at the leg: from the directory, otherwise as the leg has it.
+
+        '' for groups and machines that are not identified as a user.
+        """
         if self.person is not None and self.person.name:
             return self.person.name
         if self.is_group or self.kind in ("ivr", "machine"):
@@ -107,13 +127,13 @@ class LegView:
 
 
 def make_link(view: LegView, reference_data: ReferenceData) -> Link:
-    """What of the leg decides to which call it belongs."""
+    """Return the fields that decide to which call the leg belongs."""
     leg = view.leg
     key = group_id = window = None
     if leg.group is not None:
         group_kind, group_id = leg.group
         group_id = view.group.id if group_id is None and view.group is not None else group_id
-        # Legs of one queue may or may not name it, so that its id is compared and not part of the key.
+        # Only some legs of a queue name its id. The id is therefore compared and not part of the key.
         name = f"{group_kind}|{group_id or ''}" if group_kind == "ringgroup" else group_kind
         key = f"{reference_data.phone_numbers.get_party_key(view.party)}|{name}"
         if leg.has_ended and not leg.is_connected and not leg.final:
@@ -122,7 +142,7 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
 
 
 def get_next_leg_seconds(view: LegView, rules: CallRules) -> int:
-    """Seconds after the leg's end in which its group may still ring another phone."""
+    """Return the seconds after the leg's end for the group's next phone."""
     if view.group is None or view.group.patience is None:
         return rules.next_leg_seconds
     return view.group.patience + rules.slack_seconds
@@ -136,8 +156,8 @@ def _determine_side(leg: Leg, reference_data: ReferenceData) -> str:
         return "inner" if is_dst_own else "out"
     if not is_src_own:
         return "in"
-    # From one of ours: the agent's leg of a click-to-call is told as incoming to the agent, with the
-    # destination's number.
+    # The caller belongs to the account. The platform reports the agent's leg of a click-to-call as inbound to
+    # the agent, with the number of the destination.
     outside_number = (
         not is_dst_own and not is_short(leg.dst) and reference_data.phone_numbers.to_e164(leg.dst)
     )
@@ -151,7 +171,7 @@ def _find_group(leg: Leg, directory: Directory) -> Group | None:
 
 
 def _goes_to_group(leg: Leg, group: Group | None) -> bool:
-    """True for the leg on which the caller hears the group's music, not one that rings a phone."""
+    """Return whether the leg leads to the group's music."""
     group_id = group.id if group is not None else leg.group[1] if leg.group else None
     if group_id is not None and leg.dst_id == str(group_id):
         return True
@@ -170,6 +190,7 @@ def _find_person(leg: Leg, side: str, directory: Directory) -> Person | None:
         person, excluded = directory.find_person(leg.dst_id, leg.dst, leg.dst_name), caller
     if person is not None:
         return person
-    # A CDR names the user who made the call (specification, CDR `user_id`): of an inner leg, the caller.
+    # A CDR names the user who made the call (specification, CDR `user_id`). On an inner leg this is the
+    # caller.
     users = (directory.people.get(user) for user in leg.user_ids)
     return next((user for user in users if user is not None and user != excluded), None)

@@ -1,6 +1,6 @@
-"""The state of one leg, computed from the set of its facts (docs/calls.md#state-of-a-leg).
+"""Compute the state of one leg from its facts (docs/calls.md#state-of-a-leg).
 
-Nothing here knows in which order facts arrived, how often, or what time it is.
+The result does not depend on the order or number of arrivals, or on the current time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from integration.mirror.calls.directory import classify_context, parse_group
 from integration.mirror.calls.facts import CallEvent, Cdr, LegFacts, ReceivedEvent, Sighting
 
 STATE_RANK = {"INITIAL": 0, "ACCEPTED": 1, "RINGING": 2, "CONNECTED": 3, "ON_HOLD": 4}
+"""Live states of the platform, with their order."""
 END_STATES = frozenset({"HANGUP", "MISSED", "FAILED"})
+"""States of the platform that end a leg."""
 ENDED = "ENDED"
+"""State of a leg that has ended, whatever ended it."""
 
 _STATE_BY_EVENT = {
     "call.initial": "INITIAL",
@@ -28,12 +31,15 @@ _STATE_BY_EVENT = {
 }
 
 StateChange = tuple[int, str, str]
-"""(Unix seconds, state, event name), in the order of the leg's life."""
+"""(Unix seconds, state, event name). `Leg.live_states` is in time order."""
 
 
 @dataclass(slots=True)
 class Leg:
-    """One leg as its facts tell it. Moments are Unix seconds; `origins` says whence each fact is."""
+    """Leg as computed from its facts.
+
+    Times are Unix seconds. `origins` maps each derived field to its source: 'webhook', 'poll' or 'cdr'.
+    """
 
     id: int
     root_id: int | None = None
@@ -52,12 +58,15 @@ class Leg:
     final_at: int | None = None
     is_missing: bool = False
     last_signal_at: int = 0
-    """Its last sign of life by our clock: an event, or a poll that listed it."""
+    """Time of the newest event or poll that shows the leg.
+
+    The time of an event is the earlier of its event time and its receipt by the local clock.
+    """
     end_received_at: float | None = None
-    """When we first knew of its end, by our clock."""
+    """First receipt of a fact about the end, by the local clock."""
     live_states: list[StateChange] = field(default_factory=list)
     second_pickup_at: int | None = None
-    """When it connected again after a RINGING that followed a first CONNECTED (click-to-call)."""
+    """Time of a second CONNECTED. A RINGING must separate both (click-to-call)."""
     dst_connection: bool = False
     is_accepted: bool = False
     context: str | None = None
@@ -70,14 +79,14 @@ class Leg:
     dst_name: str | None = None
     clid: str | None = None
     user_ids: tuple[int, ...] = ()
-    """User ids that CDRs, recordings and DTMF name for this leg, surest first."""
+    """User ids from CDRs, recordings and DTMF, most reliable source first."""
     t_cause: str | None = None
     duration: int | None = None
     billsec: int | None = None
     charge: float | None = None
     disposition: str | None = None
     is_mailbox: bool = False
-    """A voice message names this very leg, or its record says VM: what picked up was a voicemail box."""
+    """True if a voicemail box answered: a message names this leg, or its CDR has disposition VM."""
     cdrs: int = 0
     recordings: frozenset[int] = frozenset()
     voicemails: frozenset[int] = frozenset()
@@ -86,7 +95,10 @@ class Leg:
 
 
 def get_event_state(event: CallEvent) -> str | None:
-    """The state an event sets; None for DTMF and for states nobody documented, which set none."""
+    """Return the state that an event sets, or None.
+
+    DTMF and undocumented states set no state.
+    """
     if event.name == "call.dtmf":
         return None
     if event.name in ("call.hangup", "call.missed"):
@@ -98,10 +110,11 @@ def get_event_state(event: CallEvent) -> str | None:
 
 
 def sort_events(events: Iterable[CallEvent]) -> list[tuple[int, CallEvent, str]]:
-    """Events that set a live state, as (Unix seconds, event, state), in the order they happened.
+    """Sort the events that set a live state. Returns (Unix seconds, event, state).
 
-    By `event_time`; within a second by the microseconds of the ids where all of that second are of one
-    server, else by rank, with hold and unhold taking turns.
+    Events are sorted by `event_time`. Within one second the microseconds of the event ids decide if all
+    events of that second have them and come from one server. Otherwise the rank of the states decides, and
+    hold and unhold alternate.
     """
     events_by_second: dict[int, list[tuple[CallEvent, str]]] = {}
     for event in events:
@@ -136,7 +149,7 @@ def _sort_within_second(group: list[tuple[CallEvent, str]], on_hold: bool) -> li
     unholds = [entry for entry in group if entry[0].name == "call.unhold" and entry[1] == "CONNECTED"]
     if not holds or not unholds:
         return group
-    # With a hold in the same second an unhold can't be ranked: it takes back the hold before it.
+    # The rank cannot order a hold and an unhold of one second: each unhold ends the hold before it.
     ordered = [entry for entry in group if entry not in holds and entry not in unholds]
     while holds or unholds:
         queue = (unholds or holds) if on_hold else (holds or unholds)
@@ -146,7 +159,7 @@ def _sort_within_second(group: list[tuple[CallEvent, str]], on_hold: bool) -> li
 
 
 def build_leg(facts: LegFacts) -> Leg:
-    """The leg that `facts` tell of."""
+    """Compute the leg from its facts."""
     leg = Leg(facts.leg_id)
     events = [received.event for received in facts.events]
     leg.sources = tuple(
@@ -190,7 +203,7 @@ PARTY_FIELDS = ("src", "src_id", "src_name", "dst", "dst_id", "dst_name", "conte
 def _set_parties(
     leg: Leg, newest_events: Sequence[CallEvent], sighting: Sighting | None, cdrs: Sequence[Cdr]
 ) -> None:
-    """Each from the surest source that has it: CDR, then poll, then the newest webhook."""
+    """Set each field from the first source that has it: CDR, poll, newest webhook."""
     sources: list[tuple[str, Cdr | Sighting | CallEvent]] = [("cdr", cdr) for cdr in cdrs]
     if sighting is not None:
         sources.append(("poll", sighting))
@@ -212,8 +225,10 @@ def _set_parties(
 
 
 def parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
-    """'in' or 'out' of a record. A call that the platform places on somebody's behalf (webcall,
-    callmeback) goes out."""
+    """Return the direction of a record, 'in' or 'out', or None.
+
+    Calls that the platform places for a user (webcall, callmeback) are outbound.
+    """
     destination = (record.destination or "").strip().lower()
     if destination in ("in", "out"):
         return destination
@@ -267,7 +282,8 @@ def _set_live_state(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, Call
     if sighting is not None and sighting_state in STATE_RANK:
         connected_rank = STATE_RANK["CONNECTED"]
         are_both_connected = min(STATE_RANK[sighting_state], STATE_RANK[state]) >= connected_rank
-        # A poll's clock is ours, an event's the platform's: they are compared only where rank can't tell.
+        # Polls are timed by the local clock, events by the platform's. The times are compared only if the
+        # ranks do not decide.
         if not ordered or (
             sighting.seen_at > ordered[-1][0]
             if are_both_connected
@@ -321,7 +337,7 @@ def _set_end(leg: Leg, facts: LegFacts, cdrs: Sequence[Cdr]) -> None:
         leg.ended_at = max((cdr.calldate or 0) + cdr.duration for cdr in cdrs)
         leg.origins["ended"] = "cdr"
     elif facts.not_found_at is not None and facts.not_found_at > leg.last_signal_at:
-        # Weaker than any record: a later event or poll that shows the leg takes it back.
+        # Weaker than a CDR or webhook: a later event or poll that shows the leg reopens it.
         leg.is_end_inferred = True
         leg.ended_at = facts.not_found_at
         received_times = [facts.not_found_at]
@@ -387,7 +403,7 @@ def _set_times(leg: Leg, events: Sequence[CallEvent], sighting: Sighting | None,
 
 
 def classify_far_end(leg: Leg) -> str:
-    """What answers at the leg's far end. A CDR's context is the last word on a leg that passed several."""
+    """Classify the far end of the leg. For several contexts the CDR's context decides."""
     if leg.is_mailbox:
         return "machine"
     return classify_context(leg.context)

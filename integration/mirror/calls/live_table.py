@@ -1,6 +1,6 @@
-"""Table `calls`, the live calls: told by webhooks here and by polls through `upsert`.
+"""Update table `calls`, the live calls, from webhooks. Polls use `upsert`.
 
-A leg that has ended leaves the table at once, whoever told of its end.
+A leg that has ended is removed at once, whichever source reported the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ COLLECTION = "calls"
 
 
 def apply_event(tx: Transaction, event: CallEvent) -> None:
-    """Bring the leg's row up to date after its event was added: its state is the leg's, not the event's."""
+    """Update the row of the leg after its event was stored.
+
+    The row gets the state of the leg, which may differ from the state of the event.
+    """
     calls = get_resource(COLLECTION)
     leg = tx.execute("SELECT state FROM _legs WHERE leg_id = ?", (event.leg_id,)).fetchone()
     if leg is None or event.leg_id is None:
@@ -37,12 +40,15 @@ def apply_event(tx: Transaction, event: CallEvent) -> None:
 
 
 def remove_ended_legs(tx: Transaction, leg_ids: list[int]) -> None:
-    """Legs that were just found ended, by whatever source, leave the table."""
+    """Remove legs that were found ended."""
     delete_rows(tx, get_resource(COLLECTION), leg_ids)
 
 
 def _get_event_fields(event: CallEvent) -> dict[str, object]:
-    """The event's facts in the form /calls gives them: times are Unix seconds (docs/platform.md#13-times)."""
+    """Return the fields of the event in the form of `/calls`.
+
+    Times are Unix seconds (docs/platform.md#13-times).
+    """
     return {
         "context": event.context,
         "destination": event.destination,

@@ -1,6 +1,6 @@
-"""State and outcome of a call, from its legs, our knowledge and the time (docs/calls.md).
+"""Compute state and outcome of a call (docs/calls.md#state-of-a-call).
 
-`evaluate_call` is the whole of it; what it answers is a row of `_calls`.
+`evaluate_call` computes a row of `_calls` from the legs, the reference data and the current time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PHONE_CAUSES = frozenset(
         "no route destination",
     }
 )
-"""Causes by which our phones end a leg: such a call is missed however short it was."""
+"""Causes of legs that the account's phones ended. Such a call is missed, however short."""
 
 SOURCES = ("webhook", "poll", "cdr")
 
 
 class CallRow(NamedTuple):
-    """A row of `_calls` but its `change_no`; columns as in `store.TABLES`."""
+    """Row of `_calls` without `change_no`, in the order of its columns."""
 
     id: int
     direction: str
@@ -81,8 +81,11 @@ class CallRow(NamedTuple):
 
 
 class CallEnd(NamedTuple):
-    """How a call ended. `due_at` is when time alone may change that; `is_unsure`: a CDR may still say
-    otherwise."""
+    """Outcome of a call.
+
+    `due_at`: Unix seconds at which the call must be evaluated again, or None. `is_unsure`: a CDR may still
+    change the outcome.
+    """
 
     outcome: str | None
     due_at: float | None = None
@@ -92,7 +95,7 @@ class CallEnd(NamedTuple):
 def evaluate_call(
     joined_call: JoinedCall, leg_views: Iterable[LegView], reference_data: ReferenceData, now: float
 ) -> CallRow:
-    """The call that `leg_views` make up, as known at `now` (Unix seconds)."""
+    """Compute the call of these legs at the time `now` (Unix seconds)."""
     views = sorted(leg_views, key=lambda view: (view.leg.started, view.leg.id))
     direction = _determine_direction(views)
     talks = _find_talks(views, direction, reference_data)
@@ -172,7 +175,10 @@ def _count_distinct(sets: Sequence[frozenset[int]]) -> int:
 
 
 def _determine_direction(views: Sequence[LegView]) -> str:
-    """The first leg's; where that is between two of ours, the first leg's with an outside party."""
+    """Return the direction of the first leg with an outside party.
+
+    'internal' if no leg has an outside party. A call with an accepted leg and an outbound leg is outbound.
+    """
     sides = [view.side for view in views]
     if any(view.leg.is_accepted for view in views) and "out" in sides:
         return "out"
@@ -180,11 +186,11 @@ def _determine_direction(views: Sequence[LegView]) -> str:
 
 
 def _find_talks(views: Sequence[LegView], direction: str, reference_data: ReferenceData) -> list[Talk]:
-    """The legs on which people talked, by when that began; none means that nobody answered."""
+    """Return the legs on which people talked, by start. Empty if no person answered."""
     if direction == "in":
         talks = [Talk(v.leg, v.leg.connected_at or v.leg.started) for v in views if v.is_answered_by_staff]
         if talks:
-            # Where the call went from there is talk as well: a colleague, a number outside.
+            # Transfers of the answered call, to a colleague or an outside number, count as talk.
             talks += [
                 Talk(v.leg, v.leg.connected_at or v.leg.started)
                 for v in views
@@ -198,7 +204,10 @@ def _find_talks(views: Sequence[LegView], direction: str, reference_data: Refere
 
 
 def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData) -> list[Talk]:
-    """Of the legs towards one outside party the last decides: before it comes the agent's own phone."""
+    """Return the talks of an outbound call.
+
+    The last leg to each outside party decides, because earlier legs may be the agent's own phone.
+    """
     last_views: dict[str, LegView] = {}
     for view in views:
         if view.side == "out":
@@ -219,7 +228,10 @@ def _find_outbound_talks(views: Sequence[LegView], reference_data: ReferenceData
 
 
 def _get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
-    """When the outside party picked up; None where it did not, or only the agent is known to have."""
+    """Return when the outside party answered, in Unix seconds.
+
+    None if the outside party did not answer, or if the facts show only the agent's connection.
+    """
     if leg.origins.get("connected") == "cdr":
         if is_single_leg and leg.billsec and leg.ended_at is not None:
             return max(leg.connected_at or leg.started, leg.ended_at - leg.billsec)
@@ -236,7 +248,10 @@ def _get_destination_answer_time(leg: Leg, is_single_leg: bool) -> int | None:
 
 
 def _list_open_views(views: Sequence[LegView]) -> list[LegView]:
-    """Legs that go on. `final: true` ends the call unless a leg of it is connected or came after it."""
+    """Return the legs that have not ended.
+
+    `final: true` ends all legs, unless an open leg is connected. Legs with a later event stay open.
+    """
     open_views = [view for view in views if not view.leg.has_ended]
     final_at = max((view.leg.final_at for view in views if view.leg.final_at is not None), default=None)
     if final_at is None or any(view.leg.is_connected for view in open_views):
@@ -279,7 +294,11 @@ def _get_live_state(
 def _check_confirmation(
     open_views: Sequence[LegView], reference_data: ReferenceData, now: float
 ) -> tuple[bool, float | None]:
-    """Nobody has shown any of the legs lately; and when that would become so."""
+    """Return (whether the call is unconfirmed, when to check next).
+
+    A call is unconfirmed if every open leg is missing from the newest poll or silent for `silence_seconds`.
+    The second value is Unix seconds, or None.
+    """
     silence_seconds = reference_data.rules.silence_seconds
     silent_flags = [
         view.leg.is_missing or now - view.leg.last_signal_at >= silence_seconds for view in open_views
@@ -315,7 +334,7 @@ def _determine_outcome(
         leg = views[0].leg
         if len(views) > 1 or not leg.is_connected or leg.cdrs:
             return CallEnd("not_answered")
-        # What connected may have been the agent or the destination: the CDR will say.
+        # The connection may be the agent's or the destination's. Only the CDR decides.
         due_at = _get_known_end(leg, ended_at) + reference_data.rules.cdr_seconds
         if now < due_at:
             return CallEnd(None, due_at, is_unsure=True)
@@ -345,18 +364,24 @@ def _determine_outcome(
 
 
 def _get_known_end(leg: Leg, ended_at: int) -> float:
-    """When the leg ended, or when we first knew of it if that was sooner: clocks may differ by years."""
+    """Return the end of the leg or its receipt, whichever is earlier.
+
+    The clocks of the platform and of this host may differ by years.
+    """
     end = leg.ended_at if leg.ended_at is not None else ended_at
     return end if leg.end_received_at is None else min(end, leg.end_received_at)
 
 
 def _is_ended_by_phones(views: Sequence[LegView]) -> bool:
-    """True where our phones, not the caller, ended it: off, busy, refusing."""
+    """Return whether the account's phones ended the call: switched off, busy or rejecting."""
     causes = [(view.leg.t_cause or "").casefold() for view in views if not view.is_group]
     return bool(causes) and all(cause in PHONE_CAUSES for cause in causes)
 
 
 def _find_last_leg(views: Sequence[LegView], talks: Sequence[Talk]) -> Leg:
-    """The leg whose end is the call's: the last that talked, else the last that ended."""
+    """Return the leg whose end is the end of the call.
+
+    This is the last talking leg, otherwise the last leg that ended.
+    """
     legs = [talk.leg for talk in talks] or [view.leg for view in views]
     return max(legs, key=lambda leg: (leg.ended_at or 0, bool(leg.ended_by), leg.id))

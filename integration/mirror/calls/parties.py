@@ -1,4 +1,4 @@
-"""The parties of a call: the one outside, our number, the group, our person; their names."""
+"""Find the parties of a call: outside party, account number, group, user, names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from integration.mirror.calls.times import Talk
 
 
 def find_group(views: Sequence[LegView]) -> tuple[str | None, int | None, str | None]:
+    """Return kind, id and name of the first group or IVR.
+
+    A group takes precedence over an IVR.
+    """
     for view in views:
         if view.leg.group is not None:
             kind, id_ = view.leg.group
@@ -24,8 +28,12 @@ def find_group(views: Sequence[LegView]) -> tuple[str | None, int | None, str | 
 
 
 def find_owner(views: Sequence[LegView], talks: Sequence[Talk], direction: str) -> LegView | None:
-    """Whose call it is: who talks or first answered, else who rings; of an outbound call who placed it.
-    None where several phones rang and nobody answered: then it is the group's."""
+    """Return the leg of the user to whom the call belongs.
+
+    Outbound: the user who placed the call. Otherwise the user who talks or who answered first, otherwise the
+    user whose phone rings. None if several phones rang and no user answered; the call then belongs to the
+    group.
+    """
     if direction == "out":
         outbound_views = [view for view in views if view.side == "out"]
         user_views = [view for view in outbound_views if view.person is not None]
@@ -37,7 +45,7 @@ def find_owner(views: Sequence[LegView], talks: Sequence[Talk], direction: str) 
     if talk_views:
         return (live_talk_views or talk_views)[0]
     phone_views = [view for view in views if not view.is_group and view.kind not in ("ivr", "machine")]
-    # Where no phone rang, it is whose mailbox it reached.
+    # If no phone rang, the call belongs to the user of the mailbox.
     phone_views = phone_views or [view for view in views if view.person is not None]
     ringing_views = [view for view in phone_views if not view.leg.has_ended] or phone_views
     names = {(view.person, view.staff_name, view.extension) for view in ringing_views}
@@ -45,7 +53,10 @@ def find_owner(views: Sequence[LegView], talks: Sequence[Talk], direction: str) 
 
 
 def find_party_view(views: Sequence[LegView], direction: str) -> LegView | None:
-    """The first leg with the outside party that tells its number."""
+    """Return the first leg with the outside party.
+
+    Legs with a number take precedence over withheld numbers.
+    """
     party_side = "inner" if direction == "internal" else direction
     matching_views = [view for view in views if view.side == party_side]
     views_with_number = [view for view in matching_views if not is_withheld(view.party)]
@@ -55,7 +66,7 @@ def find_party_view(views: Sequence[LegView], direction: str) -> LegView | None:
 def get_party_name(
     view: LegView | None, party: str | None, e164: str | None, direction: str, reference_data: ReferenceData
 ) -> str:
-    """Contact, else user, else what the platform calls them."""
+    """Return the name of the party: contact, user, or as received."""
     if e164 is not None and (name := reference_data.contact_names.get(e164)):
         return name
     if view is None:
@@ -67,7 +78,7 @@ def get_party_name(
 
 
 def find_account_number(views: Sequence[LegView], direction: str) -> str | None:
-    """The number that was dialled, or that we showed."""
+    """Return the dialled number of the account; outbound: the number shown to the party."""
     if direction != "out":
         side = "in" if direction == "in" else "inner"
         return next((view.leg.dst for view in views if view.side == side and view.leg.dst), None)

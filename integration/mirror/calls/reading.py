@@ -1,7 +1,7 @@
-"""Facts of legs, and what we know of our own people and groups, read from mirror.db.
+"""Read the facts of legs and the directory from mirror.db.
 
-Collection tables keep values as they came (mirror/schema.py): a drifted one ('4278000101' for a number, a
-number for text) is read for what it plainly means, and is None where it means nothing.
+Collection tables store values as received (mirror/schema.py). Values of another type are converted if
+possible ('4278000101' for a number, a number for text); otherwise they are read as None.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ CDR_COLUMNS = (
     "dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause, "
     "_first_seen"
 )
-"""Of a record, in the order of `Cdr`."""
+"""Columns of `cdrs` in the order of the fields of `Cdr`."""
 _DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
 
 
 def parse_int(value: object) -> int | None:
-    """`as_id` of a field; white space around digits is ignored."""
+    """Return `as_id` of a field, ignoring white space around digits."""
     return as_id(value.strip() if isinstance(value, str) else value)
 
 
 def parse_text(value: object) -> str | None:
-    """Text of a scalar, storable; None for null and for ''."""
+    """Return a scalar as text; None for null and ''.
+
+    Lone surrogates are replaced, because SQLite cannot store them.
+    """
     if value is None:
         return None
     string = value if isinstance(value, str) else str(value)
@@ -58,13 +61,13 @@ def parse_text(value: object) -> str | None:
 
 
 def parse_duration(value: object) -> int:
-    """A duration in seconds; 0 for none and for what can't be one."""
+    """Return a duration in seconds; 0 for values outside 0 to 10^9."""
     duration = parse_int(value) or 0
     return duration if 0 <= duration < 10**9 else 0
 
 
 def parse_number(value: object) -> float | None:
-    """A number, also one written as text (docs/platform.md#4-types, charge)."""
+    """Return a finite number, also from text (docs/platform.md#4-types, charge)."""
     if not isinstance(value, int | float | str):
         return None
     try:
@@ -75,12 +78,12 @@ def parse_number(value: object) -> float | None:
 
 
 def _to_mixed_json_list(ids: Sequence[int]) -> str:
-    """`id_list` for a collection's column, where an id may be stored as text."""
+    """Return `id_list` for a column with ids as integers or text."""
     return id_list([*ids, *map(str, ids)])
 
 
 def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, LegFacts]:
-    """All that is known of the legs `leg_ids`, each with an entry."""
+    """Read all facts of the legs `leg_ids`. Legs without facts get an empty entry."""
     facts_by_leg = {id_: LegFacts(id_) for id_ in leg_ids}
     ids_list, mixed_ids = id_list(leg_ids), _to_mixed_json_list(leg_ids)
     for row in connection.execute(
@@ -130,13 +133,17 @@ def _parse_record(doc: str) -> dict[str, object]:
     try:
         record = orjson.loads(doc)
     except orjson.JSONDecodeError:
-        # Kept as received: a lone surrogate, a number beyond 64 bits (core/json_records.py).
+        # orjson rejects lone surrogates and numbers beyond 64 bits, which are stored as received
+        # (core/json_records.py).
         record = json.loads(doc)
     return record if isinstance(record, dict) else {}
 
 
 def _make_cdr(row: Sequence[object]) -> Cdr:
-    """Of a row with the columns of CDR_COLUMNS. By position: this is done for each of a million records."""
+    """Convert a row with CDR_COLUMNS.
+
+    Columns are read by position, because this runs for each of a million records.
+    """
     id_, leg_id, parent, root, user_id, kind, calldate, clid, src_id, src_name, src, *rest = row
     (
         dst_id,
@@ -162,7 +169,10 @@ def _make_cdr(row: Sequence[object]) -> Cdr:
 
 
 def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
-    """A live call as `/calls` shows it (specification, Live call). Its times are Unix seconds."""
+    """Convert a record of `/calls` (specification, Live call).
+
+    `seen_at` is the time of the poll. All times are Unix seconds.
+    """
     return Sighting(
         seen_at=seen_at,
         state=parse_text(record.get("state")),
@@ -187,7 +197,10 @@ def _parse_unix_seconds(value: object) -> int | None:
 
 
 def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:
-    """Our people, groups, machines and numbers, those gone from the platform too: history names them."""
+    """Read the users, groups, machine numbers and DDIs of the account.
+
+    Includes records that are missing on the platform, because past calls refer to them.
+    """
     people = [
         Person(id_, parse_text(ext), " ".join(filter(None, (parse_text(first), parse_text(last)))))
         for id_, ext, first, last in connection.execute("SELECT id, ext, first_name, last_name FROM users")
@@ -226,7 +239,11 @@ def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) 
 
 
 def get_directory_version(connection: sqlite3.Connection) -> tuple[object, ...]:
-    """Changes whenever one of the directory's tables may have: cheap, these are small."""
+    """Return a value that changes with the tables of the directory.
+
+    Uses the number of rows and the newest `_last_seen` of each table, which is fast because the tables are
+    small.
+    """
     version: list[object] = []
     for table in _DIRECTORY_TABLES:
         version += connection.execute(f"SELECT count(*), max(_last_seen) FROM {table}").fetchone()

@@ -1,4 +1,4 @@
-"""The thresholds that decide what a call is, from settings and docs/calls.md."""
+"""Thresholds for the evaluation of calls (docs/calls.md#thresholds)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
-    """All in seconds.
+    """Thresholds in seconds.
 
-    `short_seconds` is `calls.short_seconds`: a caller who hangs up within it is shown as abandoned, not
-    missed (0: none is). `live_interval` is `sync.live_interval`. The others are those of docs/calls.md:
-    `next_leg_seconds` for the next leg where the group's time is unknown, `slack_seconds` added where it is
-    known, `mailbox_seconds` for a message to appear after a voicemail box answered, `cdr_seconds` for the CDR
-    of an outbound call that somebody picked up, maybe only the agent, before it reads as not answered.
+    - `short_seconds`: setting `calls.short_seconds`. A caller who hangs up within this time is abandoned and
+      not missed. 0 disables the rule.
+    - `live_interval`: setting `sync.live_interval`.
+    - `next_leg_seconds`: waiting time for the next leg of a group whose own time is unknown.
+    - `slack_seconds`: added to the waiting time of a group if that is known.
+    - `mailbox_seconds`: time for a message to be listed after a voicemail box answered.
+    - `cdr_seconds`: time for the CDR of an outbound call with one connected leg, which may be the agent's.
+      Afterwards the call is not answered.
     """
 
     short_seconds: int = 5
@@ -25,5 +28,8 @@ class CallRules:
 
     @property
     def silence_seconds(self) -> int:
-        """A leg that no event and no poll told of for this long is unconfirmed: four polls failed to."""
+        """Seconds without event or poll after which a leg is unconfirmed.
+
+        Four poll intervals, at least 30 s.
+        """
         return max(4 * self.live_interval, 30)

@@ -1,6 +1,7 @@
-"""Our tables in mirror.db for calls. All but `_leg_events` and `_leg_live` can be computed from the others.
+"""Tables for calls in mirror.db.
 
-`_legs` and `_calls` are written by `store.py` alone, for others to read.
+All tables except `_leg_events` and `_leg_live` can be recomputed from the other tables. Only this package
+writes `_legs` and `_calls`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ CALLS = Resource(
     ),
     date="started_at",
 )
-"""Columns of `_calls` that exports and reports may show."""
+"""Columns of `_calls` that exports may contain."""
 
 TABLES = """
--- One row per call.* webhook: the facts that only webhooks tell. `doc` is the payload as received.
+-- One row per call.* webhook. `doc` is the payload as received.
 CREATE TABLE IF NOT EXISTS _leg_events (
     event_id TEXT NOT NULL, body_hash TEXT NOT NULL, leg_id INTEGER NOT NULL, root_id INTEGER,
     name TEXT NOT NULL, at TEXT NOT NULL, micros INTEGER, server TEXT, state TEXT, connected_at TEXT,
@@ -50,12 +51,12 @@ CREATE TABLE IF NOT EXISTS _leg_events (
 -- serves the facts of a leg
 CREATE INDEX IF NOT EXISTS _leg_events_leg ON _leg_events (leg_id);
 
--- What polls of /calls showed of a leg: the last that listed it, the last that did not, the last 404.
+-- One row per leg: newest poll of /calls that listed it, newest poll that did not, newest 404 of its path.
 CREATE TABLE IF NOT EXISTS _leg_live (
     leg_id INTEGER PRIMARY KEY, seen_at INTEGER, doc TEXT, missing_at INTEGER, gone_at INTEGER
 ) STRICT;
 
--- One row per leg, computed from its facts. `origins` (JSON) says where each of them came from.
+-- One row per leg, computed from its facts. `origins` (JSON) has the source of each field.
 CREATE TABLE IF NOT EXISTS _legs (
     leg_id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL, root_id INTEGER, parent_id INTEGER,
     join_key TEXT, started INTEGER NOT NULL, ended INTEGER, window INTEGER,
@@ -70,22 +71,22 @@ CREATE TABLE IF NOT EXISTS _legs (
 ) STRICT;
 -- serves the legs of a call
 CREATE INDEX IF NOT EXISTS _legs_call ON _legs (call_id);
--- serve the joins by root, by parent, and of one caller's legs at one group
+-- serve the joins by root, by parent, and by caller and group
 CREATE INDEX IF NOT EXISTS _legs_root ON _legs (root_id) WHERE root_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_parent ON _legs (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_started ON _legs (join_key, started) WHERE join_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
--- serves conferences: who else was in the room
+-- serves `conferences.py`: legs in one conference
 CREATE INDEX IF NOT EXISTS _legs_room ON _legs (room) WHERE room IS NOT NULL;
--- serves the poll: which legs go on
+-- serves the live poll: legs that have not ended
 CREATE INDEX IF NOT EXISTS _legs_open ON _legs (leg_id) WHERE state <> 'ENDED';
 
--- Every id a call ever had leads to the call.
+-- Maps every id that a call ever had to the present id.
 CREATE TABLE IF NOT EXISTS _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL) STRICT;
 -- serves the merging of calls
 CREATE INDEX IF NOT EXISTS _call_ids_call ON _call_ids (call_id);
 
--- One row per call: what Live, Missed, Calls, Call, reports and exports read.
+-- One row per call, for pages, reports and exports.
 CREATE TABLE IF NOT EXISTS _calls (
     id INTEGER PRIMARY KEY, direction TEXT NOT NULL, state TEXT NOT NULL, unconfirmed INTEGER NOT NULL,
     provisional INTEGER NOT NULL, outcome TEXT, started_at TEXT, answered_at TEXT, state_since TEXT,
@@ -102,21 +103,21 @@ CREATE INDEX IF NOT EXISTS _calls_started ON _calls (started_at);
 CREATE INDEX IF NOT EXISTS _calls_open ON _calls (state) WHERE state <> 'ended';
 -- serves Missed, reports
 CREATE INDEX IF NOT EXISTS _calls_outcome ON _calls (outcome, started_at);
--- serves all calls with one party: call-backs, the drawer, contacts
+-- serves all calls with one party: call-backs, the page of a call, contacts
 CREATE INDEX IF NOT EXISTS _calls_party ON _calls (coalesce(party_e164, party), started_at);
--- serves `tick`
+-- serves `evaluate_due_calls`
 CREATE INDEX IF NOT EXISTS _calls_due ON _calls (due_at) WHERE due_at IS NOT NULL;
--- serves whoever follows changes
+-- serves readers of changes
 CREATE INDEX IF NOT EXISTS _calls_change ON _calls (change_no);
 
--- Whose number is whose, for names: every number of every contact.
+-- Every number of every contact, for names of parties.
 CREATE TABLE IF NOT EXISTS _contact_numbers (
     e164 TEXT NOT NULL, contact_id INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (e164, contact_id)
 ) STRICT, WITHOUT ROWID;
--- serves the renewal of a contact's numbers
+-- serves the update of a contact's numbers
 CREATE INDEX IF NOT EXISTS _contact_numbers_contact ON _contact_numbers (contact_id);
 
--- Which people and groups the calls were last computed with: calls are computed again when these change.
+-- Fingerprint of the directory with which the calls were last computed. All calls become due when it changes.
 CREATE TABLE IF NOT EXISTS _call_directory (
     one INTEGER PRIMARY KEY CHECK (one = 0), fingerprint TEXT NOT NULL
 ) STRICT;
@@ -128,23 +129,31 @@ CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent_live_id);
 """
 
-# Neither OR REPLACE, which deletes and rewrites every index, nor an upsert. OR FAIL, since for a row of a
-# table with triggers SQLite would else copy aside every page it touches, to be able to take back that row
-# alone: more than half of what a row of `_calls` costs. A job that fails is taken back as a whole
-# (database.py). Such a clause takes the place of those inside the triggers, which must not need one.
+# Rejected: OR REPLACE, because it deletes and rewrites every index entry, and upserts. With OR FAIL SQLite
+# does not copy each touched page of a table with triggers for a rollback of the single row. These copies took
+# more than half of the time per row of `_calls`. A failed job is rolled back completely (database.py). The
+# conflict clause of the statement overrides the clauses inside triggers, so triggers must work without one.
 
 
 def build_insert_sql(table: str, columns: Sequence[str]) -> str:
+    """Return SQL that inserts a row with `columns`."""
     return f"INSERT OR FAIL INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def build_update_sql(table: str, columns: Sequence[str]) -> str:
-    """Of the row whose first column is the last parameter; the others are the parameters before it."""
+    """Return SQL that updates a row by its first column.
+
+    Parameters: the other columns in order, then the first column.
+    """
     key, *value_columns = columns
     return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in value_columns)} WHERE {key} = ?"
 
 
 def drop_triggers(schema: Schema) -> None:
-    """A step for mirrors whose triggers on `_calls` had conflict clauses; they are created anew after it."""
+    """Migration: drop the triggers on `_calls`.
+
+    Mirrors of earlier versions have triggers with conflict clauses. The tables' script then creates the
+    present ones.
+    """
     for name in schema.table("_calls").triggers_dict:
         schema.execute(f'DROP TRIGGER "{name}"')

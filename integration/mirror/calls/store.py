@@ -1,7 +1,8 @@
-"""Facts in, calls out: keeps `_leg_events`, `_leg_live`, `_legs`, `_calls`, `_call_ids` true.
+"""Store facts about legs and compute calls from them.
 
-Whatever a fact is and whenever it comes, `refresh` reads all facts of the legs it may touch, computes their
-calls anew and writes what differs. So the outcome depends on the facts alone.
+Maintains `_leg_events`, `_leg_live`, `_legs`, `_calls` and `_call_ids`. After each fact `refresh` reads all
+facts of the legs that the fact can affect, recomputes their calls and writes the rows that differ. The result
+therefore depends only on the facts.
 """
 
 from __future__ import annotations
@@ -32,21 +33,25 @@ from integration.sqlite.transaction import Transaction
 __all__ = ["TABLES", "CallStore"]
 
 BATCH_SIZE = 2000
-"""Legs that are rebuilt at a time: bounds memory and the length of lists in SQL."""
+"""Legs recomputed together. Limits memory and the length of lists in SQL."""
 
 MAX_DUE_CALLS = 500
+"""Due calls evaluated in one transaction."""
 
 CLOCK_TOLERANCE_SECONDS = 300
-"""Seconds by which a mark may be later than a newer poll, before the clock must have been set back."""
+"""Seconds by which a stored time may be later than the current poll.
+
+A larger difference means that the local clock was set back.
+"""
 
 _LEG_ID_INDEX = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 
 
 class CallStore:
-    """The calls of one mirror.db. Every method that takes a `Transaction` belongs into a write job.
+    """Calls of one mirror.db. Methods with a `Transaction` must run in a write job.
 
-    `on_ended(tx, leg_ids)` is called in the same transaction for legs that have just been found ended, so
-    that they leave the table of live calls.
+    `on_ended(tx, leg_ids)` is called in the same transaction for legs that were found ended, so that they are
+    removed from the table of live calls.
     """
 
     def __init__(
@@ -60,19 +65,25 @@ class CallStore:
         self._on_ended = on_ended
         self._directory = Directory()
         self._directory_version: tuple[object, ...] | None = None
-        self._noted_version: tuple[object, ...] | None = None
+        self._committed_version: tuple[object, ...] | None = None
 
-    # --- facts in ----------------------------------------------------------------------------------
+    # --- store facts -------------------------------------------------------------------------------
 
     def add_events(self, tx: Transaction, events: Iterable[CallEvent]) -> int:
-        """Store `call.*` webhooks and recompute the calls of their legs. Returns the number of new ones."""
+        """Store `call.*` webhooks and recompute the calls of their legs.
+
+        Returns the number of new events.
+        """
         stored_leg_ids = [event.leg_id for event in events if _store_event(tx, event)]
         self.refresh(tx, [leg_id for leg_id in stored_leg_ids if leg_id is not None])
         return len(stored_leg_ids)
 
     def apply_poll(self, tx: Transaction, live_calls: Iterable[JsonRecord], requested_at: str) -> None:
-        """A complete answer of `/calls`, asked at `requested_at`: what it lists is alive, other open legs are
-        missing from it."""
+        """Store a complete response of `/calls`.
+
+        `requested_at` is UTC text. Listed legs are live. Other open legs are stored as missing from this
+        poll.
+        """
         poll_time = parse_seconds(requested_at) or int(clock.unix())
         listed: dict[int, str] = {}
         for record in live_calls:
@@ -80,8 +91,8 @@ class CallStore:
             if leg_id is not None:
                 listed[leg_id] = record.text
         open_leg_ids = [row[0] for row in tx.execute("SELECT leg_id FROM _legs WHERE state <> 'ENDED'")]
-        # A mark from after this poll was made before our clock was set back; kept, it would hide the leg's
-        # end for as long as the clock was ahead.
+        # Times later than this poll were stored before the local clock was set back. Left unchanged, they
+        # would hide the end of the leg until the clock has caught up.
         tx.execute(
             "UPDATE _leg_live SET seen_at = min(seen_at, ?1), missing_at = min(missing_at, ?1),"
             " gone_at = min(gone_at, ?1) WHERE leg_id IN (SELECT value FROM json_each(?2))"
@@ -104,7 +115,10 @@ class CallStore:
     def end_missing_legs(
         self, tx: Transaction, leg_ids: Sequence[int], requested_at: str | None = None
     ) -> None:
-        """The legs' own paths answered 404: they have ended, as far as anybody can tell."""
+        """End legs by inference, because their own paths returned 404.
+
+        `requested_at` is UTC text; None is the present time.
+        """
         poll_time = parse_seconds(requested_at) or int(clock.unix())
         tx.executemany(
             "INSERT INTO _leg_live (leg_id, gone_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE"
@@ -114,18 +128,21 @@ class CallStore:
         self.refresh(tx, leg_ids)
 
     def refresh_contacts(self, tx: Transaction, contact_ids: Sequence[int]) -> None:
-        """Contacts were added, changed or removed: their numbers are read again, and calls with these
-        numbers get their names at the next ticks."""
+        """Update the numbers of contacts that were added, changed or removed.
+
+        Calls with these numbers become due; `evaluate_due_calls` updates their names.
+        """
         contact_numbers.refresh_numbers(tx, contact_ids, self.phone_numbers)
 
-    # --- calls out ---------------------------------------------------------------------------------
+    # --- compute calls -----------------------------------------------------------------------------
 
     def refresh(self, tx: Transaction, leg_ids: Iterable[int], now: float | None = None) -> None:
-        """Rebuild the calls of these legs from their facts; announces each call that changed, and as one the
-        new ones that are long over.
+        """Recompute the calls of these legs from their facts.
 
-        To be called, in the same transaction, after CDRs, monitors or voice messages of the legs were
-        written (for a voice message, of its `live_id` and `parent_live_id`).
+        Announces each changed call, and new calls that ended more than 12 hours ago as one change. Must be
+        called in the same transaction after CDRs, recordings or voicemail messages of the legs were written.
+        For a voicemail message these are the legs of its `live_id` and `parent_live_id`. `now` is Unix
+        seconds.
         """
         evaluation_time = clock.unix() if now is None else now
         ids = iter(sorted(backlog.add_neighbours(tx, leg_ids)))
@@ -133,17 +150,21 @@ class CallStore:
             self._rebuild(tx, chunk, evaluation_time)
 
     def assemble_backlog(self, tx: Transaction, limit: int) -> int:
-        """Put together the calls of the newest legs that wait (backlog.py), `limit` legs of them. Returns of
-        how many; 0 where none waits."""
+        """Compute the calls of the newest `limit` legs of the backlog (backlog.py).
+
+        Returns the number of legs; 0 if the backlog is empty.
+        """
         leg_ids = backlog.list_newest(tx, limit)
         if leg_ids:
             self._rebuild(tx, leg_ids, clock.unix())
         return len(leg_ids)
 
     def evaluate_due_calls(self, tx: Transaction, now: float) -> int:
-        """Evaluate again what time alone may have changed, what fell due last first: a backlog of renamed
-        calls must not hold up a missed one. Returns how many were; `MAX_DUE_CALLS` of them: there may be
-        more."""
+        """Re-evaluate calls that are due at `now` (Unix seconds).
+
+        The latest due time is first, so that many renamed calls, which are due at 0, do not delay a missed
+        call. Returns the number of calls; MAX_DUE_CALLS means that more may be due.
+        """
         self._load_current_directory(tx)
         due_ids = [
             row[0]
@@ -154,7 +175,7 @@ class CallStore:
         self.refresh(tx, _list_legs_of_calls(tx, due_ids), now)
         return len(due_ids)
 
-    # --- inside ------------------------------------------------------------------------------------
+    # --- private -----------------------------------------------------------------------------------
 
     def _rebuild(self, tx: Transaction, leg_ids: Sequence[int], now: float) -> None:
         reference_data = ReferenceData(self._load_current_directory(tx), self.phone_numbers, {}, self.rules)
@@ -179,17 +200,20 @@ class CallStore:
         if version != self._directory_version:
             self._directory = reading.load_directory(tx.connection, self.phone_numbers)
             self._directory_version = version
-        if version != self._noted_version:
+        if version != self._committed_version:
             if _store_fingerprint(tx, self._directory):
-                # People came to be known, or changed: who answered what may read differently now.
+                # Users or groups changed, so other calls may count as answered by a person.
                 tx.execute("UPDATE _calls SET due_at = 0")
-            # What a job had noted that fails is not.
-            tx.after_commit(partial(setattr, self, "_noted_version", version))
+            # Not before the commit: a failed job does not store the fingerprint.
+            tx.after_commit(partial(setattr, self, "_committed_version", version))
         return self._directory
 
 
 def _store_event(tx: Transaction, event: CallEvent) -> bool:
-    """Store the event as a fact about its leg. False where it was known already, or names no leg."""
+    """Store the event as a fact about its leg.
+
+    Returns False if the event is already stored or names no leg.
+    """
     values = [_to_storable(value) for value in astuple(event)]
     if not isinstance(values[_LEG_ID_INDEX], int):
         return False
@@ -204,14 +228,17 @@ def _store_event(tx: Transaction, event: CallEvent) -> bool:
 
 
 def _to_storable(value: object) -> object:
-    """None for an integer beyond 64 bits; text without lone surrogates: the inbox has them as received."""
+    """Return a value that SQLite can store.
+
+    Integers beyond 64 bits become None, lone surrogates are replaced. The inbox has the original values.
+    """
     if isinstance(value, int):
         return value if MIN_ID <= value <= MAX_ID else None
     return reading.parse_text(value) if isinstance(value, str) and not value.isascii() else value
 
 
 def _store_fingerprint(tx: Transaction, directory: Directory) -> bool:
-    """True where this is not the directory that calls were last computed with, by any process."""
+    """Store the fingerprint of the directory. Returns whether it differs from the stored one."""
     fingerprint = hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
     row = tx.execute("SELECT fingerprint FROM _call_directory").fetchone()
     if row is not None and row[0] == fingerprint:

@@ -1,4 +1,4 @@
-"""The times people read: talk, hold, IVR (docs/calls.md#times). Whole seconds."""
+"""Compute talk, hold and IVR times of a call, in seconds (docs/calls.md#times)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from typing import NamedTuple
 from integration.mirror.calls.legs import STATE_RANK, Leg
 
 TRANSFER_SECONDS = 2
-"""A leg that ends on hold within this many seconds of another's connecting was transferred there."""
+"""Maximum seconds between a leg's end on hold and the connection of its transfer."""
 
 
 class Talk(NamedTuple):
-    """A leg on which people talked, and when that began: its connection, or later for an agent's own leg."""
+    """Leg on which people talked.
+
+    `since` is the start of the conversation in Unix seconds: the connection of the leg, or later on an
+    agent's own leg.
+    """
 
     leg: Leg
     since: int
 
     @property
     def seconds(self) -> int:
-        """What the leg's CDRs bill, else from `since` to the end; 0 while it goes on."""
+        """Seconds billed by the leg's CDRs, otherwise `since` to end."""
         if self.leg.billsec is not None:
             return self.leg.billsec
         return max(0, (self.leg.ended_at or self.since) - self.since)
 
 
 def sum_talk_seconds(talks: Iterable[Talk]) -> int:
-    """Sum of the legs' talk, what they talked at the same time counted once."""
+    """Return the seconds of talk of all legs. Simultaneous talk counts once."""
     spans = sorted((talk.since, talk.since + talk.seconds) for talk in talks)
     total, counted_until = 0, 0
     for begin, end in spans:
@@ -36,7 +40,10 @@ def sum_talk_seconds(talks: Iterable[Talk]) -> int:
 
 
 def sum_hold_seconds(talks: Sequence[Talk]) -> tuple[int | None, bool]:
-    """(seconds on hold, whether that sum is incomplete); None where no webhook told of the talking."""
+    """Return (seconds on hold, whether a hold or an unhold is missing).
+
+    The seconds are None if a talking leg has no webhooks.
+    """
     if any("webhook" not in talk.leg.sources for talk in talks):
         return None, False
     total, is_incomplete = 0, False
@@ -55,8 +62,8 @@ def _sum_leg_hold(leg: Leg, others_since: Sequence[int]) -> tuple[int, bool]:
     released_at: int | None = None
     for timestamp, state, name in leg.live_states:
         if state == "ON_HOLD":
-            # The same fact may come under two subscriptions (docs/platform.md#9-events): only another second
-            # tells.
+            # Two subscriptions may report the same hold (docs/platform.md#9-events). Only a hold in another
+            # second shows that an unhold is missing.
             if held_since is None:
                 held_since = timestamp
             elif held_since != timestamp:
@@ -75,6 +82,6 @@ def _sum_leg_hold(leg: Leg, others_since: Sequence[int]) -> tuple[int, bool]:
 
 
 def sum_ivr_seconds(legs: Iterable[Leg]) -> int | None:
-    """Seconds that the caller spent in the menus of `legs` that are over; None where there are none."""
+    """Return the seconds in IVR legs that have ended, or None."""
     spans = [(leg.connected_at or leg.started, leg.ended_at) for leg in legs if leg.ended_at is not None]
     return sum(max(0, end - begin) for begin, end in spans) if spans else None

@@ -1,4 +1,4 @@
-"""Calls as rows: written where they differ, and announced; every id that they ever had leads to them."""
+"""Write changed rows of `_calls` and `_call_ids`, and announce the changes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from integration.mirror.page_queries import report_rollups
 from integration.sqlite.transaction import Transaction
 
 HISTORY_AGE_SECONDS = 12 * 3600
-"""Seconds after which a call that ended is history: a page shows no such call come, so that new ones need not
-be told one by one."""
+"""Seconds since the end after which new calls are announced together.
+
+No page shows the arrival of such calls.
+"""
 
 _DUE_INDEX = CallRow._fields.index("due_at")
 _STARTED_INDEX = CallRow._fields.index("started_at")
@@ -33,7 +35,7 @@ def write_calls(
     affected_legs: AffectedLegs,
     now: float,
 ) -> None:
-    """Write what `affected_legs` came to, in place of the calls that its legs belonged to before."""
+    """Write the calls of `affected_legs` and delete obsolete calls."""
     previous_ids = {row[1] for row in affected_legs.previous_rows.values()}
     ids = {row.id for row in rows}
     old_rows = {
@@ -83,7 +85,7 @@ def _store_call_ids(
     affected_legs: AffectedLegs,
     removed_ids: Sequence[int],
 ) -> None:
-    """Every id a call ever had leads to it: its legs' and roots', and those of calls merged into it."""
+    """Map all ids of a call to the call: legs, roots and calls that were merged into it."""
     call_id_by_id: dict[int, int] = {}
     for call in joined_calls:
         call_id_by_id.update(dict.fromkeys(call.root_ids, call.id))
