@@ -1,4 +1,4 @@
-"""Named queries of the alert rules: they run every few seconds, each by an index."""
+"""Queries of the alert rules. Each runs every few seconds and uses an index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Literal
 def list_unanswered_calls(
     connection: sqlite3.Connection, outcome: Literal["missed", "voicemail"], since: str, limit: int
 ) -> list[sqlite3.Row]:
-    """Calls that began since `since` (UTC text) and ended so, newest first."""
+    """Return ended calls with `outcome` that started since `since`, newest first.
+
+    `since` is UTC text.
+    """
     return connection.execute(
         "SELECT * FROM _calls WHERE outcome = ? AND started_at >= ? AND state = 'ended'"
         " ORDER BY started_at DESC LIMIT ?",
@@ -18,7 +21,10 @@ def list_unanswered_calls(
 
 
 def list_waiting_calls(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
-    """Callers who have waited since `before` (UTC text) or longer."""
+    """Return inbound calls that ring since `before` (UTC text) or earlier.
+
+    Unconfirmed calls are excluded.
+    """
     return connection.execute(
         "SELECT * FROM _calls WHERE state <> 'ended' AND state = 'ringing' AND direction = 'in'"
         " AND unconfirmed = 0 AND started_at <= ? ORDER BY +started_at",
@@ -27,8 +33,11 @@ def list_waiting_calls(connection: sqlite3.Connection, before: str) -> list[sqli
 
 
 def summarize_failed_downloads(connection: sqlite3.Connection) -> sqlite3.Row:
-    """n: recordings and voice messages whose download failed; since: when the first of them last did (UTC
-    text); why: the newest error."""
+    """Return number, time and error of failed downloads.
+
+    Columns: n (files of all kinds in state 'failed'), since (UTC text, the earliest time of their last
+    attempts), why (one of the errors, the last in text order).
+    """
     row: sqlite3.Row = connection.execute(
         "SELECT count(*) AS n, min(updated_at) AS since, max(last_error) AS why FROM media"
         " WHERE state = 'failed' AND state IN ('wanted', 'failed')"
@@ -37,8 +46,12 @@ def summarize_failed_downloads(connection: sqlite3.Connection) -> sqlite3.Row:
 
 
 def list_completeness_gaps(connection: sqlite3.Connection, before: str) -> list[sqlite3.Row]:
-    """collection, n records that days before `before` lack here, the first such day, and since when that is
-    known (UTC text)."""
+    """Return collections with fewer records here than on the platform.
+
+    Days from `before` on are excluded; rows of entire collections (day '*') are included. Columns:
+    collection, n (number of absent records), day (the first such day), since (UTC text, the earliest time of
+    these comparisons).
+    """
     return connection.execute(
         "SELECT collection, sum(total - ours) AS n, min(day) AS day, min(asked_at) AS since FROM _coverage"
         " WHERE total <> ours AND total > ours AND day < ? GROUP BY collection ORDER BY collection",
@@ -47,7 +60,10 @@ def list_completeness_gaps(connection: sqlite3.Connection, before: str) -> list[
 
 
 def list_received_messages(connection: sqlite3.Connection, since: str, limit: int) -> list[sqlite3.Row]:
-    """key, at, sender, text of messages that came in since `since` (UTC text), newest first."""
+    """Return SMS received since `since` (UTC text), newest first.
+
+    Columns: key, at, sender, text.
+    """
     return connection.execute(
         "SELECT key, at, sender, text FROM _messages WHERE at >= ? AND direction = 'in'"
         " ORDER BY at DESC LIMIT ?",

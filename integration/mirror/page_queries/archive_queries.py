@@ -1,4 +1,4 @@
-"""What backup, restore and verify ask of mirror.db: the files it vouches for, the webhooks it applied."""
+"""Queries of backup, restore and verify: archived files, applied webhooks, epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from integration.sqlite.readers import build_readonly_uri
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
-    """A file that the archive is said to have: `path` below data_dir, `size` in bytes, `sha256` as hex."""
+    """File in state 'have': `path` relative to data_dir, `size` in bytes, `sha256` as hex.
+
+    `kind` and `record_id` are the key of table `media`.
+    """
 
     kind: str
     record_id: int
@@ -23,7 +26,7 @@ class ArchivedFile:
 
 
 def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
-    """Every file in state 'have'."""
+    """Iterate over the files in state 'have', sorted by kind and record id."""
     for row in connection.execute(
         "SELECT kind, record_id, path, size, sha256 FROM media WHERE state = 'have' ORDER BY kind, record_id"
     ):
@@ -31,7 +34,10 @@ def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
 
 
 def is_unchanged(connection: sqlite3.Connection, file: ArchivedFile) -> bool:
-    """Whether the row says the same now; a file may be replaced or removed while others are looked at."""
+    """Return whether the row of `file` is still the same.
+
+    A file may be replaced or removed while a caller reads other files.
+    """
     row = connection.execute(
         "SELECT kind, record_id, path, size, sha256 FROM media "
         "WHERE state = 'have' AND kind = ? AND record_id = ?",
@@ -42,7 +48,7 @@ def is_unchanged(connection: sqlite3.Connection, file: ArchivedFile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UnappliedWebhooks:
-    """Webhooks that were stored and not applied: how many, and the first of them."""
+    """Stored webhooks that are not applied: number, lowest `seq`, earliest receipt."""
 
     count: int
     seq: int | None
@@ -52,7 +58,10 @@ class UnappliedWebhooks:
 def find_unapplied_webhooks(
     connection: sqlite3.Connection, inbox_path: Path, before: str
 ) -> UnappliedWebhooks:
-    """What inbox.db received before `before` (UTC text) and mirror.db does not say was applied."""
+    """Find webhooks in inbox.db that mirror.db has not applied.
+
+    Considers webhooks received before `before` (UTC text).
+    """
     with _AttachedInbox(connection, inbox_path):
         row = connection.execute(
             "SELECT count(*), min(seq), min(received_at) FROM inbox.inbox AS stored WHERE received_at < ? "
@@ -63,9 +72,12 @@ def find_unapplied_webhooks(
 
 
 def find_seq_beyond_inbox(connection: sqlite3.Connection, inbox_path: Path) -> int:
-    """How far mirror.db is ahead of inbox.db: the highest seq applied that was never given there, or 0."""
+    """Return the highest applied `seq` if inbox.db never assigned it, otherwise 0.
+
+    A result above 0 means that mirror.db is newer than inbox.db.
+    """
     applied_seq = connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0]
-    # Asked after the other: a webhook that arrives between the two is no finding.
+    # Read after mirror.db, so that a webhook that arrives between the two reads is no finding.
     with _AttachedInbox(connection, inbox_path):
         inbox_seq = connection.execute(
             "SELECT coalesce(max(seq), 0) FROM inbox.sqlite_sequence WHERE name = 'inbox'"
@@ -74,8 +86,11 @@ def find_seq_beyond_inbox(connection: sqlite3.Connection, inbox_path: Path) -> i
 
 
 def renew_epoch(path: Path) -> None:
-    """Give a restored mirror.db an epoch of its own, so that an open page, whose change number is of the
-    time after the backup, is told to load itself again instead of missing what comes next."""
+    """Set a new epoch in a restored mirror.db.
+
+    The change number of an open page may be later than the backup. The new epoch makes the page reload
+    instead of missing changes.
+    """
     connection = sqlite3.connect(path)
     try:
         with connection:
@@ -85,7 +100,7 @@ def renew_epoch(path: Path) -> None:
 
 
 class _AttachedInbox:
-    """inbox.db beside mirror.db on a read-only connection, while the block runs."""
+    """Context manager that attaches inbox.db to a connection of mirror.db, read-only."""
 
     def __init__(self, connection: sqlite3.Connection, inbox_path: Path) -> None:
         self._connection = connection

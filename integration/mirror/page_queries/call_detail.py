@@ -1,4 +1,4 @@
-"""Named queries of one call's page: its legs, its events, and the records that belong to them."""
+"""Queries of the page of one call: legs, events and records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CallDetail:
-    """Everything we hold of a call. `files` is (kind, record id) → row of `media`."""
+    """All stored data of a call. `files` maps (kind, record id) to rows of `media`."""
 
     legs: list[sqlite3.Row]
     events: list[sqlite3.Row]
@@ -20,7 +20,7 @@ class CallDetail:
 
 
 def load_call_detail(connection: sqlite3.Connection, call_id: int) -> CallDetail:
-    """`call_id` is the call's present id (see `history.find`)."""
+    """Load the data of a call. `call_id` is its present id (see `history.find`)."""
     call_legs = list_legs(connection, call_id)
     leg_ids = [leg["leg_id"] for leg in call_legs] or [call_id]
     recordings = _fetch_for_ids(
@@ -55,25 +55,25 @@ def load_call_detail(connection: sqlite3.Connection, call_id: int) -> CallDetail
 
 
 def list_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
-    """In the order they began; `call_id` is the call's present id."""
+    """Return the legs of a call by start. `call_id` is the call's present id."""
     return connection.execute(
         "SELECT * FROM _legs WHERE call_id = ? ORDER BY started, leg_id", (call_id,)
     ).fetchall()
 
 
 def map_legs_to_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, int]:
-    """Leg id → call id, of all legs of these calls, and of each call's own id."""
+    """Map the ids of these calls and their legs to call ids."""
     rows = _fetch_for_ids(connection, "SELECT leg_id, call_id FROM _legs WHERE call_id IN ({})", call_ids)
     return {**{call: call for call in call_ids}, **{row["leg_id"]: row["call_id"] for row in rows}}
 
 
 def find_recording_user(connection: sqlite3.Connection, monitor_id: int) -> tuple[bool, int | None]:
-    """(whether there is such a recording, the platform user whose call it was)."""
+    """Return (whether the recording exists, id of its platform user)."""
     return _find_user(connection, "SELECT user_id FROM monitors WHERE id = ?", monitor_id)
 
 
 def find_voicemail_user(connection: sqlite3.Connection, message_id: int) -> tuple[bool, int | None]:
-    """(whether there is such a message, the platform user whose extension it was left at)."""
+    """Return (whether the message exists, platform user of the mailbox)."""
     return _find_user(
         connection,
         "SELECT u.id FROM voicemessages v LEFT JOIN users u ON u.ext = CAST(v.extension_id AS TEXT)"
@@ -88,7 +88,7 @@ def _find_user(connection: sqlite3.Connection, sql: str, record_id: int) -> tupl
 
 
 def _fetch_for_ids(connection: sqlite3.Connection, sql: str, ids: Sequence[int]) -> list[sqlite3.Row]:
-    """Rows for a list of ids; each `{}` of `sql` becomes its question marks."""
+    """Return the rows for a list of ids. Each `{}` or `{0}` in `sql` becomes the placeholders."""
     if not ids:
         return []
     placeholders = ", ".join(f"?{n}" for n in range(1, len(ids) + 1))

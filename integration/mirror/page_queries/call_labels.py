@@ -20,10 +20,11 @@ STATE_LABELS: Mapping[str, tuple[str, str]] = {
     "idle": ("Free", "user"),
     "dnd": ("Do not disturb", "stop"),
 }
-"""A word and an icon for each state; the colour is the class of the same name in app.css."""
+"""(Label, icon) by state. The class of the same name in app.css has the colour."""
 
 DIRECTION_LABELS: Mapping[str, tuple[str, str]] = {
     "in": ("Inbound", "in"),
     "out": ("Outbound", "out"),
     "internal": ("Internal", "internal"),
 }
+"""(Label, icon) by direction."""

@@ -1,4 +1,4 @@
-"""Named queries of contacts: who has a number, the list, and what was ever exchanged with a contact."""
+"""Queries of contacts: lookup by number, list, calls with a contact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from integration.sqlite.listing import Listing, Page, escape_like
 
 
 def find_by_number(connection: sqlite3.Connection, e164: str | None) -> sqlite3.Row | None:
-    """The contact with this number; of several the oldest that is still on the platform."""
+    """Return the contact with this number.
+
+    If several contacts have the number, contacts that are on the platform take precedence, then the lowest
+    id.
+    """
     if not e164:
         return None
     row: sqlite3.Row | None = connection.execute(
@@ -22,7 +26,7 @@ def find_by_number(connection: sqlite3.Connection, e164: str | None) -> sqlite3.
 
 
 def is_contact_number(connection: sqlite3.Connection, e164: str) -> bool:
-    """Whether any contact has this number."""
+    """Return whether a contact has this number."""
     return (
         connection.execute("SELECT 1 FROM _contact_numbers WHERE e164 = ? LIMIT 1", (e164,)).fetchone()
         is not None
@@ -40,7 +44,7 @@ NUMBER_FIELDS = tuple(
         key=lambda name: not name.startswith("tel"),
     )
 )
-"""Fields of a contact with telephone numbers, landlines before mobiles."""
+"""Fields of a contact with telephone numbers, landlines (`tel…`) before mobiles."""
 _ALL_NUMBERS = " || ' ' || ".join(f"coalesce({name}, '')" for name in NUMBER_FIELDS)
 _IS_VISIBLE = (
     "(:only IS NULL OR user_id = :only OR \"global\" IN (1, '1', 'true')) AND _missing_since IS NULL"
@@ -55,8 +59,11 @@ def fetch_page(
     cursor: str | None = None,
     size: int = 50,
 ) -> Page:
-    """Contacts by name. `search_text` is a fragment of a name, company, address or number; `user_scope`
-    leaves the shared ones and that user's own."""
+    """Return one page of contacts, sorted by name.
+
+    `search_text` is a fragment of a name, company, e-mail address or number. `user_scope` limits the page to
+    shared contacts and contacts of this platform user.
+    """
     escaped_text = escape_like(search_text.strip())
     digits = "" if any(c.isalpha() for c in search_text) else number_variants.digits(search_text)
     return _BY_NAME.fetch_page(
@@ -79,7 +86,10 @@ def fetch_page(
 def find(
     connection: sqlite3.Connection, contact_id: int, user_scope: int | None = None
 ) -> sqlite3.Row | None:
-    """The contact with this id, if it is on the platform and the person may see it."""
+    """Return a contact by id.
+
+    None if the contact is missing on the platform or outside `user_scope`.
+    """
     row: sqlite3.Row | None = connection.execute(
         f"SELECT *, {_NAME} AS name FROM contacts WHERE id = :id AND {_IS_VISIBLE}",
         {"id": contact_id, "only": user_scope},
@@ -88,7 +98,7 @@ def find(
 
 
 def list_numbers(connection: sqlite3.Connection, contact_id: int) -> list[str]:
-    """The contact's numbers, E.164."""
+    """Return the contact's numbers in E.164."""
     return [
         row["e164"]
         for row in connection.execute(
@@ -105,8 +115,10 @@ def list_calls(
     user_scope: int | None,
     limit: int,
 ) -> list[sqlite3.Row]:
-    """The last calls with any of these numbers, before a time (UTC text), newest first; with what was left
-    on voicemail in the call as `said`."""
+    """Return the last calls with any of these numbers, newest first.
+
+    `before` is UTC text. Column `said` has the transcripts of the call's voicemail messages.
+    """
     placeholders = ", ".join("?" * len(numbers))
     return connection.execute(
         "SELECT c.*, (SELECT group_concat(v.transcript, ' ') FROM _legs l JOIN voicemessages v"

@@ -1,4 +1,4 @@
-"""Named queries of faxes, newest first."""
+"""Queries of faxes, newest first."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _NEWEST_FIRST = Listing("-at", "-id")
 def fetch_page(
     connection: sqlite3.Connection, search_text: str = "", cursor: str | None = None, size: int = 50
 ) -> Page:
-    """One page. Columns: id, at (text UTC), direction ('in', 'out'), sender, receiver and contact (digits),
-    pages, status (the platform's code), charge, missing_since.
+    """Return one page of faxes.
 
-    `search_text` is a fragment of a number or of a contact's name.
+    Columns: id, at (UTC text), direction ('in', 'out'), sender, receiver and contact (digits), pages, status
+    (the platform's code), charge, missing_since. `search_text` is a fragment of a number or of a contact's
+    name.
     """
     digits = number_variants.digits(search_text)
     return _NEWEST_FIRST.fetch_page(
@@ -46,8 +47,10 @@ def fetch_page(
 def list_with_contacts(
     connection: sqlite3.Connection, contacts: list[str], before: str | None, limit: int
 ) -> list[sqlite3.Row]:
-    """The last faxes with any of these numbers (digits), before a time (UTC text); rows as of
-    `fetch_page`."""
+    """Return the last faxes with any of these numbers, newest first.
+
+    Numbers are digits, `before` is UTC text. The columns are those of `fetch_page`.
+    """
     return connection.execute(
         f"{_FAXES} WHERE contact IN (SELECT value FROM json_each(?)) AND (? IS NULL OR at < ?)"
         " ORDER BY at DESC, id DESC LIMIT ?",
@@ -56,7 +59,10 @@ def list_with_contacts(
 
 
 def find_last_received_at(connection: sqlite3.Connection, since: str) -> str | None:
-    """When the last fax came in, after `since` (UTC text); None if none did."""
+    """Return the time of the last fax received after `since`, or None.
+
+    Both times are UTC text.
+    """
     row = connection.execute(
         f"SELECT max(f.created_at) FROM faxes f WHERE f.created_at > ? AND NOT {_IS_OUTBOUND}", (since,)
     ).fetchone()

@@ -1,7 +1,7 @@
-"""Named queries of the history: one row per call, filtered, paged by key, counted.
+"""Queries of the call history: filters, pages and counts.
 
-Everything reads `_calls` (see mirror/calls/store.py for its columns). Paging is by (started_at, id), so
-that calls which arrive between two pages are neither shown twice nor skipped.
+All queries read `_calls` (columns: mirror/calls/schema.py). Pages are cut by (started_at, id), so calls that
+arrive between the requests of two pages are neither shown twice nor skipped.
 """
 
 from __future__ import annotations
@@ -20,30 +20,36 @@ from integration.mirror.page_queries.search_index import SearchTerms
 TABLES = (
     search_index.TABLES
     + """
--- serves the chip "Voicemail"; few calls have one, so that reading in order would read them all
+-- serves the filter "Voicemail": few calls match, so a scan by time would read all calls
 CREATE INDEX IF NOT EXISTS _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
--- serves a person's calls, and since when they are free
+-- serves the calls of a platform user, and the time since which the user is free
 CREATE INDEX IF NOT EXISTS _calls_by_user ON _calls (user_id, started_at);
--- serves Reports: every sum is read from this index alone
+-- serves Reports: a covering index for every sum
 CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outcome, wait_seconds,
     talk_seconds, charge, user_id, our_e164, our_number, group_kind, group_id, group_name, party_e164);
 """
 )
 
 PAGE_SIZE = 50
+"""Calls per page."""
 MAX_INDEXED_MATCHES = 5000
-"""Above so many matches of a search the order is read from the index on started_at and each row compared, and
-other filters are counted among so many only."""
+"""Matches up to which a search uses the search index.
+
+With more matches a page reads calls in order of `started_at` and compares the text of each. A count with
+other filters considers only this many matches.
+"""
 MAX_COUNT = 100_000
-"""Counting stops here, at so many calls that match or that have to be
-read; the page says 'more than'."""
+"""Matching or examined calls at which counting stops. The page then shows "more than"."""
 NEWEST_SPANS = 30
-"""Spans of hours that a page is looked for in first: the newest."""
+"""Newest spans of hours in which a page is searched first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place between two rows: the row at (started_at, id), read on `before` (older) or `after` (newer)."""
+    """Position in the history: the rows before (older) or after (newer) a key.
+
+    The key is (started_at, id) of a row.
+    """
 
     started_at: str
     id: int
@@ -54,7 +60,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str | None, direction: Literal["before", "after"]) -> Cursor | None:
-        """The cursor that `str()` wrote; None for anything else."""
+        """Parse the text of `str(cursor)`. None for any other text."""
         start, separator, call_id = (text or "").rpartition(".")
         key = parse_id(call_id)
         if not separator or key is None:
@@ -70,7 +76,10 @@ _HAS_LEG = (
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """What history shows. Times are text UTC, `until` exclusive; durations seconds of talk."""
+    """Filter of the history.
+
+    `since` and `until` are UTC text, `until` is exclusive. Talk and wait times are seconds.
+    """
 
     since: str | None = None
     until: str | None = None
@@ -86,30 +95,36 @@ class CallFilter:
     has_voicemail: bool = False
     max_wait_seconds: int | None = None
     group: str | None = None
-    """'queue:12': kind and id (else name) of a ring group, queue or IVR."""
+    """Kind and id (otherwise name) of a group or IVR, such as 'queue:12'."""
     country: str | None = None
-    """Calling code of the outside number: '44'."""
+    """Calling code of the outside party's number, such as '44'."""
     has_charge: bool = False
     min_charge: float | None = None
     labelled_leg_ids: str | None = None
-    """JSON: ids of legs that carry the label asked for."""
+    """JSON list of the ids of legs with the requested label."""
     noted_leg_ids: str | None = None
-    """JSON: ids of legs whose notes or labels have what `search_terms` looks for."""
+    """JSON list of ids of legs whose notes or labels match `search_terms`."""
     time_spans: str | None = None
-    """JSON: spans of UTC text [[since, until), …], of which the call began in one."""
+    """JSON list of spans [since, until) as UTC text. A call must start in one span."""
     matched_call_ids: str | None = None
-    """JSON: ids of calls that have what `search_terms` looks for (`resolve_search`): some; all if
-    `has_all_matches`."""
+    """JSON list of ids of calls that match `search_terms`.
+
+    Set by `resolve_search`. The list is complete if `has_all_matches`.
+    """
     has_all_matches: bool = True
     user_scope: int | None = None
-    """Narrows to the calls of this platform user, whatever else is asked (`dashboard.agents_see = own`)."""
+    """Platform user whose calls are shown (`dashboard.agents_see = own`).
+
+    Combined with all other filters by AND.
+    """
 
     def without_range(self) -> CallFilter:
+        """Return the filter without `since` and `until`."""
         return replace(self, since=None, until=None)
 
     @property
     def needs_full_scan(self) -> bool:
-        """Whether no index leads to these calls, so that all of the range have to be read."""
+        """True if all calls of the range must be read, because no index fits."""
         if (
             self.user_id
             or self.user_scope
@@ -122,7 +137,10 @@ class CallFilter:
         return self.outcome is None or self.outcome == "internal"
 
     def build_conditions(self) -> tuple[list[str], list[Any]]:
-        """Conditions on `c` and their values, the search apart."""
+        """Return the conditions on `_calls AS c`, and their values.
+
+        The search is not included.
+        """
         conditions: list[str] = []
         values: list[Any] = []
 
@@ -162,7 +180,7 @@ class CallFilter:
         if self.group is not None:
             add("c.group_kind || ':' || coalesce(c.group_id, c.group_name) = ?", self.group)
         if self.country is not None:
-            # No calling code begins with another one.
+            # No calling code is a prefix of another one.
             add("substr(c.party_e164, 1, ?) = ?", len(self.country) + 1, f"+{self.country}")
         if self.has_charge:
             add("c.charge > 0")
@@ -185,7 +203,10 @@ class CallFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows newest first, and the cursors to the pages around them (None: there is nothing that way)."""
+    """Rows, newest first, and the cursors of the adjacent pages.
+
+    A cursor is None if there are no rows in that direction.
+    """
 
     rows: list[sqlite3.Row]
     newer: Cursor | None
@@ -198,7 +219,7 @@ def fetch_page(
     cursor: Cursor | None = None,
     size: int = PAGE_SIZE,
 ) -> Page:
-    """One page of calls. Without a cursor the newest."""
+    """Return one page of calls; without a cursor the newest page."""
     if call_filter.time_spans is not None and (cursor is None or cursor.direction == "before"):
         spans = [
             span
@@ -246,7 +267,10 @@ def _query_page(
 
 
 def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:
-    """Where calls are read from, and its values. Spans of hours lead: each is a piece of an index."""
+    """Return the FROM clause and its values.
+
+    Time spans are the outer loop of the join, because each span is a range of the index on `started_at`.
+    """
     if call_filter.time_spans is None:
         return "_calls c", []
     span_condition = "c.started_at >= s.value ->> 0 AND c.started_at < s.value ->> 1"
@@ -254,7 +278,7 @@ def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:
 
 
 def count(connection: sqlite3.Connection, call_filter: CallFilter, limit: int = MAX_COUNT) -> int:
-    """How many calls match; counting stops at `limit` + 1."""
+    """Count the matching calls. Counting stops at `limit` + 1."""
     source, span_values = _build_source(call_filter)
     conditions, values = _build_conditions(
         connection, replace(call_filter, time_spans=None), is_ordered=False
@@ -268,7 +292,10 @@ def count(connection: sqlite3.Connection, call_filter: CallFilter, limit: int = 
 
 
 def count_up_to_limit(connection: sqlite3.Connection, call_filter: CallFilter) -> tuple[int, bool]:
-    """How many calls match, and whether that is all of them: no page waits for a million rows to be read."""
+    """Return (number of matching calls, whether the number is complete).
+
+    At most MAX_COUNT calls are counted or examined, because a page must not read a million rows.
+    """
     is_complete = call_filter.has_all_matches
     if call_filter.search_terms is None and call_filter.needs_full_scan:
         until = "9999" if call_filter.until is None else call_filter.until
@@ -284,12 +311,14 @@ def count_up_to_limit(connection: sqlite3.Connection, call_filter: CallFilter) -
 
 
 def resolve_search(connection: sqlite3.Connection, call_filter: CallFilter) -> CallFilter:
-    """`call_filter` with what the index of texts found, so that page and count need not both look there: all
-    of it, or some where that is much."""
+    """Return the filter with the matches of the search index.
+
+    Page and count then share one search. At most MAX_INDEXED_MATCHES ids are included.
+    """
     if call_filter.search_terms is None:
         return call_filter
     rows = connection.execute(
-        # In the order of the index: the other way round it would be read whole.
+        # In the order of the index. Any other order would read the entire index.
         "SELECT rowid FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?",
         (call_filter.search_terms.fts_query, MAX_INDEXED_MATCHES + 1),
     ).fetchall()
@@ -302,11 +331,14 @@ def resolve_search(connection: sqlite3.Connection, call_filter: CallFilter) -> C
 def build_named_conditions(
     connection: sqlite3.Connection, call_filter: CallFilter, prefix: str
 ) -> tuple[list[str], dict[str, Any]]:
-    """What `fetch_page` and `count` compare, for whoever reads the same calls in another form: conditions on
-    `_calls AS c` whose values are named '<prefix>0', '<prefix>1', …"""
+    """Return the conditions of `fetch_page` and `count` with named values.
+
+    For queries that read the same calls in another form. The conditions refer to `_calls AS c`; the values
+    are named '<prefix>0', '<prefix>1', ….
+    """
     conditions, values = _build_conditions(connection, call_filter, is_ordered=False)
     numbers = count_up()
-    # No condition holds a question mark that isn't a place for a value.
+    # Every question mark in the conditions is a placeholder.
     named_conditions = [
         re.sub(r"\?", lambda _: f":{prefix}{next(numbers)}", condition) for condition in conditions
     ]
@@ -316,7 +348,10 @@ def build_named_conditions(
 def _build_conditions(
     connection: sqlite3.Connection, call_filter: CallFilter, *, is_ordered: bool
 ) -> tuple[list[str], list[Any]]:
-    """Conditions and values for `call_filter`, with the cheaper of two ways to search."""
+    """Return the conditions and values of the filter, including the search.
+
+    The search compares texts in order of time or uses the search index, whichever is cheaper.
+    """
     conditions, values = call_filter.build_conditions()
     if call_filter.search_terms is None:
         return conditions, values
@@ -349,7 +384,7 @@ def _build_conditions(
 
 
 def find(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
-    """The call that `call_id` leads to: its own id, or any id it ever had."""
+    """Return the call with this present or former id, or None."""
     row = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     if row is None:
         row = connection.execute(
@@ -368,8 +403,11 @@ def list_earlier_calls(
     *,
     user_scope: int | None,
 ) -> list[sqlite3.Row]:
-    """The last calls with an outside number before `before` (text UTC), newest first; with `user_scope` those
-    of this user of the platform."""
+    """Return the last calls with an outside party, newest first.
+
+    Calls that started after `before` (UTC text) are excluded. `user_scope` limits the calls to those of a
+    platform user.
+    """
     if not party_e164:
         return []
     return connection.execute(
@@ -380,7 +418,10 @@ def list_earlier_calls(
 
 
 def list_users(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """The account's people for a filter: id, name, ext; `gone`: no longer on the platform."""
+    """Return the platform users for a filter, sorted by name.
+
+    Columns: id, name, ext, gone (1 if missing on the platform).
+    """
     return connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext,"
         " _missing_since IS NOT NULL AS gone FROM users ORDER BY name COLLATE NOCASE, id"
@@ -388,5 +429,5 @@ def list_users(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 
 
 def list_account_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """The account's own numbers for a filter: e164 as the platform writes it, name."""
+    """Return the account's DDIs for a filter. Columns: e164 (as received), name."""
     return connection.execute("SELECT e164, name FROM ddis ORDER BY e164").fetchall()

@@ -1,4 +1,4 @@
-"""Named queries of the live page: open calls, who is free, who waits in which queue."""
+"""Queries of the live page: live calls, status of users and queues."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from integration.core.ids import id_list
 
 MAX_JUST_ENDED = 8
+"""Largest number of calls that `list_just_ended` returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCallCounts:
-    """Figures of the rail and the strip above the live list."""
+    """Numbers of live calls by state, for navigation and live page."""
 
     ringing: int = 0
     talking: int = 0
@@ -21,35 +22,42 @@ class LiveCallCounts:
 
     @property
     def total(self) -> int:
+        """Number of live calls."""
         return self.ringing + self.talking + self.on_hold + self.unconfirmed
 
 
 def count_live_calls(connection: sqlite3.Connection, user_scope: int | None = None) -> LiveCallCounts:
-    """Open calls by state; 'dialling' counts as ringing, unconfirmed ones apart."""
+    """Count live calls by state.
+
+    Unconfirmed calls are counted separately. 'dialling' counts as ringing.
+    """
     rows = connection.execute(
         "SELECT CASE WHEN unconfirmed THEN 'unconfirmed' WHEN state = 'dialling' THEN 'ringing'"
-        " ELSE state END AS word, count(*) AS n FROM _calls"
-        " WHERE state <> 'ended' AND (? IS NULL OR user_id = ?) GROUP BY word",
+        " ELSE state END AS label, count(*) AS n FROM _calls"
+        " WHERE state <> 'ended' AND (? IS NULL OR user_id = ?) GROUP BY label",
         (user_scope, user_scope),
     )
-    count_by_state = {row["word"]: row["n"] for row in rows}
+    count_by_state = {row["label"]: row["n"] for row in rows}
     return LiveCallCounts(
         **{state: count_by_state.get(state, 0) for state in ("ringing", "talking", "on_hold", "unconfirmed")}
     )
 
 
 def list_live_calls(connection: sqlite3.Connection, user_scope: int | None = None) -> list[sqlite3.Row]:
-    """Calls going on, longest first."""
+    """Return the live calls, longest first."""
     return connection.execute(
         "SELECT * FROM _calls WHERE state <> 'ended' AND (? IS NULL OR user_id = ?)"
-        # The plus keeps SQLite from reading all calls in order instead of the few that are open.
+        # With the plus SQLite reads the few live calls and sorts them, instead of all calls in order.
         " ORDER BY +started_at, id",
         (user_scope, user_scope),
     ).fetchall()
 
 
 def list_just_ended(connection: sqlite3.Connection, since: str, user_scope: int | None) -> list[sqlite3.Row]:
-    """Calls that ended last, newest first; `since` (text UTC) bounds how far their start lies back."""
+    """Return the calls that ended last, newest first.
+
+    Calls that started before `since` (UTC text) are excluded.
+    """
     return connection.execute(
         "SELECT * FROM _calls WHERE started_at >= ? AND state = 'ended' AND (? IS NULL OR user_id = ?)"
         " ORDER BY coalesce(ended_at, started_at) DESC, id DESC LIMIT ?",
@@ -58,12 +66,16 @@ def list_just_ended(connection: sqlite3.Connection, since: str, user_scope: int 
 
 
 def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
+    """Return the call with this present id, or None."""
     row: sqlite3.Row | None = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
     return row
 
 
 def count_visible_calls(connection: sqlite3.Connection, call_ids: list[int], user_id: int) -> int:
-    """How many of these calls were this user's, or nobody's in particular (a group's)."""
+    """Count the calls that belong to this user or to no user.
+
+    Calls of a group belong to no user.
+    """
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE id IN (SELECT value FROM json_each(?))"
         " AND (user_id = ? OR user_id IS NULL)",
@@ -73,7 +85,10 @@ def count_visible_calls(connection: sqlite3.Connection, call_ids: list[int], use
 
 
 def get_change_number(connection: sqlite3.Connection) -> str:
-    """'<epoch>-<number>' of the newest change this snapshot holds: where a stream has to begin."""
+    """Return '<epoch>-<number>' of the newest change: the start of a live stream.
+
+    Callers must read the content of the page in the same snapshot, or the stream misses changes.
+    """
     epoch = connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()
     number = connection.execute("SELECT coalesce(max(id), 0) FROM _changes").fetchone()[0]
     return f"{epoch['value'] if epoch else ''}-{number}"
@@ -81,8 +96,11 @@ def get_change_number(connection: sqlite3.Connection) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserStatus:
-    """One of the account's people. `state` is derived from calls we know, never told by the platform:
-    idle, ringing, talking, on_hold, dnd. `since` is text UTC or None."""
+    """Platform user with a state: idle, ringing, talking, on_hold or dnd.
+
+    The platform does not report the state; it is derived from stored calls and the user's `dnd`. `since` is
+    UTC text or None.
+    """
 
     id: int
     name: str
@@ -96,7 +114,10 @@ _STATE_RANK = {"talking": 3, "on_hold": 2, "ringing": 1, "dialling": 1}
 
 
 def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserStatus]:
-    """Active people with what they are doing; `since` (text UTC) is how far back 'free since' looks."""
+    """Return the status of all active users, sorted by name.
+
+    Calls that started before `since` (UTC text) are not considered for the time since which a user is free.
+    """
     call_by_user: dict[int, sqlite3.Row] = {}
     for row in connection.execute(
         "SELECT id, user_id, state, state_since FROM _calls"
@@ -108,7 +129,7 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
     free_since = {
         row["user_id"]: row["at"]
         for row in connection.execute(
-            # The plus keeps SQLite from reading all calls by person instead of the last ones by time.
+            # With the plus SQLite reads the recent calls by time, instead of all calls by user.
             "SELECT user_id, max(ended_at) AS at FROM _calls"
             " WHERE started_at >= ? AND +user_id IS NOT NULL GROUP BY +user_id",
             (since,),
@@ -126,7 +147,7 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
             state_since, call_id = current_call["state_since"], current_call["id"]
         else:
             state = "dnd" if user["dnd"] in (1, "1", "true") else "idle"
-            # Since when somebody does not want to be disturbed is nowhere told.
+            # The platform does not report the start of "do not disturb".
             state_since, call_id = (None if state == "dnd" else free_since.get(user["id"])), None
         statuses.append(
             UserStatus(
@@ -142,19 +163,25 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
 
 
 def list_queue_status(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Every queue: id, name, waiting (calls nobody answered yet), longest (text UTC of the first waiting)."""
+    """Return the queues on the platform, most waiting calls first.
+
+    Columns: id, name, waiting (number of ringing calls), longest (UTC text, start of the first ringing call).
+    """
     return connection.execute(
         "SELECT q.id AS id, q.name AS name, count(c.id) AS waiting, min(c.started_at) AS longest"
         " FROM queues q LEFT JOIN _calls c ON c.group_kind = 'queue' AND c.group_id = q.id"
-        # The second condition says no more, but is the one that the index of open calls goes by.
+        # The second condition on `state` is redundant, but SQLite requires it to use the index of open calls.
         " AND c.state = 'ringing' AND c.state <> 'ended' AND c.unconfirmed = 0"
         " WHERE q._missing_since IS NULL GROUP BY q.id ORDER BY waiting DESC, q.name COLLATE NOCASE"
     ).fetchall()
 
 
 def count_users_without_missed_call_log(connection: sqlite3.Connection) -> int:
-    """How many people have `log_missed_calls` off: the platform keeps no CDR of a group's or queue's missed
-    call for them. It stands in a user's own record only, so nobody counts before that was read."""
+    """Count the active users whose setting `log_missed_calls` is off.
+
+    The platform stores no CDR of missed group and queue calls for these users. Only a user's own record
+    (`_item`) has the setting, so users whose record was not read yet are not counted.
+    """
     row = connection.execute(
         "SELECT count(*) FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
         " AND CASE WHEN json_valid(_item) THEN json_extract(_item, '$.log_missed_calls') END"
@@ -164,7 +191,7 @@ def count_users_without_missed_call_log(connection: sqlite3.Connection) -> int:
 
 
 def count_calls_without_webhook(connection: sqlite3.Connection, since: str) -> int:
-    """Outside calls since `since` (text UTC) that records show but no webhook told."""
+    """Count the external calls since `since` (UTC text) without a webhook."""
     row = connection.execute(
         "SELECT count(*) FROM _calls WHERE started_at >= ? AND direction <> 'internal'"
         " AND ',' || sources || ',' NOT LIKE '%,webhook,%'",

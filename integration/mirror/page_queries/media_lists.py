@@ -1,4 +1,4 @@
-"""Named queries of recordings and voice messages: lists with the state of their files, newest first."""
+"""Queries of recordings and voicemail messages with the state of their files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from integration.sqlite.listing import Listing, Page, escape_like
 
 AudioKind = Literal["recording", "voicemail"]
 PAGE_SIZE = 24
+"""Entries per page."""
 _NEWEST_FIRST = Listing("-at", "-id")
 
 
@@ -26,9 +27,12 @@ CREATE INDEX IF NOT EXISTS voicemessages_new ON voicemessages (id) WHERE is_new 
 
 @dataclass(frozen=True, slots=True)
 class MediaFilter:
-    """What a list shows. `text` is a fragment of a transcript, summary, name or number; `state` one of the
-    archive's; `only_unplayed` only voice messages nobody listened to: neither where the platform looks nor
-    here (`played_ids`, their ids)."""
+    """Filter of a list.
+
+    `text` is a fragment of a transcript, summary, name or number. `state` is a state of table `media`.
+    `only_unplayed` shows only voicemail messages that are new on the platform and not in `played_ids`, the
+    ids of messages that were played here. `user_scope` limits the list to a platform user.
+    """
 
     text: str = ""
     state: str | None = None
@@ -54,7 +58,7 @@ SELECT m.id, m.timestamp AS at, m.live_id, m.duration, m.transcript, m.summary, 
    AND (:state IS NULL OR f.state = :state)
 """
 
-_IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:heard)))"
+_IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:played)))"
 _VOICEMAIL = f"""
 SELECT v.id, v.origtime AS at, v.live_id, v.duration, v.transcript, NULL AS summary, NULL AS sentiment,
        u.id AS user_id, coalesce(c.party, v.caller) AS party, c.party_e164, c.party_name,
@@ -82,9 +86,12 @@ def fetch_page(
     media_filter: MediaFilter,
     cursor: str | None = None,
 ) -> Page:
-    """One page. Columns: id, at, duration, transcript, summary, sentiment, is_new; the call's call_id and
-    parties; of the file state ('wanted', 'have', 'failed', 'gone', None: not asked for), size, tries,
-    last_error, path (relative to data_dir)."""
+    """Return one page of recordings or voicemail messages, newest first.
+
+    Columns: id, at (UTC text), duration, transcript, summary, sentiment, is_new; call_id and the parties of
+    the call; of the file state ('wanted', 'have', 'failed', 'gone'; None: not requested), size, tries,
+    last_error, path (relative to data_dir).
+    """
     escaped_text = escape_like(media_filter.text.strip())
     digits = number_variants.digits(media_filter.text)
     candidate_ids = _find_candidates(connection, media_filter.text) if kind == "recording" else None
@@ -100,7 +107,7 @@ def fetch_page(
             "digits": digits.lstrip("0") if len(digits) > 2 else "",
             "state": media_filter.state,
             "new": media_filter.only_unplayed,
-            "heard": json.dumps(media_filter.played_ids),
+            "played": json.dumps(media_filter.played_ids),
         },
         cursor,
         PAGE_SIZE,
@@ -109,11 +116,15 @@ def fetch_page(
 
 _CANDIDATE_CONDITION = "m.id IN (SELECT value FROM json_each(:among))"
 MAX_CANDIDATES = 2000
+"""Matching calls up to which the search index selects recordings."""
 
 
 def _find_candidates(connection: sqlite3.Connection, text: str) -> str | None:
-    """JSON: the only recordings that may have `text`, by the index of calls; None where that would be many,
-    or a word is too short for it. Reading all recordings takes seconds."""
+    """Return a JSON list of the recordings that may contain `text`.
+
+    Uses the search index, because reading all recordings takes seconds. None if more than MAX_CANDIDATES
+    calls match or a word has fewer than 3 characters.
+    """
     terms = search_index.parse_search(text, None)
     if (
         terms is None
@@ -124,7 +135,7 @@ def _find_candidates(connection: sqlite3.Connection, text: str) -> str | None:
     rows = connection.execute(
         "SELECT m.id FROM _calls_search s JOIN _legs l ON l.call_id = s.rowid"
         " JOIN monitors m ON m.live_id = +l.leg_id WHERE s._calls_search MATCH ?"
-        # Of no call that we know: without its id, or from before the oldest call that is kept.
+        # Recordings without a stored call: without leg id, or older than the oldest stored call.
         " UNION SELECT id FROM monitors WHERE live_id IS NULL OR live_id = 0"
         " UNION SELECT id FROM monitors"
         "  WHERE timestamp < (SELECT coalesce(min(started_at), '9999') FROM _calls)",
@@ -134,7 +145,7 @@ def _find_candidates(connection: sqlite3.Connection, text: str) -> str | None:
 
 
 def count_by_state(connection: sqlite3.Connection, kind: AudioKind) -> dict[str, int]:
-    """How many files are in which state."""
+    """Return the number of files by state."""
     return dict(
         tuple(row)
         for row in connection.execute(
@@ -144,20 +155,27 @@ def count_by_state(connection: sqlite3.Connection, kind: AudioKind) -> dict[str,
 
 
 def count_unplayed(connection: sqlite3.Connection, user_scope: int | None, played_ids: Sequence[int]) -> int:
-    """Voice messages nobody listened to, there or here (`played_ids`); of one user's mailbox or of all."""
-    # The plus keeps the planner from voicemessages_present, which has every message; every page asks this.
+    """Count voicemail messages that no user has played.
+
+    Counts messages that are new on the platform and not in `played_ids`. `user_scope` limits the count to the
+    mailbox of a platform user.
+    """
+    # Every page runs this query. The plus excludes the index voicemessages_present, which has every message.
     row = connection.execute(
         f"SELECT count(*) FROM voicemessages v WHERE {_IS_NEW}"
         " AND +v._missing_since IS NULL AND (:only IS NULL OR v.extension_id = :only"
         " OR EXISTS (SELECT 1 FROM users u WHERE u.id = :only AND u.ext = CAST(v.extension_id AS TEXT)))",
-        {"only": user_scope, "heard": id_list(played_ids)},
+        {"only": user_scope, "played": id_list(played_ids)},
     ).fetchone()
     return int(row[0])
 
 
 def find_played_folder(connection: sqlite3.Connection) -> str | None:
-    """The folder that heard messages of this account lie in and new ones don't; None while nothing tells.
-    What the platform's folders are is not documented."""
+    """Return the folder of played messages, or None.
+
+    The platform's folders are not documented. The folder is therefore derived from the stored messages: the
+    one with most played messages and no new message.
+    """
     row = connection.execute(
         "SELECT folder FROM voicemessages WHERE is_new IN (0, '0', 'false') AND folder IS NOT NULL"
         " AND folder NOT IN (SELECT folder FROM voicemessages"

@@ -1,8 +1,8 @@
-"""SMS by contact: what `/sms` lists, and what so far only a webhook told.
+"""SMS by contact, from records of `/sms` and `sms.received` webhooks.
 
-An `sms.received` event and a record of `/sms` carry no common id. They are paired one to one by sender,
-receiver and text within a time window, so that for n events and m records there are max(n, m) messages:
-never doubled, never merged (promise P8).
+An event and a record have no common id. They are paired one to one by sender, receiver and text within
+MATCH_WINDOW. n events and m records that match give max(n, m) messages, so messages are neither doubled nor
+merged (promise P8).
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from integration.sqlite.listing import Listing, Page, escape_like
 from integration.sqlite.transaction import Transaction
 
 MATCH_WINDOW = timedelta(minutes=10)
-"""How far `event_time` and `created_at` of one message may lie apart; both are the platform's clock."""
+"""Maximum difference of `event_time` and `created_at` of one message. Both use the platform's clock."""
 
 
 def build_digits_sql(column: str) -> str:
-    """SQL for a number's digits as text, however the platform wrote it: +, 00, bare, a JSON number."""
+    """Return SQL for the digits of a number as text.
+
+    The column may have the form '+44…', '0044…', '44…' or a JSON number.
+    """
     return (
         f"CASE WHEN {column} LIKE '+%' THEN substr({column}, 2)"
         f" WHEN {column} LIKE '00%' THEN substr({column}, 3)"
@@ -48,11 +51,11 @@ CREATE TABLE IF NOT EXISTS _sms_events (
   sms_id INTEGER,
   PRIMARY KEY (event_id, sender, receiver, text)
 ) STRICT;
--- serves match(): events that wait for their record
+-- serves match_events(): events without a record
 CREATE INDEX IF NOT EXISTS _sms_events_unmatched ON _sms_events (at) WHERE sms_id IS NULL;
--- serves match(): all events of one text
+-- serves _match_text(): all events with one text
 CREATE INDEX IF NOT EXISTS _sms_events_by_text ON _sms_events (text);
--- serves match(): all records of one text
+-- serves _match_text(): all records with one text
 CREATE INDEX IF NOT EXISTS _sms_by_message ON sms (message);
 -- serves the list of threads
 CREATE INDEX IF NOT EXISTS _sms_by_created ON sms (created_at);
@@ -77,7 +80,7 @@ CREATE VIEW IF NOT EXISTS _messages AS
 
 @dataclass(frozen=True, slots=True)
 class SmsReceived:
-    """`sms.received` (specification, SMS-received event): a message to the account."""
+    """Webhook `sms.received` (specification, SMS-received event): an SMS to the account."""
 
     event_id: str
     event_time: str
@@ -89,7 +92,7 @@ class SmsReceived:
 
 
 def add_event(tx: Transaction, event: SmsReceived) -> None:
-    """Take in an `sms.received`. The same event again changes nothing."""
+    """Store an `sms.received` event and pair it. A repeated event changes nothing."""
     event_key = (event.event_id, event.sender, event.receiver, event.text)
     added = tx.execute(
         "INSERT OR IGNORE INTO _sms_events (event_id, sender, receiver, text, at, user_id, doc)"
@@ -102,10 +105,10 @@ def add_event(tx: Transaction, event: SmsReceived) -> None:
 
 
 def match_events(tx: Transaction) -> int:
-    """Pair events that still wait with records of `/sms`; to be called after `sms` rows changed.
+    """Pair events without a record with records of `/sms`.
 
-    Returns how many events found their record. The result depends only on what is there, not on the order
-    in which it came.
+    Must be called after rows of `sms` changed. Returns the number of newly paired events. The result depends
+    only on the stored events and records, not on their order of arrival.
     """
     waiting_texts = [
         row["text"]
@@ -115,18 +118,21 @@ def match_events(tx: Transaction) -> int:
 
 
 def register_hook(mirror_db: Database) -> None:
-    """From now on, pair events with every record of `/sms` that is stored, and announce that some were."""
+    """Register the hook that pairs and announces every stored record of `/sms`."""
     mirror_db.hooks.setdefault("sms", []).append(_handle_stored_sms)
 
 
 def _handle_stored_sms(tx: Transaction, result: UpsertResult) -> None:
     match_events(tx)
-    # No webhook tells of what was sent, nor of what came while none arrived.
+    # Sent messages, and messages whose webhook was lost, have no event that announces them.
     tx.announce("sms", (result.inserted or result.updated)[-1])
 
 
 def _match_text(tx: Transaction, text: str) -> int:
-    """Pair all events and records of one text anew. Returns how many events gained a record."""
+    """Recompute the pairs of all events and records with one text.
+
+    Returns the number of events that had no record before and have one now.
+    """
     events: dict[tuple[str, str], list[sqlite3.Row]] = defaultdict(list)
     for row in tx.execute(
         "SELECT rowid, at, sender, receiver, sms_id FROM _sms_events WHERE text = ? ORDER BY at, event_id",
@@ -150,9 +156,12 @@ def _match_text(tx: Transaction, text: str) -> int:
 
 
 def _pair_by_time(events: list[sqlite3.Row], records: list[sqlite3.Row]) -> dict[int, int]:
-    """The greatest pairing within the window. Both lists are in order of time; walking them side by side
-    and leaving behind whatever is too old for the other's head pairs as many as can be paired, which
-    'each takes its nearest' does not."""
+    """Pair as many events and records as possible within MATCH_WINDOW.
+
+    Both lists are in order of time. The loop merges them and skips every entry that is too old for the first
+    entry of the other list, which gives the largest number of pairs. Rejected: pairing each event with the
+    nearest record, because fewer pairs may result. Returns rowid of event → id of record.
+    """
     pairs: dict[int, int] = {}
     event_index, record_index = 0, 0
     while event_index < len(events) and record_index < len(records):
@@ -172,7 +181,7 @@ def _pair_by_time(events: list[sqlite3.Row], records: list[sqlite3.Row]) -> dict
 
 
 def normalize_digits(number: object) -> str:
-    """A number as threads are keyed: without plus or 00."""
+    """Return a number without leading plus or 00, as in thread keys."""
     text = str(number or "")
     return text[1:] if text.startswith("+") else text[2:] if text.startswith("00") else text
 
@@ -184,13 +193,14 @@ _LATEST_FIRST = Listing("-at", "-key", has_id=False)
 def list_threads(
     connection: sqlite3.Connection, *, search_text: str = "", cursor: str | None = None, size: int = 50
 ) -> Page:
-    """Threads by contact, newest first: contact (digits), at, messages, text, direction, name.
+    """Return one page of threads, newest first.
 
-    `search_text` is a fragment of a number, a name or a text.
+    Columns: contact (digits), at (UTC text), messages (their number), text, direction and name of the newest
+    message. `search_text` is a fragment of a number, a name or a text.
     """
     return _THREADS.fetch_page(
         connection,
-        # With max() SQLite takes the bare columns from the row that holds the maximum.
+        # With max() SQLite reads the bare columns from the row with the maximum.
         "SELECT contact, max(at) AS at, count(*) AS messages, text, direction, name FROM"
         " (SELECT *, CASE direction WHEN 'in' THEN sender ELSE receiver END AS contact,"
         "  CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
@@ -213,7 +223,7 @@ def list_threads(
 def list_messages(
     connection: sqlite3.Connection, contact: str, *, cursor: str | None = None, size: int = 100
 ) -> Page:
-    """Messages with a contact (digits), the latest first."""
+    """Return one page of messages with a contact (digits), newest first."""
     return _LATEST_FIRST.fetch_page(
         connection,
         "SELECT * FROM _messages WHERE (direction = 'in' AND sender = :contact)"
@@ -225,7 +235,10 @@ def list_messages(
 
 
 def find_last_received(connection: sqlite3.Connection, since: str) -> dict[str, str]:
-    """Contact (digits) → when they last wrote, after `since` (UTC text)."""
+    """Map contacts (digits) to the time of their last message after `since`.
+
+    Times are UTC text.
+    """
     return {
         row["sender"]: row["at"]
         for row in connection.execute(
@@ -236,7 +249,7 @@ def find_last_received(connection: sqlite3.Connection, since: str) -> dict[str, 
 
 
 def list_sms_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Numbers of ours that may send SMS: e164 as the platform writes it, name."""
+    """Return the account's numbers that can send SMS. Columns: e164 (as received), name."""
     return connection.execute(
         "SELECT e164, name FROM ddis WHERE sms_enabled IN (1, '1', 'true') AND _missing_since IS NULL"
         " ORDER BY e164"
@@ -244,8 +257,11 @@ def list_sms_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
 
 
 def list_canned_responses(connection: sqlite3.Connection) -> list[tuple[int, str, str]]:
-    """(id, name, text) of the canned responses. Their fields stand in the body that makes one; the records
-    themselves are not shown in the specification, so that they are read from what was received."""
+    """Return (id, name, text) of the canned responses.
+
+    The specification documents only the body that creates a canned response. The fields are therefore read
+    from the received records.
+    """
     rows = connection.execute(
         "SELECT id, _doc ->> '$.name' AS name, coalesce(_doc ->> '$.text', _doc ->> '$.message') AS text"
         " FROM sms_cannedresponses WHERE _missing_since IS NULL ORDER BY name COLLATE NOCASE, id"
@@ -254,7 +270,7 @@ def list_canned_responses(connection: sqlite3.Connection) -> list[tuple[int, str
 
 
 def find_contact_names(connection: sqlite3.Connection, contacts: Iterable[str]) -> dict[str, str]:
-    """Contact (digits) → name, from the account's contacts; only those that are known."""
+    """Map numbers (digits) to names of contacts. Numbers without a contact are omitted."""
     numbers = [f"+{contact}" for contact in contacts]
     placeholders = ", ".join("?" * len(numbers))
     sql = (

@@ -1,4 +1,4 @@
-"""Which legs are open as far as we know, and whether webhooks tell of calls at all."""
+"""Queries of the live poll: open legs, ended legs, calls without webhooks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from integration.sqlite.transaction import Transaction
 
 
 def list_open_legs(connection: sqlite3.Connection | Transaction, seen_before: str | None = None) -> list[int]:
-    """Ids of legs that are not known to have ended; with `seen_before` (UTC text) those first heard of by
-    then.
+    """Return the ids of open legs, ascending.
 
-    A leg stands in `calls` while it is live, and in `_legs` as long as nothing says that it ended.
+    A leg is open if it has a row in `calls` or its row in `_legs` has not ended. With `seen_before` (UTC
+    text) rows of `calls` that were first seen later are excluded.
     """
     rows = connection.execute(
         "SELECT id FROM calls WHERE ? IS NULL OR _first_seen <= ? UNION "
@@ -23,7 +23,7 @@ def list_open_legs(connection: sqlite3.Connection | Transaction, seen_before: st
 
 
 def list_ended_legs(connection: sqlite3.Connection | Transaction) -> list[int]:
-    """Legs in `calls` that have ended all the same."""
+    """Return the ids of rows in `calls` whose legs have ended."""
     rows = connection.execute(
         "SELECT calls.id FROM calls JOIN _legs ON _legs.leg_id = calls.id WHERE _legs.state = 'ENDED'"
     )
@@ -31,7 +31,7 @@ def list_ended_legs(connection: sqlite3.Connection | Transaction) -> list[int]:
 
 
 def has_calls_without_webhook(connection: sqlite3.Connection, since: str) -> bool:
-    """Whether REST showed a call since `since` (UTC text) that no webhook told."""
+    """Return whether a CDR since `since` (UTC text) has no webhook."""
     row = connection.execute(
         "SELECT 1 FROM cdrs WHERE calldate >= ? AND live_id IS NOT NULL AND NOT EXISTS "
         "(SELECT 1 FROM _leg_events WHERE _leg_events.leg_id = cdrs.live_id) LIMIT 1",

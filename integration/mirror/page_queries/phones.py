@@ -1,4 +1,4 @@
-"""Named queries for placing and steering calls: phones, live legs, where a call can be passed on to."""
+"""Queries for call control: phones, live legs, transfer targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """A user of the platform who can be rung. `number` is the extension."""
+    """Platform user whose phone can ring. `number` is the extension."""
 
     id: int
     name: str
@@ -23,30 +23,37 @@ _SELECT_PHONES = (
 
 
 def list_phones(connection: sqlite3.Connection) -> list[Phone]:
-    """Everybody's, by name."""
+    """Return the phones of all active users, sorted by name."""
     return [Phone(*row) for row in connection.execute(f"{_SELECT_PHONES} ORDER BY name COLLATE NOCASE, id")]
 
 
 def find_phone(connection: sqlite3.Connection, user_id: int | None) -> Phone | None:
+    """Return the phone of an active platform user, or None."""
     row = connection.execute(f"{_SELECT_PHONES} AND id = ?", (user_id,)).fetchone()
     return None if row is None else Phone(*row)
 
 
 def find_phone_by_email(connection: sqlite3.Connection, email: str) -> Phone | None:
-    """The user of the platform with this address, if exactly one has it."""
+    """Return the phone of the platform user with this e-mail address.
+
+    None unless exactly one active user has the address.
+    """
     rows = connection.execute(f"{_SELECT_PHONES} AND lower(email) = lower(?) LIMIT 2", (email,)).fetchall()
     return Phone(*rows[0]) if len(rows) == 1 else None
 
 
 def list_caller_id_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Numbers of ours that a call may show: e164 as the platform writes it, name."""
+    """Return the account's numbers that a call may show.
+
+    Columns: e164 (as received), name.
+    """
     return connection.execute(
         "SELECT e164, name FROM ddis WHERE _missing_since IS NULL ORDER BY e164"
     ).fetchall()
 
 
 def list_transfer_targets(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """(kind, name, number) of queues and ring groups that calls can be passed on to."""
+    """Return (kind, name, number) of queues and ring groups with numbers."""
     return [
         (kind, row["name"], row["number"])
         for kind, table in (("Queues", "queues"), ("Ring groups", "ringgroups"))
@@ -58,8 +65,10 @@ def list_transfer_targets(connection: sqlite3.Connection) -> list[tuple[str, str
 
 
 def list_call_labels(connection: sqlite3.Connection) -> list[str]:
-    """Names of the platform's call labels. Their fields are not shown in the specification, so that they are
-    read from what was received."""
+    """Return the names of the platform's call labels.
+
+    The names are read from the received records, because the specification does not document the fields.
+    """
     rows = connection.execute(
         "SELECT DISTINCT _doc ->> '$.name' AS name FROM calllabels WHERE _missing_since IS NULL"
     )
@@ -68,8 +77,10 @@ def list_call_labels(connection: sqlite3.Connection) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LiveLeg:
-    """A leg that goes on. `monitor_state` is the platform's letter: 'A' records, 'P' is paused, None
-    unknown."""
+    """Open leg. `side` is that of `LegView`.
+
+    `monitor_state` is the platform's code: 'A' recording, 'P' paused, None unknown.
+    """
 
     id: int
     state: str
@@ -80,7 +91,7 @@ class LiveLeg:
 
 
 def list_live_legs(connection: sqlite3.Connection, call_id: int) -> list[LiveLeg]:
-    """The legs of a call that go on, those that talk first."""
+    """Return the open legs of a call; connected legs are first."""
     rows = connection.execute(
         "SELECT l.leg_id, l.state, l.connected, l.side, l.user_id, c.monitor_state FROM _legs l"
         " LEFT JOIN calls c ON c.id = l.leg_id WHERE l.call_id = ? AND l.state <> 'ENDED'"

@@ -1,11 +1,11 @@
-"""What Reports reads of long ranges: the sums of each day of the display zone, kept beside the calls.
+"""Stored sums of calls by local day, for reports of long ranges.
 
-Triggers note in `_report_due` when calls began that changed, in the transaction that changes them, so that
-no writer can forget one. `update_due` sums those days anew. Until then, and for today, a report reads the
-calls themselves: kept sums are used for days that nothing touched since, and for no others, so that a report
-equals the direct computation (`reports.direct`) in every snapshot.
+The days are those of the display time zone. Triggers record the start of each changed call in `_report_due`,
+in the transaction of the change, so every writer is covered. `update_due` recomputes the sums of these days.
+Until then, and for today, a report reads the calls. Stored sums are used only for days without later changes,
+so that a report equals the direct computation (`reports.compute_sums`) in every snapshot.
 
-Sums belong to a zone and to a level of service: with others they begin anew.
+Sums belong to a time zone and a service level. A change of either recomputes all sums.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 FORMAT_VERSION = 1
-"""To be raised when the sums come to mean something else: they begin anew."""
+"""Version of the meaning of the sums. A higher version recomputes all sums."""
 
 _AFTER_HOUR = ";"
-"""Behind an hour this comes after all its minutes, which begin with a colon."""
+"""Suffix that sorts an hour after all its minutes ('HH:MM')."""
 
 _SUMMED_COLUMNS = (
     "{0}.started_at, {0}.direction, {0}.outcome, {0}.wait_seconds, {0}.talk_seconds, {0}.charge, {0}.user_id,"
@@ -41,9 +41,12 @@ _IS_CHANGED = f"({_SUMMED_COLUMNS.format('OLD')}) IS NOT ({_SUMMED_COLUMNS.forma
 
 
 def _build_due_insert(row: str) -> str:
-    """Notes the start of a call unless its hour is noted. Without any function, which SQLite believes may
-    fail: it would copy aside every page that the row touches. Without OR IGNORE, since a clause of the
-    statement that fires a trigger takes the place of those inside."""
+    """Return trigger SQL that records the start of a call.
+
+    The hour of a start is recorded once. The SQL calls no function: SQLite assumes that functions may fail
+    and would copy every page that the row touches. The SQL has no OR IGNORE, because the conflict clause of
+    the statement that fires a trigger overrides the clauses inside.
+    """
     previous_hour = f"SELECT hour FROM _report_due WHERE hour <= {row}.started_at ORDER BY hour DESC LIMIT 1"
     return (
         f"INSERT INTO _report_due SELECT {row}.started_at WHERE {row}.started_at IS NOT NULL"
@@ -52,17 +55,18 @@ def _build_due_insert(row: str) -> str:
 
 
 TABLES = f"""
--- Sums of a day 'YYYY-MM-DD' of the display zone, and of the days of a month 'YYYY-MM' but for kind 'day'.
--- `kind` 'day' (key ''), 'hour' (weekday and hour, '000' to '623'), 'person', 'line', 'group', 'country';
--- days without calls have no row
+-- Sums of a day 'YYYY-MM-DD' of the display zone, and of a month 'YYYY-MM' except for kind 'day'.
+-- `kind` is 'day' (key ''), 'hour' (key: weekday and hour, '000' to '623'), 'person', 'line', 'group' or
+-- 'country'.
+-- Days without calls have no row.
 CREATE TABLE IF NOT EXISTS _report_days (
     kind TEXT NOT NULL, day TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
     {", ".join(f"{name} {'REAL' if name == 'charge' else 'INTEGER'} NOT NULL" for name in FIGURES)},
     PRIMARY KEY (kind, day, key)
 ) STRICT, WITHOUT ROWID;
--- Hours of UTC, 'YYYY-MM-DD HH', or moments within them, whose calls changed after their days were summed
+-- Hours of UTC 'YYYY-MM-DD HH', or times within an hour, whose calls changed after their days were summed.
 CREATE TABLE IF NOT EXISTS _report_due (hour TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
--- The zone and level that the sums belong to
+-- Format version, time zone and service level of the sums.
 CREATE TABLE IF NOT EXISTS _report_basis (
     one INTEGER PRIMARY KEY CHECK (one = 0), basis TEXT NOT NULL
 ) STRICT;
@@ -76,14 +80,20 @@ CREATE TRIGGER IF NOT EXISTS _calls_report_delete AFTER DELETE ON _calls BEGIN {
 """
 
 MAX_DIRECT_SPANS = 12
-"""Days read from the calls, next to each other counting once; beyond, the whole range is."""
+"""Largest number of ranges of consecutive days that are read from the calls.
+
+With more, the entire report is read from the calls.
+"""
 
 _SUM_COLUMNS = ", ".join(f"sum({name})" for name in FIGURES)
 _INSERT_ROW = f"INSERT INTO _report_days VALUES ({', '.join('?' * (4 + len(FIGURES)))})"
 
 
 def mark_due(tx: Transaction, starts: Iterable[str | None]) -> None:
-    """Calls that begin then (UTC text) are about to change: what the triggers would note, one by one."""
+    """Record that calls with these starts (UTC text) will change.
+
+    The triggers then find the hours recorded and insert no row per call.
+    """
     hours = sorted({start[:13] for start in starts if start})
     tx.executemany("INSERT OR IGNORE INTO _report_due VALUES (?)", [(hour,) for hour in hours])
 
@@ -94,9 +104,12 @@ def mark_due(tx: Transaction, starts: Iterable[str | None]) -> None:
 def read_sums(
     connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo, level: int, today: date
 ) -> ReportSums:
-    """The sums of the days from `first` to `last` of the zone, both included."""
+    """Return the sums of the days from `first` to `last`, both included.
+
+    `level` is the wait of the service level in seconds. `today` is the present day in the zone.
+    """
     if _get_stored_basis(connection) == _get_requested_basis(zone, level):
-        # Days that are not over change with every call, and are few.
+        # Today and later days change with every call.
         direct_days = {day for day in _list_due_days(connection, first, last, zone) if first <= day <= last}
         direct_days.update(_iterate_days(max(first, today), last))
         spans = list(_merge_days(day for day in direct_days))
@@ -110,7 +123,10 @@ def read_sums(
 
 
 def _list_due_days(connection: sqlite3.Connection, first: date, last: date, zone: ZoneInfo) -> Iterator[date]:
-    """Days, of the range or next to it, whose calls changed since they were summed."""
+    """Return days whose calls changed since the last sum.
+
+    Days adjacent to the range may be included.
+    """
     span = _make_span(first, last, zone, 0)
     return (day for hour in _list_due_hours(connection, span) for day in _list_days_of_hour(hour, zone))
 
@@ -138,18 +154,21 @@ def _add_rollups(
 
 
 def _list_labels(days: Iterable[date]) -> Iterator[str]:
-    """These days, by the month where all of it is among them."""
+    """Return the days as labels 'YYYY-MM-DD', and complete months as 'YYYY-MM'."""
     for month, month_days in groupby(days, key=lambda day: str(day)[:7]):
         day_list = list(month_days)
-        is_whole_month = len(day_list) == monthrange(day_list[0].year, day_list[0].month)[1]
-        yield from (month,) if is_whole_month else map(str, day_list)
+        is_complete_month = len(day_list) == monthrange(day_list[0].year, day_list[0].month)[1]
+        yield from (month,) if is_complete_month else map(str, day_list)
 
 
-# --- keeping ---------------------------------------------------------------------------------------------
+# --- updating --------------------------------------------------------------------------------------------
 
 
 def update_due(mirror_db: Database, zone: ZoneInfo, level: int, seconds: float = 2.0) -> bool:
-    """Sum what is due, a day or two per transaction. Returns whether there is more, after `seconds`."""
+    """Recompute due days for up to `seconds`.
+
+    Each transaction recomputes one or two days. Returns whether more days may be due.
+    """
     deadline = clock.monotonic() + seconds
     while clock.monotonic() < deadline:
         today = clock.now().astimezone(zone).date()
@@ -162,8 +181,11 @@ def update_due(mirror_db: Database, zone: ZoneInfo, level: int, seconds: float =
 
 
 def verify_random_day(mirror_db: Database, zone: ZoneInfo, level: int) -> date | None:
-    """Compare the sums of some day that is over with its calls. A day that differs is returned, and due
-    again: what another program wrote into the file does not stay for good."""
+    """Compare the stored sums of a random past day with its calls.
+
+    Returns a day that differs and marks the day as due. This repairs the sums after another program changed
+    the file.
+    """
     today = clock.now().astimezone(zone).date()
     with mirror_db.read() as connection:
         first = reports.find_first_day(connection, zone)
@@ -172,7 +194,7 @@ def verify_random_day(mirror_db: Database, zone: ZoneInfo, level: int) -> date |
         day = first + timedelta(days=random.randrange((today - first).days))
         rollup = read_sums(connection, day, day, zone, level, today)
         direct = reports.compute_sums(connection, _make_span(day, day, zone, level), zone)
-    # A day of few cents is summed in one order only.
+    # Charges can be compared exactly: the sums of one day always add in the same order.
     if (rollup.days, rollup.hours, rollup.shares) == (direct.days, direct.hours, direct.shares):
         return None
     hour = _make_span(day, day, zone, level).since[:13]
@@ -181,7 +203,10 @@ def verify_random_day(mirror_db: Database, zone: ZoneInfo, level: int) -> date |
 
 
 def update_next_days(tx: Transaction, zone: ZoneInfo, level: int, today: date) -> None:
-    """Sum anew the first days that are due and over; all days are due where the sums have another basis."""
+    """Recompute the oldest due days before today.
+
+    If the format version, zone or level has changed, all sums are deleted and all days are due.
+    """
     if _get_stored_basis(tx.connection) != _get_requested_basis(zone, level):
         tx.execute("DELETE FROM _report_days")
         tx.execute("INSERT OR REPLACE INTO _report_basis VALUES (0, ?)", (_get_requested_basis(zone, level),))
@@ -215,7 +240,7 @@ def _list_due_hours(connection: sqlite3.Connection, span: Span) -> list[str]:
 
 
 def _find_next_days(connection: sqlite3.Connection, zone: ZoneInfo, today: date) -> set[date]:
-    """The days of the oldest hour that is due; none where it belongs to a day that is not over."""
+    """Return the days of the oldest due hour, if all are past."""
     for row in connection.execute("SELECT hour FROM _report_due ORDER BY hour"):
         days = set(_list_days_of_hour(row[0], zone))
         if days:
@@ -227,7 +252,7 @@ def _sum_day(tx: Transaction, day: date, zone: ZoneInfo, level: int) -> None:
     rows = list(
         _make_rows(reports.compute_sums(tx.connection, _make_span(day, day, zone, level), zone), str(day))
     )
-    # By key: the planner knows no better way to a day of every kind.
+    # By full key prefix (kind, day): SQLite finds no better plan to select a day of every kind.
     for kind in ("day", "hour", *SHARE_KINDS):
         tx.execute("DELETE FROM _report_days WHERE kind = ? AND day = ?", (kind, str(day)))
     tx.executemany(_INSERT_ROW, rows)
@@ -273,13 +298,16 @@ def _make_span(first: date, last: date, zone: ZoneInfo, level: int) -> Span:
 
 
 def _list_days_of_hour(hour: str, zone: ZoneInfo) -> tuple[date, ...]:
-    """The day or the two days of the zone that an hour of UTC, or that of a moment, belongs to."""
+    """Return the one or two local days that an hour of UTC overlaps.
+
+    `hour` may also be a time within the hour.
+    """
     try:
         begin = datetime.fromisoformat(f"{hour[:13]}:00:00").replace(tzinfo=UTC)
         moments = (begin, begin + timedelta(minutes=59, seconds=59))
         return tuple(dict.fromkeys(moment.astimezone(zone).date() for moment in moments))
     except (ValueError, OverflowError):
-        # A start that is no time: no day has it, so that no sum does.
+        # The start is no valid time, so no day and no sum includes the call.
         return ()
 
 
@@ -288,7 +316,7 @@ def _iterate_days(first: date, last: date) -> Iterator[date]:
 
 
 def _merge_days(days: Iterable[date]) -> Iterator[tuple[date, date]]:
-    """Days next to each other as one: first and last."""
+    """Merge consecutive days to ranges (first, last)."""
     begin = end = None
     for day in sorted(days):
         if end is not None and begin is not None and day - end > timedelta(days=1):

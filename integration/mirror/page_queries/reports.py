@@ -1,9 +1,9 @@
-"""Named queries of Reports: sums over `_calls` of a span of time, by person, number, group, country, hour.
+"""Sums of calls for reports: by user, number, group, country and hour.
 
-A call belongs to the span in which it began. Internal calls are kept apart from customers' (docs/calls.md)
-and counted nowhere here. Each sum has its twin among the filters of `history.CallFilter`: what is counted can
-be listed. Days and hours are those of a zone, whose changes of the clock need no table: calls are summed by
-whole hours of UTC (quarters, where the zone's offset has a fraction), and each falls into one local hour.
+A call belongs to the span in which it started. Internal calls are excluded (docs/calls.md#times). Every sum
+has an equivalent filter of `history.CallFilter`, so pages can list the counted calls. Days and hours are
+those of a time zone. Calls are summed by hours of UTC, or by quarters of an hour if the zone's offset is not
+in whole hours. Each belongs to exactly one local hour, so changes of the clock need no table.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
 _FROM = """ FROM _calls INDEXED BY _calls_report
  WHERE started_at >= :since AND started_at < :until AND direction <> 'internal'"""
 GROUP_KEY = "group_kind || ':' || coalesce(group_id, group_name)"
-"""What names a ring group, queue or IVR in a link; NULL for calls that came to none."""
+"""SQL for the key of a group or IVR in links; NULL without a group."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """Counts of calls; `wait`, `talk` in seconds; `charge` in the account's currency.
+    """Numbers of calls, and sums of seconds and charges.
 
-    `in_time` of `answered` waited no longer than the level asked for; `timed` of them have a known wait.
-    `talks` are answered calls of both directions, `talked` of them have a known duration.
+    - `answered`: answered inbound calls. `in_time`: those within the service level. `timed`: those with a
+      known wait. `wait`: the sum of their waits in seconds.
+    - `talks`: answered calls of both directions. `talked`: those with a known duration. `talk`: the sum of
+      their durations in seconds.
+    - `charged`: calls with a charge above 0. `charge`: their sum in the account's currency.
     """
 
     calls: int = 0
@@ -61,59 +64,71 @@ class Figures:
     charge: float = 0.0
 
     def add(self, other: Figures) -> None:
+        """Add all numbers of `other`."""
         for name in FIGURES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def unanswered(self) -> int:
-        """Not answered by a person: missed, or left to voicemail."""
+        """Number of missed calls and calls with voicemail."""
         return self.missed + self.voicemail
 
     @property
     def in_progress(self) -> int:
-        """Came in, and nobody knows yet how it ends."""
+        """Number of inbound calls without an outcome."""
         return self.inbound - self.answered - self.unanswered - self.abandoned
 
     @property
     def offered(self) -> int:
-        """What the service level is a share of: early hang-ups give nobody a chance."""
+        """Number of calls that the service level refers to.
+
+        Abandoned calls are excluded, because they end before a user can answer.
+        """
         return self.answered + self.unanswered
 
     @property
     def service_level(self) -> float | None:
-        """0–100; None where there is nothing to answer."""
+        """Percentage of offered calls answered in time, 0 to 100, or None."""
         return 100 * self.in_time / self.offered if self.offered else None
 
     @property
     def average_wait(self) -> float | None:
+        """Average wait of answered inbound calls in seconds; None without calls."""
         return self.wait / self.timed if self.timed else None
 
     @property
     def average_talk(self) -> float | None:
+        """Average duration of answered calls in seconds; None without calls."""
         return self.talk / self.talked if self.talked else None
 
 
-FIGURES = tuple(one.name for one in fields(Figures))
+FIGURES = tuple(field_.name for field_ in fields(Figures))
+"""Field names of `Figures`, in the order of the columns of `_SUMS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From `since` up to, not including, `until`: UTC text. `level`: the service level's wait in seconds."""
+    """Time from `since` until before `until`, both UTC text.
+
+    `level` is the wait of the service level in seconds.
+    """
 
     since: str
     until: str
     level: int
 
     def get_parameters(self) -> dict[str, str | int]:
+        """Return the named values of `_SUMS` and `_FROM`."""
         return {"since": self.since, "until": self.until, "level": self.level}
 
 
 SHARE_KINDS = ("person", "line", "group", "country")
+"""Kinds of shares: 'person' is a platform user, 'line' a DDI."""
 
 
 @dataclass(slots=True)
 class Share:
-    """The figures of one person, number, group or country. `key` is what `/calls` filters by."""
+    """Figures of one user, number, group or country. `key` is the filter value of `/calls`."""
 
     key: str
     name: str
@@ -122,10 +137,16 @@ class Share:
 
 @dataclass(slots=True)
 class ReportSums:
-    """All that a report tells of a range: by day of the zone, by hour of the day (0 to 23), calls that came
-    in by (weekday, hour), Monday being 0, and by key for each of SHARE_KINDS. Sums of parts add up to those
-    of the whole. Names are what the calls say; `rank_shares` knows better. `hours` are kept for single days
-    only."""
+    """Sums of a range of days.
+
+    - `days`: by day of the zone.
+    - `hours`: by hour of the day (0 to 23). Complete only if the range is a single day.
+    - `week`: number of inbound calls by (weekday, hour); Monday is 0.
+    - `shares`: by kind of SHARE_KINDS, then by key. Names come from the calls; `rank_shares` replaces the
+      names of users.
+
+    Sums of parts of a range add up to the sums of the range.
+    """
 
     days: dict[date, Figures] = field(default_factory=dict)
     hours: dict[int, Figures] = field(default_factory=dict)
@@ -133,17 +154,19 @@ class ReportSums:
     shares: dict[str, dict[str, Share]] = field(default_factory=lambda: {kind: {} for kind in SHARE_KINDS})
 
     def add_hour(self, hour_start: datetime, figures: Figures) -> None:
-        """`figures` of calls that began in the hour of `hour_start`, a time of the zone."""
+        """Add the figures of the calls of one hour. `hour_start` is local time."""
         self.days.setdefault(hour_start.date(), Figures()).add(figures)
         self.hours.setdefault(hour_start.hour, Figures()).add(figures)
         self.week[hour_start.weekday(), hour_start.hour] += figures.inbound
 
     def add_share(self, kind: str, key: str, name: str, figures: Figures) -> None:
+        """Add figures to the share with `key`. Of several names the last in text order is used."""
         share = self.shares[kind].setdefault(key, Share(key, name, Figures()))
         share.name = max(share.name, name)
         share.figures.add(figures)
 
     def add(self, other: ReportSums) -> None:
+        """Add the sums of another range."""
         for day, figures in other.days.items():
             self.days.setdefault(day, Figures()).add(figures)
         for hour, figures in other.hours.items():
@@ -155,6 +178,7 @@ class ReportSums:
 
     @property
     def total(self) -> Figures:
+        """Figures of all days."""
         total = Figures()
         for figures in self.days.values():
             total.add(figures)
@@ -162,12 +186,16 @@ class ReportSums:
 
 
 def compute_totals(connection: sqlite3.Connection, span: Span) -> Figures:
+    """Return the figures of a span, computed from the calls."""
     row = connection.execute(f"SELECT {_SUMS} {_FROM}", span.get_parameters()).fetchone()
     return _make_figures(row)
 
 
 def compute_sums(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> ReportSums:
-    """The sums of a span of whole days of the zone, read from the calls themselves."""
+    """Return the sums of a span, computed from the calls.
+
+    The span must consist of entire days of the zone.
+    """
     sums = ReportSums()
     for hour_start, figures in sum_by_hour(connection, span, zone):
         sums.add_hour(hour_start, figures)
@@ -183,7 +211,7 @@ def compute_sums(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> 
 
 
 def rank_shares(connection: sqlite3.Connection, sums: ReportSums, kind: str) -> list[Share]:
-    """Most calls first, with names for people."""
+    """Return the shares of one kind with names, most calls first."""
     shares = [
         Share(
             entry.key,
@@ -196,11 +224,14 @@ def rank_shares(connection: sqlite3.Connection, sums: ReportSums, kind: str) -> 
 
 
 _KeyedFigures = Iterator[tuple[str, str, Figures]]
-"""Key, name, figures; a key may come more than once."""
+"""(Key, name, figures). A key may occur more than once."""
 
 
 def _sum_by_user(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """Who answered, or placed the call; a missed call rang at somebody's, but is not theirs."""
+    """Sum answered calls by the user who answered or placed the call.
+
+    A missed call counts for no user, although a user's phone rang.
+    """
     rows = connection.execute(
         f"SELECT user_id, {_SUMS} {_FROM} AND user_id IS NOT NULL AND outcome = 'answered' GROUP BY user_id",
         span.get_parameters(),
@@ -209,7 +240,7 @@ def _sum_by_user(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
 
 
 def _sum_by_number(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """By the number of ours that was dialled."""
+    """Sum inbound calls by the dialled number of the account."""
     rows = connection.execute(
         f"SELECT coalesce(our_e164, our_number), {_SUMS} {_FROM} AND direction = 'in' GROUP BY 1",
         span.get_parameters(),
@@ -218,7 +249,7 @@ def _sum_by_number(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
 
 
 def _sum_by_group(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """By the ring group, queue or IVR that took the call."""
+    """Sum inbound calls by ring group, queue or IVR."""
     rows = connection.execute(
         f"SELECT {GROUP_KEY}, max(group_name), {_SUMS} {_FROM} AND direction = 'in'"
         " AND group_kind IS NOT NULL GROUP BY 1",
@@ -228,7 +259,7 @@ def _sum_by_group(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
 
 
 def _sum_by_country(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """By the calling code of the outside number: +1 is one country here, as it is one code."""
+    """Sum calls by the calling code of the outside party. All countries with +1 are one key."""
     rows = connection.execute(
         f"SELECT substr(party_e164, 2, 3), {_SUMS} {_FROM} GROUP BY 1", span.get_parameters()
     )
@@ -239,8 +270,11 @@ def _sum_by_country(connection: sqlite3.Connection, span: Span) -> _KeyedFigures
 
 
 def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> list[tuple[datetime, Figures]]:
-    """Figures of every hour that has any, each with its beginning in the zone. Sums of an hour that the clock
-    shows twice come twice."""
+    """Return (local start, figures) of every hour with calls.
+
+    An hour that occurs twice in local time, because the clock is set back, is returned twice. Quarters of an
+    hour are returned separately if the offset of the zone is not in whole hours.
+    """
     prefix_length = 13 if _has_whole_hour_offsets(span, zone) else 16
     minutes = "" if prefix_length == 13 else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
     rows = connection.execute(
@@ -257,21 +291,24 @@ def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> l
 
 
 def find_first_day(connection: sqlite3.Connection, zone: ZoneInfo) -> date | None:
-    """The day of the oldest call; None where there are none."""
+    """Return the local day of the oldest call; None without calls."""
     row = connection.execute("SELECT min(started_at) FROM _calls").fetchone()
     started_at = clock.parse_utc(row[0]) if row[0] else None
     return None if started_at is None else started_at.astimezone(zone).date()
 
 
 def get_currency(connection: sqlite3.Connection) -> str:
-    """What charges are in: the ISO code of the account's currency, '' while nobody knows."""
+    """Return the ISO code of the account's currency; '' if unknown."""
     row = connection.execute("SELECT currency_iso FROM me LIMIT 1").fetchone()
     return str(row[0] or "") if row else ""
 
 
 @cache
 def find_calling_code(digits: str | None) -> str | None:
-    """'44' of the first digits of '+442079460001'."""
+    """Return the calling code at the start of an international number's digits.
+
+    '44' for '442'; None for no known code.
+    """
     for length in (1, 2, 3):
         if digits and int(digits[:length] or 0) in phonenumbers.COUNTRY_CODE_TO_REGION_CODE:
             return digits[:length]
@@ -280,7 +317,10 @@ def find_calling_code(digits: str | None) -> str | None:
 
 @cache
 def format_country_name(code: str | None) -> str:
-    """'GB +44'. The names of phonenumbers come with 40 MB of places, for which a report is not worth it."""
+    """Return the label of a calling code, such as 'GB +44'.
+
+    Rejected: country names of `phonenumbers`, because its geocoder loads 40 MB of place names.
+    """
     regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
     name = {"US": "North America", "001": ""}.get(regions[0], regions[0])
     return f"{name} +{code}".strip()
@@ -298,7 +338,10 @@ def _find_user_name(connection: sqlite3.Connection, user_id: str) -> str:
 
 
 def _has_whole_hour_offsets(span: Span, zone: ZoneInfo) -> bool:
-    """Whether the zone is whole hours from UTC all through the span, and changes on the hour."""
+    """Return whether the zone's offset is in full hours throughout the span.
+
+    The offset is tested at about 400 times, or once a day if that is less often.
+    """
     begin, end = (clock.parse_utc(text) for text in (span.since, span.until))
     assert begin is not None
     assert end is not None

@@ -1,10 +1,11 @@
-"""Finding calls by any fragment of a number, a name, or what was said.
+"""Search index of calls: fragments of numbers, names and transcripts.
 
-`_calls_search` is an FTS5 trigram index over the numbers of a call (digits only, as received and E.164)
-and a folded copy of its names and of the transcripts of its recordings and voice messages. Triggers note
-in `_calls_search_due` which calls changed, so that no writer can forget one; `index_changed_calls` takes them
-over. The triggers can't write the index themselves: under `trusted_schema=OFF` SQLite 3.40 refuses FTS5 (and
-functions of ours) in triggers, and a first load is faster with the index after the rows.
+`_calls_search` is an FTS5 trigram index. It contains the numbers of a call (without plus, as received and in
+E.164) and a folded copy of its names and of the transcripts of its recordings and voicemail messages.
+Triggers record changed calls in `_calls_search_due`, so every writer is covered; `index_changed_calls`
+updates the index. Triggers cannot write the index: with `trusted_schema=OFF` SQLite 3.40 rejects FTS5 and
+application-defined functions in triggers. An initial sync is also faster if the index is written after the
+rows.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from integration.sqlite.transaction import Transaction
 
 
 def fold(text: str) -> str:
-    """`text` as the index holds it: decomposed (NFKD), without accents, casefolded; 'Müller' → 'muller'."""
+    """Fold a text for the index: NFKD, without accents, casefolded ('Müller' → 'muller')."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
@@ -35,7 +36,11 @@ _VALUES_CHANGED = f"({_OLD_VALUES}) IS NOT ({_NEW_VALUES})"
 
 
 def _build_due_insert(row: str) -> str:
-    """Without OR IGNORE: a clause of the statement that fires a trigger takes the place of those inside."""
+    """Return trigger SQL that records a changed call unless it is recorded.
+
+    It has no OR IGNORE, because the conflict clause of the statement that fires a trigger overrides the
+    clauses inside.
+    """
     return (
         f"INSERT INTO _calls_search_due SELECT {row}.id"
         f" WHERE NOT EXISTS (SELECT 1 FROM _calls_search_due WHERE id = {row}.id);"
@@ -45,7 +50,10 @@ def _build_due_insert(row: str) -> str:
 def _build_transcript_triggers(
     table: str, leg_columns: tuple[str, ...], text_columns: tuple[str, ...]
 ) -> str:
-    """Triggers: what was said in a call arrives after the call."""
+    """Return triggers that record the calls of changed transcripts.
+
+    A transcript arrives after its call, so changes of `_calls` are not enough.
+    """
     due_insert = (
         "INSERT INTO _calls_search_due SELECT DISTINCT call_id FROM _legs WHERE leg_id IN"
         f" ({', '.join(f'NEW.{leg}' for leg in leg_columns)})"
@@ -64,7 +72,7 @@ def _build_transcript_triggers(
 
 TABLES = f"""
 CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'trigram');
--- serves index(): calls whose text changed since
+-- serves index_changed_calls(): calls whose text changed since the last run
 CREATE TABLE IF NOT EXISTS _calls_search_due (id INTEGER PRIMARY KEY) STRICT;
 
 CREATE TRIGGER IF NOT EXISTS _calls_search_insert AFTER INSERT ON _calls BEGIN {_build_due_insert("NEW")} END;
@@ -78,26 +86,30 @@ CREATE TRIGGER IF NOT EXISTS _calls_search_delete AFTER DELETE ON _calls BEGIN {
 """
 
 _TRANSCRIPTS = """CASE WHEN c.recordings > 0 OR c.voicemails > 0 THEN (
-  SELECT group_concat(said, char(10)) FROM (
-    SELECT coalesce(m.transcript, '') || ' ' || coalesce(m.summary, '') AS said
+  SELECT group_concat(transcript, char(10)) FROM (
+    SELECT coalesce(m.transcript, '') || ' ' || coalesce(m.summary, '') AS transcript
       FROM _legs l JOIN monitors m ON m.live_id = +l.leg_id WHERE l.call_id = c.id
     UNION SELECT v.transcript FROM _legs l JOIN voicemessages v ON v.live_id = +l.leg_id
      WHERE l.call_id = c.id
     UNION SELECT v.transcript FROM _legs l JOIN voicemessages v ON v.parent_live_id = +l.leg_id
      WHERE l.call_id = c.id)) END"""
-"""What was said in a call, for the few that have it. The plus takes the affinity from a leg's id, for which
-SQLite would have to convert every `live_id` (ANY) before it compares, and read them all for each call."""
+"""SQL for the transcripts of a call, or NULL. Few calls have transcripts.
+
+The plus removes the affinity of `leg_id`. With the affinity SQLite would convert every `live_id` (type ANY)
+for the comparison and read all of them for each call.
+"""
 
 PADDING = "\x1f"
+"""Character that pads words to the length of a trigram. Removed from searches."""
 
 BATCH_SIZE = 10_000
-"""Calls indexed by one transaction, so that webhooks never wait long behind a first load."""
+"""Calls indexed by one transaction. Limits the delay of webhooks during an initial sync."""
 
 
 def index_changed_calls(tx: Transaction, limit: int = BATCH_SIZE) -> int:
-    """Bring up to `limit` changed calls into the index; returns how many it did (0: nothing is due)."""
+    """Index up to `limit` changed calls. Returns their number; 0 if none is due."""
     rows = tx.execute(
-        f"SELECT d.id AS due, c.*, {_TRANSCRIPTS} AS said"
+        f"SELECT d.id AS due, c.*, {_TRANSCRIPTS} AS transcripts"
         " FROM _calls_search_due d LEFT JOIN _calls c ON c.id = d.id LIMIT ?",
         (limit,),
     ).fetchall()
@@ -114,7 +126,7 @@ def index_changed_calls(tx: Transaction, limit: int = BATCH_SIZE) -> int:
 
 
 def index_all_due(mirror_db: Database) -> None:
-    """Index whatever is due, in short transactions. Does nothing (and writes nothing) if nothing is."""
+    """Index all changed calls in short transactions. Writes nothing if no call is due."""
     while True:
         with mirror_db.read() as connection:
             if connection.execute("SELECT 1 FROM _calls_search_due LIMIT 1").fetchone() is None:
@@ -123,28 +135,32 @@ def index_all_due(mirror_db: Database) -> None:
 
 
 def _build_text(row: sqlite3.Row) -> str:
-    """Numbers without plus, then folded names; a line each, so that nothing matches across two of them.
+    """Return the indexed text: numbers without plus, folded names, transcripts.
 
-    Two marks stand before each word: with them a word's first one or two letters are a trigram too, and
-    what is shorter than a trigram is found at the start of words by the same index.
+    Each value has a line of its own, so that no search matches across two values. Two PADDING characters
+    precede each word of numbers and names. The first one or two letters of a word are then part of a trigram,
+    so the index also finds searches of one or two letters at the start of words.
     """
     values = [str(row[name] or "").replace("+", "") for name in _NUMBER_COLUMNS]
     values += [fold(str(row[name] or "")) for name in _NAME_COLUMNS]
     lines = [" ".join(f"{PADDING}{PADDING}{word}" for word in value.split()) for value in values]
-    # Without marks: nobody looks for a single letter in a conversation, and they would be most of its index.
-    return "\n".join([*lines, fold(row["said"])] if row["said"] else lines)
+    # Transcripts have no padding, because it would be most of their index. Searches of one or two letters do
+    # not find transcripts.
+    return "\n".join([*lines, fold(row["transcripts"])] if row["transcripts"] else lines)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
-    """What a search box asks for: every group must be found, by any of its alternatives (folded, and padded
-    with marks to the length of a trigram)."""
+    """Parsed search text: every group must match by at least one of its alternatives.
+
+    Alternatives are folded and padded to the length of a trigram.
+    """
 
     groups: tuple[tuple[str, ...], ...]
 
     @property
     def fts_query(self) -> str:
-        """The FTS5 expression."""
+        """FTS5 expression of the search."""
         return " AND ".join(
             "(" + " OR ".join('"' + word.replace('"', '""') + '"' for word in group) + ")"
             for group in self.groups
@@ -152,7 +168,10 @@ class SearchTerms:
 
 
 def has_more_matches(connection: sqlite3.Connection, search_terms: SearchTerms, limit: int) -> bool:
-    """Whether more calls than `limit` match, so that reading in order and comparing reaches a page sooner."""
+    """Return whether more than `limit` calls match.
+
+    If so, reading calls in order and comparing their texts finds a page faster.
+    """
     count = connection.execute(
         "SELECT count(*) FROM (SELECT 1 FROM _calls_search WHERE _calls_search MATCH ? LIMIT ?)",
         (search_terms.fts_query, limit + 1),
@@ -161,10 +180,10 @@ def has_more_matches(connection: sqlite3.Connection, search_terms: SearchTerms, 
 
 
 def parse_search(search_text: str, calling_code: str | None) -> SearchTerms | None:
-    """Read a search box. None for nothing to search.
+    """Parse a search text. None if there is nothing to search.
 
-    A number may be spelled with spaces, brackets, dots, slashes, a plus, `00`, or the national way;
-    `calling_code` ('44') is that of the display country, for the national way.
+    Numbers may have spaces, brackets, dots, slashes, a plus, `00` or the national form. `calling_code` is the
+    code of the display country for the national form, such as '44'. At most 200 characters are used.
     """
     search_text = search_text.replace("\0", " ").replace(PADDING, " ").strip()[:200]
     if not search_text:
@@ -192,6 +211,6 @@ def _list_variants(number: str, calling_code: str | None) -> tuple[str, ...]:
     if digits.startswith("00") and len(digits) > 4:
         variants.append(digits[2:])
     elif digits.startswith("0") and len(digits) > (1 if calling_code else 3):
-        # Without a country the trunk zero can only be dropped; the rest is a fragment like any other.
+        # Without a country only the trunk zero is removed; the remaining digits are searched as a fragment.
         variants.append((calling_code or "") + digits[1:])
     return tuple(dict.fromkeys(variant for variant in variants if variant))
