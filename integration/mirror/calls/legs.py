@@ -36,10 +36,7 @@ StateChange = tuple[int, str, str]
 
 @dataclass(slots=True)
 class Leg:
-    """Leg as computed from its facts.
-
-    Times are Unix seconds. `origins` maps each derived field to its source: 'webhook', 'poll' or 'cdr'.
-    """
+    """Leg computed from its facts. Times are Unix seconds, `origins` are the sources of fields."""
 
     id: int
     root_id: int | None = None
@@ -58,10 +55,7 @@ class Leg:
     final_at: int | None = None
     is_missing: bool = False
     last_signal_at: int = 0
-    """Time of the newest event or poll that shows the leg.
-
-    The time of an event is the earlier of its event time and its receipt by the local clock.
-    """
+    """Time of the newest event (or its local receipt, if earlier) or poll that shows the leg."""
     end_received_at: float | None = None
     """First receipt of a fact about the end, by the local clock."""
     live_states: list[StateChange] = field(default_factory=list)
@@ -95,10 +89,7 @@ class Leg:
 
 
 def get_event_state(event: CallEvent) -> str | None:
-    """Return the state that an event sets, or None.
-
-    DTMF and undocumented states set no state.
-    """
+    """Return the state that an event sets; None for DTMF and undocumented states."""
     if event.name == "call.dtmf":
         return None
     if event.name in ("call.hangup", "call.missed"):
@@ -225,10 +216,7 @@ def _set_parties(
 
 
 def parse_direction(record: Cdr | Sighting | CallEvent) -> str | None:
-    """Return the direction of a record, 'in' or 'out', or None.
-
-    Calls that the platform places for a user (webcall, callmeback) are outbound.
-    """
+    """Return 'in', 'out' or None. Calls placed for a user (webcall, callmeback) are outbound."""
     destination = (record.destination or "").strip().lower()
     if destination in ("in", "out"):
         return destination

@@ -33,11 +33,8 @@ CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outco
 PAGE_SIZE = 50
 """Calls per page."""
 MAX_INDEXED_MATCHES = 5000
-"""Matches up to which a search uses the search index.
-
-With more matches a page reads calls in order of `started_at` and compares the text of each. A count with
-other filters considers only this many matches.
-"""
+"""Matches up to which a search uses the search index. With more, a page reads calls in order of `started_at`
+and compares their texts, and a count with other filters considers only this many matches."""
 MAX_COUNT = 100_000
 """Matching or examined calls at which counting stops. The page then shows "more than"."""
 NEWEST_SPANS = 30
@@ -46,10 +43,7 @@ NEWEST_SPANS = 30
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Position in the history: the rows before (older) or after (newer) a key.
-
-    The key is (started_at, id) of a row.
-    """
+    """Position before (older) or after (newer) the row at (started_at, id)."""
 
     started_at: str
     id: int
@@ -76,10 +70,7 @@ _HAS_LEG = (
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """Filter of the history.
-
-    `since` and `until` are UTC text, `until` is exclusive. Talk and wait times are seconds.
-    """
+    """Filter. `since` and `until` (exclusive) are UTC text, talk and wait times seconds."""
 
     since: str | None = None
     until: str | None = None
@@ -107,16 +98,10 @@ class CallFilter:
     time_spans: str | None = None
     """JSON list of spans [since, until) as UTC text. A call must start in one span."""
     matched_call_ids: str | None = None
-    """JSON list of ids of calls that match `search_terms`.
-
-    Set by `resolve_search`. The list is complete if `has_all_matches`.
-    """
+    """JSON list of matching call ids (`resolve_search`), complete if `has_all_matches`."""
     has_all_matches: bool = True
     user_scope: int | None = None
-    """Platform user whose calls are shown (`dashboard.agents_see = own`).
-
-    Combined with all other filters by AND.
-    """
+    """Platform user to whose calls all results are limited (`dashboard.agents_see = own`)."""
 
     def without_range(self) -> CallFilter:
         """Return the filter without `since` and `until`."""
@@ -137,10 +122,7 @@ class CallFilter:
         return self.outcome is None or self.outcome == "internal"
 
     def build_conditions(self) -> tuple[list[str], list[Any]]:
-        """Return the conditions on `_calls AS c`, and their values.
-
-        The search is not included.
-        """
+        """Return conditions on `_calls AS c` and their values, without the search."""
         conditions: list[str] = []
         values: list[Any] = []
 
@@ -203,10 +185,7 @@ class CallFilter:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows, newest first, and the cursors of the adjacent pages.
-
-    A cursor is None if there are no rows in that direction.
-    """
+    """Rows, newest first, and cursors of adjacent pages, None without rows."""
 
     rows: list[sqlite3.Row]
     newer: Cursor | None
@@ -267,10 +246,7 @@ def _query_page(
 
 
 def _build_source(call_filter: CallFilter) -> tuple[str, list[str]]:
-    """Return the FROM clause and its values.
-
-    Time spans are the outer loop of the join, because each span is a range of the index on `started_at`.
-    """
+    """Return the FROM clause and its values. Time spans lead: each is a range of an index."""
     if call_filter.time_spans is None:
         return "_calls c", []
     span_condition = "c.started_at >= s.value ->> 0 AND c.started_at < s.value ->> 1"
@@ -311,10 +287,7 @@ def count_up_to_limit(connection: sqlite3.Connection, call_filter: CallFilter) -
 
 
 def resolve_search(connection: sqlite3.Connection, call_filter: CallFilter) -> CallFilter:
-    """Return the filter with the matches of the search index.
-
-    Page and count then share one search. At most MAX_INDEXED_MATCHES ids are included.
-    """
+    """Return the filter with up to MAX_INDEXED_MATCHES matches, shared by page and count."""
     if call_filter.search_terms is None:
         return call_filter
     rows = connection.execute(
@@ -333,8 +306,7 @@ def build_named_conditions(
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the conditions of `fetch_page` and `count` with named values.
 
-    For queries that read the same calls in another form. The conditions refer to `_calls AS c`; the values
-    are named '<prefix>0', '<prefix>1', ….
+    For other queries on `_calls AS c`. The values are named '<prefix>0', '<prefix>1', ….
     """
     conditions, values = _build_conditions(connection, call_filter, is_ordered=False)
     numbers = count_up()
@@ -348,10 +320,7 @@ def build_named_conditions(
 def _build_conditions(
     connection: sqlite3.Connection, call_filter: CallFilter, *, is_ordered: bool
 ) -> tuple[list[str], list[Any]]:
-    """Return the conditions and values of the filter, including the search.
-
-    The search compares texts in order of time or uses the search index, whichever is cheaper.
-    """
+    """Return all conditions and values, with the cheaper of two ways to search."""
     conditions, values = call_filter.build_conditions()
     if call_filter.search_terms is None:
         return conditions, values
@@ -418,10 +387,7 @@ def list_earlier_calls(
 
 
 def list_users(connection: sqlite3.Connection) -> list[sqlite3.Row]:
-    """Return the platform users for a filter, sorted by name.
-
-    Columns: id, name, ext, gone (1 if missing on the platform).
-    """
+    """Return the platform users by name. `gone` is 1 if missing on the platform."""
     return connection.execute(
         "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext,"
         " _missing_since IS NOT NULL AS gone FROM users ORDER BY name COLLATE NOCASE, id"
