@@ -258,12 +258,12 @@ def _set_live_state(leg: Leg, facts: LegFacts, ordered: Sequence[tuple[int, Call
         if previous_state != state:
             break
         since = timestamp
-    is_ringing_again = False
+    is_ringing_after_pickup = False
     is_picked_up = False
     for timestamp, _, event_state in ordered:
-        if event_state == "CONNECTED" and is_ringing_again and leg.second_pickup_at is None:
+        if event_state == "CONNECTED" and is_ringing_after_pickup and leg.second_pickup_at is None:
             leg.second_pickup_at = timestamp
-        is_ringing_again |= event_state == "RINGING" and is_picked_up
+        is_ringing_after_pickup |= event_state == "RINGING" and is_picked_up
         is_picked_up |= event_state == "CONNECTED"
     sighting = facts.sighting
     sighting_state = (sighting.state or "").upper() if sighting else ""
