@@ -86,9 +86,9 @@ class Reader:
             values["connected_at"] = at
         event_id = f"uk003.{int(to_unix(at)):08x}{self.events:05x}1.{leg_id:08d}"
         body = {"id": event_id, "event_time": at, "event_name": name, "call_id": leg_id, **values}
-        event = interpret(json.dumps(body).encode(), at, "none")
+        event = interpret(make_record(body), at, event_id, name)
         assert isinstance(event, CallEvent)
-        self.store.add_event(tx, event)
+        self.store.add_events(tx, [event])
 
     def calls(self, columns: list[str]) -> list[dict[str, str]]:
         with self.mirror_db.read() as connection:
