@@ -48,5 +48,5 @@ def test_a_webhook_passes_at_most_twelve_files() -> None:
     steps = {flow.partition("\n")[0]: len(re.findall(r"^\d+\. ", flow, re.M)) for flow in flows[1:]}
     assert steps["Webhook to open page"] <= 12
     assert steps["Facade GET"] <= 9
-    assert steps["Facade PATCH; a form of the dashboard enters at step 4"] <= 11
+    assert steps["Facade PATCH"] <= 11
     assert steps["Export"] <= 10
