@@ -1,9 +1,8 @@
-"""Export: what a file will hold before it is fetched. Its rows counted, its columns chosen, its first lines
-shown; and column sets kept.
+"""Export page: row count, choice of columns, first rows of the file; and column sets.
 
-/export/<name>                 a ready-made export, or a collection by its path
-/export/<name>/sets            (POST) keep the columns shown under a name
-/export/<name>/sets/<id>/remove  (POST) take a set away
+/export/<name>                   a ready-made export, or a collection by its path
+/export/<name>/sets              (POST) save the columns shown as a column set
+/export/<name>/sets/<id>/remove  (POST) remove a column set
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ from integration.workspace import saved
 blueprint = Blueprint("export", __name__)
 
 PREVIEW_ROWS = 5
-"""Records shown of a file."""
+"""Records of the file shown on the page."""
 READ_SECONDS = 10.0
-"""Counting and sorting a big selection reads all of it."""
+"""Seconds for the preview. Counting and sorting a large selection reads all its records."""
 SELECTION_PARAMETERS = ("view", "filter", "from", "to", "sort", "dir", "tz")
-"""What says which records, apart from the columns."""
+"""Parameters that select and sort the records of an export, without the columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilePreview:
-    """The beginning of the file, as CSV has it."""
+    """Row count, columns and first rows of the file in CSV form."""
 
     row_count: int
     columns: list[str]
@@ -113,7 +112,7 @@ def show(name: str) -> Response:
 @blueprint.post("/export/<path:name>/sets")
 @requires("export")
 def save(name: str) -> Response:
-    """Keep the `columns` under `label`, for oneself or `shared`."""
+    """Save the `columns` as the column set `label`, private or `shared`."""
     person, context = current_person(), app_context()
     _require_export(name)
     viewer = layout.get_visibility()
@@ -129,7 +128,7 @@ def save(name: str) -> Response:
             person.id,
             args.get("label", ""),
             ",".join(columns),
-            # A set shows no more than its reader may see; but only who works here names one for all.
+            # A shared set shows no user more than their visibility; still, sharing requires the role agent.
             shared=args.get("shared") == "1" and has(person, "agent"),
         )
     except (QueryError, DomainError) as error:
@@ -140,7 +139,7 @@ def save(name: str) -> Response:
 @blueprint.post("/export/<path:name>/sets/<int:number>/remove")
 @requires("export")
 def remove(name: str, number: int) -> Response:
-    """One's own; an administrator also what others share."""
+    """Remove an own column set; administrators can also remove shared sets of others."""
     _require_export(name)
     person = current_person()
     if not saved.remove(
@@ -155,7 +154,7 @@ def remove(name: str, number: int) -> Response:
 
 
 def _require_export(name: str) -> tuple[Resource, Preset | None]:
-    """Return the export of this name if the person may have it. Aborts with 404, 403."""
+    """Return the export of this name. Aborts with 404 if it is unknown, 403 if it is not allowed."""
     try:
         resource, preset = export_request.find_export(name)
         layout.get_visibility().check_export(resource)
@@ -181,14 +180,16 @@ def _export_page_url(name: str, args: Mapping[str, str], **changes: str) -> str:
 
 
 def _build_url(path: str, args: Mapping[str, str], **extra: str) -> str:
-    """The same records, at another address."""
+    """Return a URL with the selection parameters of `args` and those of `extra`."""
     parameters = [(key, args[key]) for key in SELECTION_PARAMETERS if args.get(key)] + list(extra.items())
     return f"/{path}" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
-    """(title, URL, whether it is this one) of the ready-made exports; of the same calls where calls are
-    shown."""
+    """Return (title, URL, whether it is shown now) of each ready-made export that the user may have.
+
+    URLs of exports of calls keep the current view of calls.
+    """
     viewer = layout.get_visibility()
     presets = []
     for preset in PRESETS.values():

@@ -1,4 +1,4 @@
-"""What people fill in to have an export delivered again and again, checked as a whole before it is kept."""
+"""Form of an export schedule, validated completely before it is saved."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ from integration.exports.schedules import TARGETS, Schedule, make_file_name
 T = TypeVar("T", bound=str)
 
 EXPORT_PARAMETERS = ("view", "filter", "columns", "set", "sort", "dir")
-"""Parameters of an export that a schedule keeps; its days are the period's."""
+"""Export parameters that a schedule stores. Its days come from the period instead."""
 SECRET_MASK = "?…"
+"""Replaces the query string of a URL in the form."""
 DAY_PARAMETERS = ("range", "from", "to")
 MAX_WAIT_HOURS = 24 * 14
+"""Hours for which a delivery may wait for missing records."""
 
 
 def parse_form(
     context: AppContext, person: Person, form: Mapping[str, str], old_schedule: Schedule
 ) -> Schedule:
-    """`old_schedule` with what the form says, in the name of `person`. Raises DomainError saying what is
-    wrong."""
+    """Return `old_schedule` with the values of the form and `person` as its owner.
+
+    Raises DomainError for an invalid value, and if the export itself is invalid or not allowed.
+    """
     fields = {name: value.strip() for name, value in form.items()}
     name = " ".join(fields.get("name", "").split())
     args = _select_export_parameters(fields)
@@ -78,7 +82,7 @@ def parse_form(
 
 
 def make_empty(context: AppContext, export: str, args: Mapping[str, str]) -> Schedule:
-    """Return the schedule that the form of a new one shows."""
+    """Return the initial values of the form of a new schedule."""
     zone = context.settings.dashboard.timezone
     return Schedule(export=export, args=_select_export_parameters(args), zone=zone)
 
@@ -91,7 +95,7 @@ def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def remove_days(view: str) -> str:
-    """The query string of a view of the page Calls, of all days."""
+    """Return the query string of a view of the page Calls, changed to all days."""
     parameters = [(key, value) for key, value in parse_qsl(view) if key not in DAY_PARAMETERS]
     return urlencode([*parameters, ("range", "all")])
 
@@ -123,7 +127,10 @@ def _parse_wait_hours(text: str) -> int:
 
 
 def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_schedule: Schedule) -> str:
-    """What was entered, else what is kept: that only for the same address, or it could be sent anywhere."""
+    """Return the entered secret, else the stored secret.
+
+    The stored secret requires the stored origin, or a user could send it to any server.
+    """
     entered = fields.get("secret", "")
     if target != "put" or fields.get("no_secret"):
         return ""
@@ -137,7 +144,7 @@ def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_sched
 
 
 def mask_place(schedule: Schedule) -> str:
-    """The place as its form shows it: what stands behind '?' in an address may be a credential."""
+    """Return the place for the form, without the query string of a URL: it may hold a credential."""
     return f"{schedule.display_place}{SECRET_MASK if schedule.place != schedule.display_place else ''}"
 
 

@@ -1,7 +1,7 @@
-"""Exports: files that are prepared for oneself, and schedules that deliver files.
+"""Exports page: export jobs of the dashboard user, and schedules that deliver files.
 
-/exports                              one's own prepared files; the schedules, for supervisors
-/exports/prepared/<id>/remove         (POST) end it, or remove its file
+/exports                              own export jobs; for supervisors also the schedules
+/exports/prepared/<id>/remove         (POST) cancel an export job, or remove its file
 /exports/schedules/new?export=NAME    a new schedule, with the parameters of an export
 /exports/schedules/<id>               one schedule: its form and the log of its deliveries
 """
@@ -51,11 +51,14 @@ TARGET_LABELS = {"folder": "a folder on this machine", "email": "e-mail", "put":
 
 
 def requires_export_supervisor(view: Callable[..., Any]) -> Callable[..., Any]:
-    """A view for who supervises and may export: schedules speak for the business, not for a person."""
+    """Decorate a view: require the role supervisor and the right export.
+
+    Supervisors manage all schedules, because schedules serve the business and not one user.
+    """
     return requires("supervisor")(requires("export")(wraps(view)(view)))
 
 
-# --- prepared files --------------------------------------------------------------------------------------
+# --- export jobs -----------------------------------------------------------------------------------------
 
 
 @blueprint.get("")
@@ -92,7 +95,7 @@ def index() -> Response:
     )
     response = make_response(page)
     if any(prepared_export.is_active for prepared_export in own_exports):
-        # Without a script: the page follows what is being prepared.
+        # Shows progress without JavaScript.
         response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response
 
@@ -172,25 +175,25 @@ def save(number: int) -> Response | tuple[str, int]:
     return redirect(f"/exports/schedules/{number}", 303)
 
 
-@blueprint.post("/schedules/<int:number>/<any(pause,resume,run,remove):deed>")
+@blueprint.post("/schedules/<int:number>/<any(pause,resume,run,remove):action>")
 @requires_export_supervisor
-def act(number: int, deed: str) -> Response:
+def act(number: int, action: str) -> Response:
     schedule, app_db = _require_schedule(number), app_context().app_db
-    if deed == "pause":
+    if action == "pause":
         schedules.pause(app_db, number)
-    elif deed == "resume":
+    elif action == "resume":
         schedules.resume(app_db, number)
-    elif deed == "run":
-        # It runs in the name of whoever made it, so that this gives nobody more than they have.
+    elif action == "run":
+        # The schedule runs with the rights of its owner, so this user gains no access.
         deliveries.request_redelivery(app_db, number, due_periods.find_last_ended(schedule, clock.now()).key)
     else:
         schedules.remove(app_db, number)
-    _audit_schedule(f"schedule {AUDIT_VERBS[deed]}", schedule)
+    _audit_schedule(f"schedule {AUDIT_VERBS[action]}", schedule)
     app_context().scheduler.nudge(schedule_runner.JOB_NAME)
-    return redirect("/exports" if deed == "remove" else f"/exports/schedules/{number}", 303)
+    return redirect("/exports" if action == "remove" else f"/exports/schedules/{number}", 303)
 
 
-# --- inside ----------------------------------------------------------------------------------------------
+# --- helpers ---------------------------------------------------------------------------------------------
 
 
 def _render_form(schedule: Schedule, **values: Any) -> str:
@@ -227,7 +230,7 @@ def _render_form(schedule: Schedule, **values: Any) -> str:
 
 
 def _require_export(export: str | None) -> str:
-    """The name of an export that the person may have. Aborts with 404, 403."""
+    """Return the canonical export name. Aborts with 404 if it is unknown, 403 if it is not allowed."""
     name = export or "call-history"
     try:
         resource, _ = export_request.find_export(name)
