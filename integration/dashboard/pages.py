@@ -1,4 +1,4 @@
-"""The dashboard's pages, as a table of contents."""
+"""Registration of all dashboard pages."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ BLUEPRINTS = (
 
 
 class IdConverter(IntegerConverter):
-    """`<int:…>` in a URL. Werkzeug's own converter accepts digits of every script, for example `٣`."""
+    """Convert `<int:…>` of a URL. Werkzeug's converter accepts digits of every script, for example `٣`."""
 
     regex = "[0-9]+"
 
 
 def register(app: Flask) -> None:
-    """Put every page into `app`. The guard must have been installed before."""
+    """Register all pages in `app`. The guard must already be installed."""
     app.url_map.converters["int"] = IdConverter
     formats.register(app)
     layout.register(app)

@@ -1,4 +1,4 @@
-"""What people do to calls: place, answer, pass on, record, hang up. The platform does it, asked from here."""
+"""Call control through the platform: place, answer, transfer, record and hang up calls."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ CONNECTED_STATES = ("CONNECTED", "ON_HOLD")
 
 @dataclass(frozen=True, slots=True)
 class CallActions:
-    """What the person may do to a call that goes on. `answerable_leg_id` and `connected_leg_id` are leg ids;
-    `recording_action` is 'start', 'pause' or 'resume': what the button would do."""
+    """Actions that the dashboard user may perform on a live call.
+
+    `recording_action` is 'start', 'pause' or 'resume': the action of the button. `people` and
+    `transfer_targets` are extensions to which the call can be transferred.
+    """
 
     answerable_leg_id: int | None
     connected_leg_id: int | None
@@ -45,12 +48,15 @@ class CallActions:
     transfer_targets: list[tuple[str, str, str]]
 
 
-# --- whose phone ---------------------------------------------------------------------------------------
+# --- phones and rights ---------------------------------------------------------------------------------
 
 
 def find_phone(context: AppContext, person: Person) -> Phone | None:
-    """The phone that rings when the person places a call: the user of the platform they are, by what an
-    administrator said or by their address; else the one they chose, if they may use another's."""
+    """Return the phone that rings when `person` places a call; None if there is none.
+
+    It belongs to the platform user that an administrator assigned, or else that has the e-mail address of
+    `person`. Supervisors without such a platform user use the phone that they chose last.
+    """
     with context.mirror_db.read() as mirror_connection:
         own_phone = phones.find_phone(
             mirror_connection, person.platform_user_id
@@ -64,7 +70,7 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
 
 
 def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, legs: Iterable[LiveLeg]) -> bool:
-    """Supervisors steer every call, agents those at their own phone."""
+    """Return whether `person` may control the call: supervisors every call, agents those at their phone."""
     if has(person, "supervisor"):
         return True
     if not has(person, "agent") or phone is None:
@@ -73,7 +79,7 @@ def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, leg
 
 
 def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> CallActions | None:
-    """What the person who is logged in may do to this call now; None for nothing."""
+    """Return the actions that the current dashboard user may perform on this call; None for none."""
     if call["state"] == "ended" or not has(current_person(), "agent"):
         return None
     phone = find_phone(app_context(), current_person())
@@ -99,7 +105,7 @@ def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> Call
 
 
 def require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
-    """Return the call; aborts with 404 if it does not exist or the person cannot see it."""
+    """Return the call. Aborts with 404 if it does not exist or is outside the user scope."""
     call = history.find(connection, number)
     user_scope = layout.get_visibility().user_scope
     if call is None or (user_scope is not None and call["user_id"] != user_scope):
@@ -108,7 +114,10 @@ def require_call(connection: sqlite3.Connection, number: int) -> sqlite3.Row:
 
 
 def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]:
-    """The call and its live legs, if the person may steer it. 403, 404, 409."""
+    """Return the call and its live legs.
+
+    Aborts with 404 if the call is not visible, 403 if the dashboard user may not control it.
+    """
     context = app_context()
     phone = find_phone(context, current_person())
     with context.mirror_db.read() as connection:
@@ -119,13 +128,13 @@ def _require_controllable_call(number: int) -> tuple[sqlite3.Row, list[LiveLeg]]
     return call, legs
 
 
-# --- calls that go on ----------------------------------------------------------------------------------
+# --- live calls ----------------------------------------------------------------------------------------
 
 
 @blueprint.post("/calls/<int:number>/hangup")
 @requires("agent")
 def hang_up(number: int) -> Response:
-    """Every leg is ended, the one that talks first; a leg that ended meanwhile is as good."""
+    """End every leg, connected legs first, until one fails. Legs that have ended before (404) are skipped."""
     call, legs = _require_controllable_call(number)
     result = _call_ended_result()
     for leg in legs:
@@ -155,7 +164,7 @@ def answer(number: int) -> Response:
 @blueprint.post("/calls/<int:number>/transfer")
 @requires("agent")
 def transfer(number: int) -> Response:
-    """To an extension of the list (`to`), or to a number (`number`)."""
+    """Transfer the call to an extension of the list (`to`) or to a number (`number`)."""
     call, legs = _require_controllable_call(number)
     target = to_dialable(request.form.get("number") or request.form.get("to") or "")
     if not target:
@@ -209,7 +218,7 @@ def show_dial_form() -> str | Response:
 @blueprint.post("/dial")
 @requires("agent")
 def dial() -> Response | tuple[str, int]:
-    """Click-to-call: the person's own phone rings first, then `to` is dialled.
+    """Place a call (click-to-call): the user's own phone rings first, then `to` is dialled.
 
     See docs/platform.md#8-call-flow.
     """
@@ -247,8 +256,8 @@ def dial() -> Response | tuple[str, int]:
 
 
 def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
-    """Back to the form with what was entered, unless a script sent it."""
-    if form_responses.wants_json():
+    """Show the form with the entered values and the error; respond with JSON to a script."""
+    if form_responses.is_script_request():
         return form_responses.respond_refused(result)
     return _render_dial_form(request.form.get("to", "")[:40], result), result.status or 502
 
@@ -270,9 +279,11 @@ def _render_dial_form(to: str, result: WriteResult | None = None) -> str:
 
 
 def to_dialable(number: str) -> str:
-    """A number as the platform takes it: digits without plus (docs/platform.md#14-numbers), an extension as
-    it is; ''
-    for what can't be dialled. The national way is read in the display country."""
+    """Convert a number to the platform's form: digits without plus (docs/platform.md#14-numbers).
+
+    An extension stays as it is. National numbers are those of `dashboard.country`. The result is '' for a
+    text that cannot be dialled.
+    """
     e164 = app_context().phone_numbers.to_e164(number.strip())
     digits = (e164 or number).strip().removeprefix("+")
     digits = "".join(character for character in digits if character not in " ()-./")
@@ -280,5 +291,5 @@ def to_dialable(number: str) -> str:
 
 
 def register(app: Flask) -> None:
-    """Templates get `new_once()`, the number of a form that must not be sent twice."""
+    """Add `new_once()` to the templates: a new idempotency key for a form."""
     app.jinja_env.globals["new_once"] = partial(tokens.new, 12)

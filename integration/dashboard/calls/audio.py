@@ -1,4 +1,4 @@
-"""Recordings and Voicemail: what was said, to hear and to read, and where its file stands."""
+"""Pages Recordings and Voicemail: audio, transcripts and the states of archived files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ blueprint = Blueprint("audio", __name__)
 
 STATES = {"have": "On disk", "wanted": "Waiting", "failed": "Failed", "gone": "Gone"}
 READ_SECONDS = 5.0
+"""Seconds after which a search is cancelled."""
 EXCERPT_CONTEXT = 60
-"""Characters of a transcript shown before what was searched for."""
+"""Characters of a transcript shown before the search match."""
 
 
 @blueprint.get("/recordings")
@@ -39,7 +40,10 @@ def voicemail() -> str | Response:
 @blueprint.post("/voicemail/<int:number>/heard")
 @requires("agent")
 def mark_played(number: int) -> Response:
-    """Heard, for everybody: here, and on the platform where it is known how it keeps heard messages."""
+    """Mark a voicemail message as played for all users.
+
+    On the platform it is moved to the folder of played messages, if the mirror shows which folder that is.
+    """
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         exists, user_id = call_detail.find_voicemail_user(connection, number)
@@ -57,7 +61,10 @@ def mark_played(number: int) -> Response:
 
 
 def _render_list(kind: AudioKind, path: str) -> str:
-    """`find` searches; `state` is the archive's; `new=1` unheard messages; `before` pages."""
+    """Render the list.
+
+    Parameters: `find` searches, `state` is the file's, `new=1` selects unplayed messages, `before` pages.
+    """
     search_text = request.args.get("find", "").strip()[:200]
     state = request.args.get("state") if request.args.get("state") in STATES else None
     with app_context().app_db.read() as connection:
@@ -94,9 +101,9 @@ def _render_list(kind: AudioKind, path: str) -> str:
 
 
 def excerpt(transcript: object, search_text: str) -> tuple[str, str, str]:
-    """A transcript cut to the place that was searched for: (before it, it, after it)."""
+    """Return a transcript as (excerpt before the search match, match, rest after it)."""
     text = str(transcript or "")
-    # Not by comparing folded texts: "ß" folds to two letters, and every place behind it is another.
+    # Not with case-folded texts: "ß" folds to two letters, which shifts all later positions.
     match = re.search(re.escape(search_text), text, re.IGNORECASE) if search_text else None
     if match is None:
         return text, "", ""

@@ -1,4 +1,4 @@
-"""Call: everything about one call; and the routes of its audio."""
+"""Page of one call with notes and labels, and the routes of its audio, traces and captures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def index(number: int) -> str | Response:
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
         if call["id"] != number:
-            # An id the call had before its legs were joined: one address per call.
+            # The call had this id before its legs were joined. Redirect, so that each call has one URL.
             return redirect(f"/calls/{call['id']}", 302)
         details = call_detail.load_call_detail(connection, number)
         currency = reports.get_currency(connection) if call["charge"] else ""
@@ -96,7 +96,7 @@ def remove_note(number: int, note_id: int) -> Response:
 @blueprint.post("/calls/<int:number>/labels")
 @requires("agent")
 def label(number: int) -> Response:
-    """Put a label on the call (`label`) or take one off (`remove`)."""
+    """Add the label `label` to the call, or remove the label `remove`."""
     removed_label, added_label, email = (
         request.form.get("remove"),
         request.form.get("label", ""),
@@ -111,13 +111,16 @@ def label(number: int) -> Response:
             number, "label", lambda tx, leg_ids: notes.add_label(tx, leg_ids[0], email, added_label)
         )
     platform_result = _send_labels(number)
-    if platform_result is not None and not platform_result.is_done and form_responses.wants_json():
+    if platform_result is not None and not platform_result.is_done and form_responses.is_script_request():
         return form_responses.respond_done(f"Label kept here. {platform_result.message}", f"/calls/{number}")
     return response
 
 
 def _send_labels(number: int) -> WriteResult | None:
-    """A call that goes on carries its labels on the platform too; one that is over has only ours."""
+    """Send the labels of a live call to the platform.
+
+    Returns None for an ended call, whose labels exist only locally.
+    """
     context = app_context()
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
@@ -131,7 +134,10 @@ def _send_labels(number: int) -> WriteResult | None:
 
 
 def _change_notes(number: int, action: str, change: Callable[[Transaction, list[int]], object]) -> Response:
-    """Do `change` with the call's leg ids (its root's, or the lowest, first), and audit it."""
+    """Apply `change` to the leg ids of the call and audit `action`.
+
+    The first leg id is the id of the call: that of its root leg, or the lowest.
+    """
     context, email = app_context(), current_person().email
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
@@ -167,7 +173,7 @@ def voicemail(number: int) -> Response:
 @blueprint.get("/calls/<int:number>/<int:record>.<any(trace, pcap):kind>")
 @requires("supervisor")
 def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
-    """A CDR's SIP messages as text, or its packets; fetched once and kept."""
+    """Send the SIP trace or the packet capture of a CDR. The file is downloaded once and archived."""
     context = app_context()
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
@@ -186,7 +192,7 @@ def trace(number: int, record: int, kind: Literal["trace", "pcap"]) -> Response:
 def _send_audio(
     kind: MediaKind, number: int, find_user: Callable[[sqlite3.Connection, int], tuple[bool, int | None]]
 ) -> Response:
-    """Send the file with Range support, fetched first if it is missing; audit the listener."""
+    """Send an audio file with Range support and audit the access. A missing file is downloaded first."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         exists, user_id = find_user(connection, number)
@@ -199,6 +205,6 @@ def _send_audio(
     except PlatformError as error:
         abort(503, f"The file could not be fetched from the platform: {error}")
     if request.range is None or request.range.ranges[0][0] == 0:
-        # A player asks for many ranges; the first of them is the listening.
+        # A player sends many Range requests per playback; only the one from byte 0 is audited.
         audit_action(f"listened to {kind}", str(number))
     return send_file(path, mimetype="audio/mpeg", conditional=True, download_name=f"{kind}-{number}.mp3")

@@ -1,4 +1,4 @@
-"""Calls: the history. Everything that is shown is in the URL, so that a view can be kept and passed on."""
+"""Page Calls: the call history. The URL holds the entire view, so that it can be saved and shared."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ COLUMNS = {
     "cost": "Cost",
     "labels": "Labels",
 }
-"""Columns that a person may hide."""
+"""Columns that a dashboard user may hide."""
 READ_SECONDS = 5.0
-"""A search that takes longer is cut; the page then says so."""
+"""Seconds after which a search is cancelled; the page then shows an error."""
 
 
 @blueprint.get("/calls")
@@ -64,7 +64,7 @@ def index() -> str:
         call_filter = history.resolve_search(connection, call_filter)
         page = history.fetch_page(connection, call_filter, cursor)
         if cursor is None and page.older is None:
-            # The page is all there is.
+            # The first page holds all matches, so no count query is needed.
             total, is_exact = len(page.rows), True
         else:
             total, is_exact = history.count_up_to_limit(connection, call_filter)
@@ -124,14 +124,14 @@ def index() -> str:
 
 
 def _group_by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
-    """Rows under the day they began in the display zone."""
+    """Group rows by the day of their start in the display zone."""
     return [
         (day, list(calls)) for day, calls in groupby(rows, key=lambda row: formats.day_of(row["started_at"]))
     ]
 
 
 def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
-    """(word, URL, whether it is on): one click on, one click off."""
+    """Return the quick filters as (label, URL that toggles it, whether it is active)."""
     chips = []
     for name in ("today", "week", "month", "all"):
         url = view.url(range=None if name == DEFAULT_RANGE else name, **_CLEARED_DAYS)
@@ -147,7 +147,7 @@ def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
 
 
 def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[tuple[str, str]]:
-    """(what narrows the view, in words; the URL without it). What a quick filter shows is left out."""
+    """Return the active filters as (description, URL without it), except those of the quick filters."""
     describers: dict[str, Callable[[str], str | None]] = {
         "direction": DIRECTION_LABELS.get,
         "outcome": OUTCOMES.get,
@@ -164,7 +164,7 @@ def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[t
         "begin": "from {}".format,
         "end": "until {}".format,
         "clock": "until {}".format,
-        # All that are shown are of the one group.
+        # All rows belong to this group, so the first has its name.
         "group": lambda name: (rows and rows[0]["group_name"]) or name.partition(":")[0],
         "charged": lambda _: "with a cost",
     }
@@ -182,5 +182,5 @@ _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
 def _export_url(view: CallView) -> str:
-    """The calls of this view, all its pages: the export reads the same parameters."""
+    """Return the URL of the export of this view, of all its pages: it accepts the same parameters."""
     return "/exports/call-history.csv?" + urlencode({"view": view.url().partition("?")[2]})

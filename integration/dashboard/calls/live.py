@@ -1,4 +1,4 @@
-"""Live: one row per call that goes on, people and queues beside it; and what the stream tells of changes."""
+"""Page Live: live calls, people and queues; and the events of the live stream."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from integration.workspace import callbacks, notes
 blueprint = Blueprint("live", __name__)
 
 RECENT_PERIOD = timedelta(hours=12)
-"""How far back calls count as just ended, and a person's last call as 'free since'."""
+"""Age up to which a call is shown as just ended, and a user's last call counts for 'free since'."""
 MAX_EARLIER_CALLS = 99
-"""Earlier calls of a caller are counted up to here."""
+"""Limit for the count of earlier calls of a caller."""
 
 STATE_GROUPS = (
     ("ringing", "Ringing"),
@@ -37,7 +37,7 @@ STATE_GROUPS = (
 
 @dataclass(slots=True)
 class CallGroup:
-    """A section of the list: calls in one state."""
+    """Section of the list with the calls in one state."""
 
     key: str
     label: str
@@ -70,7 +70,7 @@ def index() -> str:
 
 @blueprint.get("/calls/<int:number>/beside")
 def show_drawer(number: int) -> str:
-    """The drawer: what one wants to know of a caller without leaving the list."""
+    """Render the drawer beside the list: the call, its caller and their earlier calls and messages."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         call = history.find(connection, number)
@@ -120,8 +120,10 @@ def group_calls(calls: list[sqlite3.Row]) -> list[CallGroup]:
 def count_earlier_calls(
     connection: sqlite3.Connection, call: sqlite3.Row, user_scope: int | None
 ) -> tuple[int, sqlite3.Row | None] | None:
-    """How many calls this party had before (up to MAX_EARLIER_CALLS) and the last of them, of those the
-    person may see; None without a number."""
+    """Return (number of earlier calls with this party, the last of them) within the user scope.
+
+    The number is at most MAX_EARLIER_CALLS. The result is None for a call without a telephone number.
+    """
     if not call["party_e164"]:
         return None
     rows = history.list_earlier_calls(
@@ -138,7 +140,7 @@ def count_earlier_calls(
 def build_figures(
     connection: sqlite3.Connection, context: AppContext, user_scope: int | None
 ) -> list[dict[str, Any]]:
-    """The strip above the list. Every figure leads to its rows."""
+    """Return the figures above the list, with links to their rows."""
     counts = live.count_live_calls(connection, user_scope)
     today_start = clock.midnight(formats.today(), formats.display_zone())
     calls_today = history.count(connection, history.CallFilter(since=today_start, user_scope=user_scope))
@@ -166,14 +168,14 @@ def _is_waiting(call: sqlite3.Row) -> bool:
     return bool(call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"])
 
 
-# --- the stream ----------------------------------------------------------------------------------------
+# --- live stream ---------------------------------------------------------------------------------------
 
 
 def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
-    """Events for one change: `call` with its row, `call_gone`, `sms`, `callback`, `alert`; [] for
-    anything else.
+    """Return the stream events for one change: `call` with its row, `call_gone`, `sms`, `callback`, `alert`.
 
-    Runs in an application context, but in nobody's request (live/stream.py).
+    Other changes have no events. Runs in an application context without a request, because all viewers of
+    equal visibility share the result (integration/live/stream.py).
     """
     context = app_context()
     user_scope = visibility.of(person, context.settings.dashboard.agents_see).user_scope
@@ -191,7 +193,7 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
 
 
 def render_heartbeat() -> dict[str, Any]:
-    """What every open page hears again and again: the server's time, and how old the data are."""
+    """Return the data of the event `beat`: the server's time in milliseconds and the age of the data."""
     with app_context().mirror_db.read() as connection:
         age = layout.read_data_age(connection, app_context())
     html = get_template_attribute("_age.html", "age")(age)
@@ -207,13 +209,13 @@ def _render_call_change(
         if call is None:
             return [("call_gone", {"id": call_id, "counts": _live_counts(context, user_scope)})]
         if user_scope is not None and call["user_id"] != user_scope:
-            # It may have been theirs before it was handed on.
+            # The call may have been in their scope before a transfer.
             return [("call_gone", {"id": call_id, "counts": _live_counts(context, user_scope)})]
         has_ended = call["state"] == "ended"
         if has_ended and (call["ended_at"] or call["started_at"] or "") < clock.utc_text(
             clock.now() - RECENT_PERIOD
         ):
-            # A first walk tells of thousands of these; one may still stand on a page as going on.
+            # The initial sync changes thousands of old calls; send no rows, but remove a call shown as live.
             return [("call_gone", {"id": call_id})]
         earlier_calls = None if has_ended else count_earlier_calls(connection, call, user_scope)
     render_row = get_template_attribute("_calls.html", "live_row")

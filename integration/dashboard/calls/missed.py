@@ -1,4 +1,4 @@
-"""Missed: the work list of callers to call back, one row each."""
+"""Page Missed: the call-back list, one row per caller."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from integration.workspace.callbacks import ItemAction
 blueprint = Blueprint("missed", __name__)
 
 MAX_CLOSED_SHOWN = 200
-"""Closed items the second tab shows; older ones are found by their caller in the history."""
+"""Closed items that the second tab shows. Calls of older items are found in the history."""
 MAX_NOTE_LENGTH = 500
+"""Characters of a note."""
 
 
 @blueprint.get("/missed")
@@ -56,7 +57,10 @@ def index() -> str:
 
 
 def _is_visible_to(call: Any, user_id: int) -> bool:
-    """A group's miss is everybody's: nobody in particular answered it."""
+    """Return whether the user sees the item with this last call.
+
+    A missed call of a group has no user and is visible to all.
+    """
     return call is not None and call["user_id"] in (user_id, None)
 
 
@@ -75,7 +79,7 @@ def reopen(number: int) -> Response:
 @blueprint.post("/missed/<int:number>/assign")
 @requires("agent")
 def assign(number: int) -> Response:
-    """Take an item (`owner=me`) or give it back (empty)."""
+    """Assign an item to the current user (`owner=me`) or to no user (empty)."""
     owner = current_person().email if request.form.get("owner") == "me" else ""
     return _record_action(number, "assign", owner)
 
@@ -91,7 +95,7 @@ def _record_action(number: int, action: ItemAction, text: str = "", **parameters
     if not callbacks.record_action(context.app_db, number, current_person().email, action, text):
         abort(404)
     audit_action(f"call-back {action}", f"item {number}")
-    # Other pages that are open take it from the stream of changes, which is the mirror's.
+    # Other open pages get this from the change log, which is part of the mirror.
     context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
     if request.form.get("state") == "closed":
         parameters = {"state": "closed", **parameters}

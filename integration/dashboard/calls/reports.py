@@ -1,4 +1,4 @@
-"""Reports: what the owner reads in a few minutes. Every count leads to its rows in the history."""
+"""Page Reports: totals, charts and shares of calls. Every count links to its rows in the history."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ RANGES: Mapping[str, tuple[str, int, int]] = {
     "quarter": ("90 days", 89, 90),
     "year": ("A year", 364, 365),
 }
-"""A word, days before today that the range begins, and how many it has."""
+"""Label, days from the first day of the range to today, length in days."""
 MAX_RANGE = timedelta(days=3660)
+"""Maximum time between the first and the last day of a custom range."""
 MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
-"""A bar is a day in ranges up to so many days, else a week, else a month."""
+"""Maximum days of a range with one bar per day, and with one bar per week. Longer ranges: per month."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEAT_SHADES = 5
-"""Shades of the heat map, beside none."""
+"""Shades of the heat map, without that of an hour without calls."""
 BREAKDOWNS: Mapping[str, tuple[str, str]] = {
     "person": ("By person", "answered, or placed and answered"),
     "line": ("By number", "calls that came in"),
@@ -45,9 +46,10 @@ BREAKDOWNS: Mapping[str, tuple[str, str]] = {
     "country": ("By country", "of the number outside"),
 }
 READ_SECONDS = 10.0
+"""Seconds after which the queries of a report are cancelled."""
 
 _quote_cached = lru_cache(4096)(quote_plus)
-"""A year's page has seven hundred links of the same few words."""
+"""`quote_plus`, cached: the page of a year has 700 links with few distinct values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Period:
         return Span(clock.midnight(self.first, zone), clock.midnight(day_after, zone), service_level_seconds)
 
     def calls_url(self, **filters: object) -> str:
-        """The address of the calls of these days that the filters leave; `begin`, `end` instead of them."""
+        """Return the URL of the calls of these days with `filters`; `begin` and `end` replace the days."""
         parameters = {
             "from": filters.pop("begin", self.first),
             "to": filters.pop("end", self.last),
@@ -77,14 +79,14 @@ class Period:
         return "/calls?" + "&".join(f"{name}={_quote_cached(str(value))}" for name, value in items)
 
     def export_url(self, file_format: str) -> str:
-        """The address of a file of the calls that these days count."""
+        """Return the URL of the export of the calls counted in these days."""
         view = self.calls_url(direction="external").partition("?")[2]
         return f"/exports/call-history.{file_format}?view={_quote_cached(view)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One place of the chart over time."""
+    """Bar of the chart over time. `calls_url` returns the URL of its calls for given filters."""
 
     label: str
     title: str
@@ -94,7 +96,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One hour of the week: calls that came in, their shade, and where they stand."""
+    """Hour of the week in the heat map: inbound calls, shade (0 to HEAT_SHADES) and URL of the calls."""
 
     count: int
     shade: int
@@ -102,7 +104,7 @@ class Cell:
 
 
 def parse_period(args: Mapping[str, str], today: date) -> Period:
-    """What the URL asks for; the last seven days for what makes no sense."""
+    """Return the period of the URL; the last seven days if the parameters are missing or invalid."""
     first, last = parse_day(args.get("from")), parse_day(args.get("to"))
     if first or last:
         first, last = first or last or today, last or today
@@ -116,7 +118,7 @@ def parse_period(args: Mapping[str, str], today: date) -> Period:
 
 @blueprint.app_template_filter()
 def ceiling(maximum: float) -> float:
-    """The end of an axis, whose half is a whole number too: the next of 2, 4, 6, 8, 10, 20, 40, 60 …"""
+    """Return the end of an axis: the next of 2, 4, 6, 8, 10, 20, 40, 60 …, whose half is an integer."""
     magnitude = 1
     while 10 * magnitude < maximum:
         magnitude *= 10
@@ -175,7 +177,7 @@ def index() -> str | Response:
 def comparison_spans(
     now: datetime, service_level_seconds: int, zone: ZoneInfo
 ) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
-    """Today so far and the same weekday last week up to the same minute: their rows and their spans."""
+    """Return today, and the same weekday last week up to the current minute, as (URL of calls, span)."""
     today = Period("today", now.date(), now.date())
     week = timedelta(days=7)
     last_week = Period("custom", today.first - week, today.last - week)
@@ -195,7 +197,7 @@ def comparison_spans(
 
 
 def build_bars(period: Period, sums: ReportSums) -> list[Bar]:
-    """The range in hours, days, weeks or months, those without calls too."""
+    """Return bars of hours, days, weeks or months, also for those without calls."""
     if period.days == 1:
         return [_build_hour_bar(period, hour, sums.hours.get(hour, Figures())) for hour in range(24)]
     figures_by_start: dict[date, Figures] = {}
@@ -214,7 +216,7 @@ def build_bars(period: Period, sums: ReportSums) -> list[Bar]:
 
 
 def _bar_start(day: date, period: Period) -> date:
-    """The first day of the bar that `day` belongs to."""
+    """Return the first day of the bar that includes `day`, possibly before the period."""
     if period.days <= MAX_DAILY_DAYS:
         return day
     if period.days <= MAX_WEEKLY_DAYS:
@@ -241,7 +243,7 @@ def _build_day_bar(period: Period, first: date, last: date, figures: Figures) ->
 
 
 def build_heatmap(period: Period, sums: ReportSums) -> list[list[Cell]]:
-    """Calls that came in, by weekday (Monday first) and hour."""
+    """Return inbound calls by weekday (Monday first) and hour."""
     maximum = max(sums.week.values(), default=0)
     return [
         [

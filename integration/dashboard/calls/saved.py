@@ -1,4 +1,4 @@
-"""Saved views of Calls, its labels, and which of its columns a person sees."""
+"""Saved views, labels and visible columns of the page Calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE_NAME = "calls"
 
 
 def _view_query() -> str:
-    """What the page asked for, of what it knows."""
+    """Return the query string of the page without unknown parameters."""
     parameters = dict(parse_qsl(request.form.get("query", "")[:2000]))
     return urlencode([(name, parameters[name]) for name in PARAMETERS if parameters.get(name)])
 
@@ -35,7 +35,7 @@ def _redirect_to_calls(query: str) -> Response:
 
 @blueprint.post("/calls/views")
 def save() -> Response:
-    """Keep the present view under a `name`, for oneself or `shared`, `pinned` beside the quick filters."""
+    """Save the current view as `name`, private or `shared`, `pinned` beside the quick filters."""
     query = _view_query()
     try:
         saved.save(
@@ -45,7 +45,7 @@ def save() -> Response:
             current_person().id,
             request.form.get("name", ""),
             query,
-            # A view shows no more than its reader may see; but only who works here names one for all.
+            # A shared view shows no user more than their visibility; still, sharing requires the role agent.
             shared=request.form.get("shared") == "1" and has(current_person(), "agent"),
             pinned=request.form.get("pinned") == "1",
         )
@@ -64,7 +64,7 @@ def remove(number: int) -> Response:
 @blueprint.get("/calls/labels")
 @requires("supervisor")
 def labels() -> str:
-    """Labels of ours: how often each is used, to rename and to drop."""
+    """List the local labels with their numbers of uses, to rename or delete them."""
     with app_context().app_db.read() as connection:
         return layout.render_page("calls", "labels.html", labels=notes.list_label_usage(connection))
 
@@ -72,7 +72,7 @@ def labels() -> str:
 @blueprint.post("/calls/labels")
 @requires("supervisor")
 def change_label() -> Response:
-    """Rename `label` to `to` on every call, or take it off every call (`drop`)."""
+    """Rename `label` to `to` on all calls, or remove it from all calls (`drop`)."""
     label, to, email = request.form.get("label", ""), request.form.get("to", ""), current_person().email
     drop = bool(request.form.get("drop"))
 

@@ -1,4 +1,4 @@
-"""A call's legs as bars and its events as steps, for the call page."""
+"""Chart of the legs and list of the events for the page of a call."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from integration.mirror.page_queries.call_detail import CallDetail
 CHART_WIDTH = 760.0
 LABEL_WIDTH = 176.0
 ROW_HEIGHT = 26
+"""Units of the SVG drawing."""
 TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
-"""Seconds between two marks of the scale."""
+"""Possible distances between two marks of the time scale, in seconds."""
 
 EVENT_LABELS = {
     "call.initial": "Begun",
@@ -32,8 +33,10 @@ EVENT_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One stretch of a leg: `kind` is ring, talk, held or wait (a machine answered); `x` and `width` in units
-    of the drawing."""
+    """Phase of a leg. `kind` is ring, talk, held or wait (a machine answered).
+
+    `x` and `width` are units of the drawing.
+    """
 
     kind: str
     x: float
@@ -43,7 +46,7 @@ class Bar:
 
 @dataclass(slots=True)
 class Lane:
-    """One leg."""
+    """Row of the chart for one leg. `y` is its top in units of the drawing."""
 
     leg_id: int
     label: str
@@ -53,7 +56,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Legs over time. `marks` are (x, label) of the scale."""
+    """Chart of legs over time. `marks` are (x, label) of the time scale."""
 
     lanes: list[Lane]
     marks: list[tuple[float, str]]
@@ -67,7 +70,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """Something that happened: UTC text, seconds since the call began, what, who, whence."""
+    """Step of a call. `occurred_at` is UTC text, `offset` the seconds since the start of the call."""
 
     occurred_at: str
     offset: float | None
@@ -78,7 +81,7 @@ class TimelineStep:
 
 
 def build_chart(details: CallDetail) -> Chart | None:
-    """None where nothing has a duration."""
+    """Return the chart of the legs; None if no leg has a start time."""
     now = clock.unix()
     spans = [(leg, formats.unix(leg["started_at"]), formats.unix(leg["ended_at"])) for leg in details.legs]
     start_times = [begin for _, begin, _ in spans if begin is not None]
@@ -124,7 +127,7 @@ def build_chart(details: CallDetail) -> Chart | None:
 
 
 def _answering_machine_label(leg: sqlite3.Row) -> str | None:
-    """What answered where no person did (docs/calls.md#outcome); None for a person."""
+    """Return the label of the machine that answered (docs/calls.md#outcome); None for no machine."""
     if leg["user_id"] is not None or leg["extension"]:
         return None
     if leg["disposition"] == "VM" or leg["voicemails"]:
@@ -136,7 +139,7 @@ def _answering_machine_label(leg: sqlite3.Row) -> str | None:
 def _split_talk_and_hold(
     events: list[sqlite3.Row], leg_id: int, connected: float, end: float
 ) -> list[tuple[str, float, float]]:
-    """A connected leg cut at its hold and unhold events."""
+    """Split a connected leg into talk and hold phases (kind, start, end), in Unix seconds."""
     hold_events = [
         (float(formats.unix(event["at"]) or connected), event["name"])
         for event in events
@@ -167,7 +170,7 @@ def _leg_label(leg: sqlite3.Row) -> str:
 
 
 def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
-    """What happened, in order: events from webhooks, and from each CDR what no webhook told."""
+    """Return the steps in order of time: events of webhooks, and facts of legs that no webhook reported."""
     call_started = clock.parse_utc(call["started_at"])
     names = {leg["leg_id"]: _leg_label(leg) for leg in details.legs}
     machine_by_leg = {leg["leg_id"]: _answering_machine_label(leg) for leg in details.legs}
@@ -204,12 +207,12 @@ def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
         if leg["ended_at"] and not reported & {(leg_id, "call.hangup"), (leg_id, "call.missed")}:
             label = "Ended (concluded: no longer listed)" if leg["inferred"] else "Ended"
             add(leg["ended_at"], label, "", leg_id, leg["sources"])
-    # Stable: events of one second keep the order of their ids.
+    # The sort is stable: events of the same second keep their order.
     return sorted(timeline_steps, key=lambda step: step.occurred_at)
 
 
 def raw_records(details: CallDetail) -> list[tuple[str, str]]:
-    """(title, indented JSON) of every record, as received."""
+    """Return (title, indented JSON) of every record and event of the call, as received."""
     records = [(f"CDR {row['id']}", row["_doc"]) for row in details.cdrs]
     records += [(f"Recording {row['id']}", row["_doc"]) for row in details.recordings]
     records += [(f"Voice message {row['id']}", row["_doc"]) for row in details.voicemails]
@@ -218,7 +221,7 @@ def raw_records(details: CallDetail) -> list[tuple[str, str]]:
 
 
 def indent_json(doc: str) -> str:
-    """Indented where orjson can read it; numbers beyond 64 bits and the like stay as they are."""
+    """Indent JSON. Text that orjson cannot read or write, such as numbers beyond 64 bits, stays unchanged."""
     try:
         return orjson.dumps(orjson.loads(doc), option=orjson.OPT_INDENT_2).decode()
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):

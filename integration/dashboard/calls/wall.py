@@ -1,4 +1,4 @@
-"""The wallboard: big figures for a screen on the wall. Its token is its only key, and shows no caller."""
+"""Wallboard: large figures for a screen. The token is its only credential; it shows no callers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from integration.mirror.page_queries.reports import Span
 from integration.workspace import wallboards
 
 blueprint = Blueprint("wall", __name__)
-"""Open in the guard: it asks for its own token."""
+"""Needs no login: the route checks its token."""
 
 FAR_FUTURE = "9999"
-"""Since when nobody's last call matters here."""
+"""Start of the search for last calls: skips it, because the wallboard does not show them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WallFigure:
-    """One figure: its label, its text, what it is measured by in words, and whether that is met (None: can't
-    be, or nothing is asked)."""
+    """Figure with label, text and description of its target.
+
+    `is_met` is None if there is no target or no value.
+    """
 
     label: str
     text: str
     target: str = ""
     is_met: bool | None = None
     since: str | None = None
-    """UTC text from which it counts up by itself."""
+    """UTC text from which the page counts up the seconds."""
 
 
 @blueprint.get("/wall/<token>")
@@ -39,8 +41,8 @@ def index(token: str) -> str:
     context = app_context()
     board = wallboards.find(context.app_db, token)
     if board is None:
-        # Guesses are not counted: nobody guesses 192 bits, and a screen whose board was revoked would use up
-        # its office's attempts to log in.
+        # Unknown tokens do not count for the login throttle: 192 bits cannot be guessed, and a screen with a
+        # revoked token would use up the login attempts of its office's address.
         abort(404)
     now = clock.now().astimezone(formats.display_zone())
     service_level_seconds = context.settings.calls.service_level_seconds

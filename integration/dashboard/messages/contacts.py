@@ -1,4 +1,4 @@
-"""Contacts: who they are, and everything that was ever exchanged with them on one timeline."""
+"""Contacts: list, form, and a timeline of calls, messages, faxes and notes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ blueprint = Blueprint("contacts", __name__)
 
 PAGE_SIZE = 50
 TIMELINE_PAGE_SIZE = 60
-"""Calls and messages of one page of a timeline."""
+"""Calls, messages and faxes on one page of a timeline."""
 READ_SECONDS = 5.0
+"""Seconds after which the queries of a page are cancelled."""
 
 FORM_FIELDS = (
     ("first_name", "First name"),
@@ -37,7 +38,7 @@ FORM_FIELDS = (
     ("group_name", "Group"),
     ("notes", "Notes"),
 )
-"""Fields of the platform's contact that staff edit, in the order of the form."""
+"""Fields of the platform's contact that the form has, in its order."""
 
 _CHANGE = catalogue.match("PATCH", "/contacts/1")
 assert _CHANGE is not None
@@ -46,7 +47,7 @@ assert {name for name, _ in FORM_FIELDS} <= {field.name for field in _CHANGE[0].
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """Something that passed between us: `kind` 'call', 'message', 'fax' or 'note'; `row` its row."""
+    """Entry of a timeline. `kind` is 'call', 'message', 'fax' or 'note'; `row` is its database row."""
 
     occurred_at: str
     kind: str
@@ -82,7 +83,7 @@ def show(number: int) -> str:
 
 @blueprint.get("/contacts/of/<digits>")
 def show_number(digits: str) -> str | Response:
-    """The contact with this number, or what is known of a number that is nobody's."""
+    """Show the contact with this number; for other numbers a timeline without a contact."""
     e164 = app_context().phone_numbers.to_e164(f"+{messages.normalize_digits(digits)}")
     if e164 is None:
         abort(404)
@@ -118,7 +119,7 @@ def create() -> Response | tuple[str, int]:
 @blueprint.post("/contacts/<int:number>")
 @requires("agent")
 def change(number: int) -> Response | tuple[str, int]:
-    """Only what was changed is sent, so that nobody's change meanwhile is undone."""
+    """Change a contact. Only fields that differ from the mirror are sent; the others are not overwritten."""
     contact, _ = _load_contact(number)
     form_values = _form_values()
     body = {
@@ -142,7 +143,7 @@ def delete(number: int) -> Response:
 
 
 def _form_values() -> dict[str, str]:
-    """The form's fields; phone numbers as the platform takes them, where they are readable."""
+    """Return the fields of the form. Valid telephone numbers are in the platform's form."""
     return {
         name: _normalize_value(name, request.form[name].strip()[:2000])
         for name, _ in FORM_FIELDS
@@ -157,7 +158,7 @@ def _normalize_value(name: str, value: object) -> str:
 
 
 def _respond_refused(result: WriteResult, number: int | None) -> Response | tuple[str, int]:
-    if form_responses.wants_json():
+    if form_responses.is_script_request():
         return form_responses.respond_refused(result)
     status = result.status or 502
     contact, numbers = (None, []) if number is None else _load_contact(number)
@@ -165,7 +166,7 @@ def _respond_refused(result: WriteResult, number: int | None) -> Response | tupl
 
 
 def _load_contact(number: int) -> tuple[sqlite3.Row, list[str]]:
-    """Return a contact and its numbers; aborts with 404 if the person cannot see it."""
+    """Return a contact and its numbers. Aborts with 404 if it does not exist or is not visible."""
     with app_context().mirror_db.read() as connection:
         contact = contacts.find(connection, number, layout.get_visibility().user_scope)
         if contact is None:
@@ -203,7 +204,7 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
 
 
 def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
-    """One page of everything with these numbers, newest first, and where the next begins (UTC text)."""
+    """Return a page of the timeline of these numbers, newest first, and the `before` of the next page."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read(seconds=READ_SECONDS) as mirror_connection:
         calls = contacts.list_calls(
@@ -238,7 +239,7 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
     entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
     next_before = None
     if len(entries) > TIMELINE_PAGE_SIZE:
-        # The next page begins before `more`: a second that may have more than was read is left to it whole.
+        # The next page has entries before `next_before`. A second that may have unread entries is left to it.
         following_at = entries[TIMELINE_PAGE_SIZE].occurred_at
         later_entries = [entry for entry in entries if entry.occurred_at > following_at]
         entries = later_entries or entries[:TIMELINE_PAGE_SIZE]

@@ -1,4 +1,4 @@
-"""Messages: SMS by contact, read and sent; faxes."""
+"""Pages of messages: SMS threads by contact, sending of SMS, faxes."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ blueprint = Blueprint("messages", __name__)
 THREADS_PER_PAGE = 50
 MESSAGES_PER_PAGE = 100
 MAX_SMS_LENGTH = 1600
-"""Characters: ten parts of 160, beyond which nobody means to send an SMS."""
+"""Characters of an SMS, ten parts of 160. A longer text is assumed to be a mistake."""
 
 
 @blueprint.get("/messages")
 def index() -> str:
-    """`with` (digits) opens a thread; `find` searches threads; `before` pages either; `new` writes to a
-    number without a thread."""
+    """Show threads and one thread.
+
+    Parameters: `with` (digits) opens a thread, `find` searches threads, `before` pages the open thread, else
+    the threads, `new` opens the form for a number without a thread.
+    """
     return _render_page(messages.normalize_digits(request.args.get("with", "").strip())[:40])
 
 
 @blueprint.get("/messages/faxes")
 def fax_list() -> str:
-    """`find` searches numbers and names; `before` pages."""
+    """Show the list of faxes. `find` searches numbers and names; `before` pages."""
     _require_full_scope()
     search_text, cursor = request.args.get("find", "").strip()[:200], request.args.get("before")
     with app_context().mirror_db.read(seconds=5.0) as connection:
@@ -61,7 +64,7 @@ def fax_list() -> str:
 
 @blueprint.get("/messages/faxes/<int:number>.pdf")
 def fax(number: int) -> Response:
-    """The fax itself, fetched once and kept."""
+    """Send the PDF of a fax. The file is downloaded once and archived."""
     _require_full_scope()
     try:
         path = app_context().fetch_file("fax", number)
@@ -75,7 +78,7 @@ def fax(number: int) -> Response:
 
 def _require_full_scope() -> None:
     if layout.get_visibility().user_scope is not None:
-        # Whose thread it is can't be told from a number: only those who see everything see messages.
+        # A number does not identify the platform user of a thread, so messages require full visibility.
         abort(403, "With “agents see their own calls” messages are shown to supervisors only.")
 
 
@@ -125,7 +128,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
 
 
 def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> str:
-    """Our number (digits) that the thread last used, as far as it may send."""
+    """Return the account's number (digits) that the thread used last, of those that can send; else ''."""
     for row in reversed(thread_rows):
         own_number = row["sender"] if row["direction"] == "out" else row["receiver"]
         if own_number in own_numbers:
@@ -135,7 +138,7 @@ def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> 
 
 @blueprint.post("/messages/read")
 def read() -> Response:
-    """The person has read the thread `with` up to `to`."""
+    """Mark the thread `with` as read by the dashboard user up to `to` (UTC text, at most a day ahead)."""
     contact = messages.normalize_digits(request.form.get("with", ""))[:40]
     moment = clock.parse_utc(request.form.get("to"))
     if not contact or moment is None:
@@ -149,7 +152,7 @@ def read() -> Response:
 @blueprint.post("/messages")
 @requires("agent")
 def send() -> Response | tuple[str, int]:
-    """An SMS `to` a number, `from` one of ours; `canned` serves where `message` is empty."""
+    """Send an SMS `to` a number, `from` a DDI. An empty `message` is replaced by the text `canned`."""
     to = to_dialable(request.form.get("to", ""))
     text = request.form.get("message", "").strip()
     with app_context().mirror_db.read() as connection:
@@ -178,7 +181,7 @@ def send() -> Response | tuple[str, int]:
 
 
 def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
-    if form_responses.wants_json():
+    if form_responses.is_script_request():
         return form_responses.respond_refused(result)
     contact = "" if request.form.get("new") else messages.normalize_digits(request.form.get("to", ""))[:40]
     return _render_page(contact, result), result.status or 502

@@ -1,4 +1,4 @@
-"""Background jobs that a button starts: one of each kind at a time."""
+"""Background jobs that a button starts; at most one per name runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ log = logging.getLogger(__name__)
 EXTENSION = "switchroom jobs"
 
 ProgressCallback = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it, and the total."""
+"""Progress callback: name of the step, completed items, total items."""
 
 
 @dataclass(slots=True)
 class Job:
-    """`state` is 'running', 'done' or 'failed'; `result` its result or error in words. Times are UTC text."""
+    """Background job. `state` is 'running', 'done' or 'failed'; `result` is its result or error message.
+
+    Times are UTC text.
+    """
 
     name: str
     started_by: str
@@ -37,7 +40,7 @@ class Job:
 
 @dataclass(slots=True)
 class BackgroundJobs:
-    """The last job of each kind, in memory only: the audit log records what they did."""
+    """The last job of each name, in memory only. The audit log keeps their results."""
 
     last_by_name: dict[str, Job] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,8 +52,10 @@ class BackgroundJobs:
         work: Callable[[ProgressCallback], str],
         on_end: Callable[[Job], None],
     ) -> Job | None:
-        """Start `work` on a thread of its own; None if such a job is running. What it returns is said, and
-        what it raises. `on_end` is told on that thread."""
+        """Start `work` on a new thread. Return its job; None if a job of this name is running.
+
+        The job stores the text that `work` returns, or its error. `on_end` is called on that thread.
+        """
         with self._lock:
             previous = self.last_by_name.get(name)
             if previous is not None and previous.state == "running":
@@ -69,15 +74,15 @@ class BackgroundJobs:
         except SwitchroomError as error:
             job.result, job.state = str(error), "failed"
         except Exception as error:
-            # Nobody waits for this thread: without this the page would show it running for ever.
-            log.exception("%s failed", job.name)
+            # No caller waits for this thread: without this the page would show the job as running for ever.
+            log.exception("background job %s failed", job.name)
             job.result, job.state = f"{type(error).__name__}; the log says more", "failed"
         job.ended_at = clock.utc_text()
         on_end(job)
 
 
 def current_jobs() -> BackgroundJobs:
-    """The jobs of the application that serves the present request."""
+    """Return the jobs of the application that serves the current request."""
     jobs = current_app.extensions.setdefault(EXTENSION, BackgroundJobs())
     assert isinstance(jobs, BackgroundJobs)
     return jobs

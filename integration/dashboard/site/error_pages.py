@@ -1,4 +1,4 @@
-"""Pages for what went wrong: what happened, and what to do next. Scripts get JSON."""
+"""Error pages: the cause and the next step. Scripts get JSON."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _handle_storage_error(error: StorageError) -> Response:
 
 
 def _handle_interrupted(error: sqlite3.OperationalError) -> Response:
-    """`Database.read(seconds=…)` interrupts what takes too long."""
+    """Respond 503 to a query that `Database.read(seconds=…)` interrupted; raise other errors."""
     if str(error) != "interrupted":
         raise error
     return render_error(
@@ -59,7 +59,7 @@ def _handle_interrupted(error: sqlite3.OperationalError) -> Response:
 
 
 def _handle_overflow(_: OverflowError) -> Response:
-    """An id beyond 64 bits, which SQLite can't even be asked for: it names nothing we have."""
+    """Respond 404 to an id beyond 64 bits, which SQLite does not accept: no record has it."""
     return render_error(404)
 
 
@@ -71,6 +71,6 @@ def render_error(status: int, text: str = "", headline: str = "") -> Response:
     try:
         body = layout.render_page("", "error.html", status=status, title=title, text=text)
     except (StorageError, sqlite3.Error):
-        # The frame reads the databases too; where they are the trouble a page without it must do.
+        # The shell reads the databases too. If they fail, respond with a page without the shell.
         return guard.refuse(status, text)
     return make_response(body, status)

@@ -1,4 +1,4 @@
-"""Forms of the dashboard: send their writes; JSON for scripts, a page or redirect for browsers."""
+"""Form handling: send writes to the platform, respond with JSON, a page or a redirect."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def send_write(
     *,
     once: bool = False,
 ) -> WriteResult:
-    """Send one write to the platform as the person who is logged in.
+    """Send one write to the platform on behalf of the current dashboard user.
 
-    With `once` a form is sent once, by its field `once` (`new_once()`): a double click or a reload gets the
-    first result.
+    With `once` the form field `once` (`new_once()`) is the idempotency key: a double click or a reload gets
+    the first result.
     """
     form_id = request.form.get("once") if once else None
     write_request = WriteRequest(
@@ -41,27 +41,27 @@ def send_write(
     return write_through.send(app_context(), write_request)
 
 
-def wants_json() -> bool:
-    """Whether a script sent the form and wants to stay on its page."""
+def is_script_request() -> bool:
+    """Return whether a script sent the form and needs JSON instead of another page."""
     return request.accept_mimetypes.best == "application/json"
 
 
 def respond_done(message: str, url: str) -> Response:
-    """It was done: `message` for a script, else on to the page `url`."""
-    if wants_json():
+    """Respond to a successful form: JSON with `message` for a script, else a redirect to `url`."""
+    if is_script_request():
         return jsonify({"done": True, "message": message})
     return redirect(url, 303)
 
 
 def respond_refused(result: WriteResult) -> Response:
-    """It was not done, or nobody knows: why, in words."""
-    if wants_json():
-        # Told in words on the page, not by a status, which browsers put on the console as a fault.
+    """Respond to a write that was refused or whose result is unknown, with the reason."""
+    if is_script_request():
+        # Status 200: the page shows the message, and browsers log every error status on the console.
         return jsonify({**error_body(result.message), "done": False, "fields": result.fields})
     status = result.status if result.status and 400 <= result.status < 500 else 502
     return error_pages.render_error(status, result.message, "Not done" if result.status else "No answer")
 
 
 def redirect_elsewhere(url: str) -> Response:
-    """A question has to be answered on another page first."""
-    return jsonify({"location": url}) if wants_json() else redirect(url, 303)
+    """Send the user to another page that needs an input first."""
+    return jsonify({"location": url}) if is_script_request() else redirect(url, 303)

@@ -1,7 +1,7 @@
-"""How pages write times, durations, numbers and states. Registered as Jinja filters by `register`.
+"""Formats of times, durations, numbers and states on pages. `register` adds them as Jinja filters.
 
-Times come as UTC text and are shown in the display zone (`dashboard.timezone`); where there is nothing to
-show the filters give '—', never a zero.
+Times are UTC text and are shown in the display zone (`dashboard.timezone`). Filters return '—' for a missing
+value, never a zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def display_zone() -> ZoneInfo:
 
 
 def to_display_zone(timestamp: str | None) -> datetime | None:
-    """The moment of a UTC text in the display zone."""
+    """Convert UTC text to a time in the display zone; None for no valid time."""
     moment = clock.parse_utc(timestamp)
     return None if moment is None else moment.astimezone(display_zone())
 
@@ -44,35 +44,35 @@ def unix(timestamp: str | None) -> int | None:
 
 
 def utc_text(seconds: float) -> str:
-    """The UTC text of Unix seconds."""
+    """Convert Unix seconds to UTC text."""
     return clock.utc_text(seconds)
 
 
 def iso(timestamp: str | None) -> str:
-    """For the datetime attribute of <time>."""
+    """Format for the attribute `datetime` of <time>."""
     return (timestamp or "").replace(" ", "T") + "Z"
 
 
 def at_time(timestamp: str | None) -> str:
-    """'14:03'."""
+    """Format as '14:03'."""
     moment = to_display_zone(timestamp)
     return NOTHING if moment is None else f"{moment:%H:%M}"
 
 
 def at_second(timestamp: str | None) -> str:
-    """'14:03:27'."""
+    """Format as '14:03:27'."""
     moment = to_display_zone(timestamp)
     return NOTHING if moment is None else f"{moment:%H:%M:%S}"
 
 
 def at_full(timestamp: str | None) -> str:
-    """'Fri 20 Nov 2026, 14:03:27 GMT', for titles and details."""
+    """Format as 'Fri 20 Nov 2026, 14:03:27 GMT', for titles and details."""
     moment = to_display_zone(timestamp)
     return NOTHING if moment is None else f"{moment:%a} {moment.day} {moment:%b %Y, %H:%M:%S %Z}"
 
 
 def at_short(timestamp: str | None) -> str:
-    """'14:03' today, '19 Nov 14:03' in the last months, else '19 Nov 2025'."""
+    """Format as '14:03' today, '19 Nov 14:03' in the last 180 days, else '19 Nov 2025'."""
     moment = to_display_zone(timestamp)
     if moment is None:
         return NOTHING
@@ -85,7 +85,7 @@ def at_short(timestamp: str | None) -> str:
 
 
 def day_name(day: date) -> str:
-    """'Today', 'Yesterday', else 'Thursday 19 November' (with the year when it is another)."""
+    """Format as 'Today', 'Yesterday' or 'Thursday 19 November', with the year if it is not this year."""
     now = today()
     if day == now:
         return "Today"
@@ -100,7 +100,7 @@ def day_of(timestamp: str | None) -> str:
 
 
 def duration(seconds: object) -> str:
-    """'0:07', '12:31', '1:02:09'; nothing where the platform told what is no duration."""
+    """Format seconds as '0:07', '12:31' or '1:02:09'; '—' if the platform sent no number."""
     parsed = parse_number(seconds)
     if parsed is None:
         return NOTHING
@@ -111,7 +111,7 @@ def duration(seconds: object) -> str:
 
 
 def format_age(seconds: float | None) -> str:
-    """'7 s', '4 min', '3 h', '2 d': ages."""
+    """Format an age in seconds as '7 s', '4 min', '3 h' or '2 d'."""
     if seconds is None:
         return NOTHING
     seconds = max(0, int(seconds))
@@ -127,7 +127,7 @@ def ago(timestamp: str | None) -> str:
 
 
 def size(byte_count: float | None) -> str:
-    """'3.4 MB'."""
+    """Format bytes as '3.4 MB' (1 MB = 1,000,000 bytes)."""
     if byte_count is None:
         return NOTHING
     for unit in ("B", "kB", "MB", "GB"):
@@ -140,7 +140,7 @@ def size(byte_count: float | None) -> str:
 
 
 def thousands(count: int | None) -> str:
-    """'12 480', with a narrow no-break space, which reads the same in every country."""
+    """Format as '12 480', with a narrow no-break space, which is unambiguous in every country."""
     return NOTHING if count is None else f"{count:,}".replace(",", "\u202f")
 
 
@@ -157,13 +157,16 @@ def international(number: object) -> str:
 
 
 def tel(number: object) -> str | None:
-    """E.164 for a `tel:` link; None for what can't be dialled."""
+    """Return E.164 for a `tel:` link; None for a text that cannot be dialled."""
     return app_context().phone_numbers.to_e164(number)
 
 
 def far_end_name(call: sqlite3.Row) -> str:
-    """Who the other side is, '' where nobody knows. Of an outbound call, however begun, the platform names
-    the destination ('United Kingdom Mobile') when the number is no contact's: that is nobody's name."""
+    """Return the name of the outside party; '' if it is unknown.
+
+    On an outbound call to a number that is not a contact's, however the call was started, the platform sends
+    the name of the destination ('United Kingdom Mobile'). It is not the name of a party and is dropped.
+    """
     name = str(call["party_name"] or "")
     if not name or call["direction"] != "out" or not call["party_e164"]:
         return name
@@ -172,14 +175,14 @@ def far_end_name(call: sqlite3.Row) -> str:
 
 
 def state_key(call: sqlite3.Row) -> str:
-    """The key into STATES: what is going on, or how it ended."""
+    """Return the key into STATES: the state of a live call, the outcome of an ended call."""
     if call["state"] != "ended":
         return "unconfirmed" if call["unconfirmed"] else str(call["state"])
     return str(call["outcome"] or "ended")
 
 
 def state_limits(state: str) -> tuple[int, int] | None:
-    """When a call in this state turns amber and red, in seconds (settings `calls.*_seconds`)."""
+    """Return the seconds after which a call in this state turns (amber, red): settings `calls.*_seconds`."""
     call_settings = app_context().settings.calls
     bounds = {
         "ringing": call_settings.ring_seconds,
@@ -191,7 +194,7 @@ def state_limits(state: str) -> tuple[int, int] | None:
 
 
 def threshold_colour(seconds: float | None, state: str) -> str:
-    """'', 'amber' or 'red' for a duration in a state."""
+    """Return '', 'amber' or 'red' for the seconds of a call in a state."""
     bounds = state_limits(state)
     if bounds is None or seconds is None or seconds < bounds[0]:
         return ""
@@ -199,7 +202,7 @@ def threshold_colour(seconds: float | None, state: str) -> str:
 
 
 def seconds_since(timestamp: str | None) -> float | None:
-    """Seconds from a UTC text until now."""
+    """Return the seconds from a UTC text until now, at least 0; None for no valid time."""
     moment = clock.parse_utc(timestamp)
     return None if moment is None else max(0.0, clock.unix() - moment.timestamp())
 

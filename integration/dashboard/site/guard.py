@@ -1,8 +1,8 @@
-"""The door of the dashboard: who is asking, may they, and did they mean to.
+"""Access control of the dashboard: login, roles and rights, protection against forged requests.
 
-Every route demands a login unless its endpoint or blueprint is named as open when the guard is installed:
-those have credentials of their own (receiver, facade, metrics) or need none (health, static). The login and
-set-up forms need no login, but the proof against forged requests like every other unsafe route.
+Every route requires a login unless its endpoint or blueprint is named as open at the installation of the
+guard. Open routes check their own credentials (receiver, facade, metrics) or need none (health, static). The
+login and setup forms need no login, but they require a CSRF token like every other unsafe route.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LOGIN_BLUEPRINT = "login"
-"""The blueprint of the login and set-up forms."""
+"""Blueprint of the login and setup forms."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_FORM_BYTES = 1024 * 1024
-"""Bytes; nothing that people send to the dashboard is longer."""
+"""Bytes of a request body; the forms of the dashboard are smaller."""
 MAX_LOGIN_FORM_BYTES = 16 * 1024
-"""Bytes; anyone may send these forms, so they are read no further."""
+"""Bytes of a request body. The limit is lower because these forms need no login."""
 
 _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
 class Guard:
-    """`open_to_all` are names of endpoints or blueprints that answer without a login."""
+    """Checks before each request. `open_to_all` names the endpoints and blueprints that need no login."""
 
     def __init__(
         self, app_db: Database, *, public_url: str | None, agents_see: AgentsSee, open_to_all: Collection[str]
@@ -52,7 +52,7 @@ class Guard:
         self._open_routes = frozenset(open_to_all)
 
     def check(self) -> Response | None:
-        """Before each request. The login is demanded before a byte of the body is read."""
+        """Check login and CSRF token before each request. The login is checked before the body is read."""
         if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
             return None
         request.max_content_length = (
@@ -70,14 +70,14 @@ class Guard:
         return None
 
     def finish(self, response: Response) -> Response:
-        """After each request: a browser that was shown a form has to carry what the form proves."""
+        """Set the cookie of a browser that received its first form, to which the CSRF token is bound."""
         new_token = g.pop("fresh_token", None)
         if new_token is not None:
             browser.put_cookie(response, new_token, logged_in=False)
         return response
 
     def viewer(self) -> Viewer:
-        """Return the viewer of a live stream. It ends with the session and when their visibility changes."""
+        """Return the viewer of a live stream. The stream ends with the session or a change of visibility."""
         person, token = current_person(), g.session_token
         initial_visibility = visibility.of(person, self._agents_see)
 
@@ -115,7 +115,7 @@ def install(
     agents_see: AgentsSee,
     open_to_all: Collection[str],
 ) -> Guard:
-    """Put the guard before every route of `app`; call it before any other `before_request` is added.
+    """Install the guard for every route of `app`, before any other `before_request` is added.
 
     Templates get `csrf_token()` and `person` (None before login).
     """
@@ -128,21 +128,23 @@ def install(
 
 
 def current_person() -> Person:
-    """Who is logged in. Only for routes behind the guard; elsewhere RuntimeError."""
+    """Return the dashboard user of this request. Raises RuntimeError on a route without login."""
     person = g.get("person")
     if not isinstance(person, Person):
-        raise RuntimeError(f"{request.endpoint} asks who is logged in, but demands no login")
+        raise RuntimeError(
+            f"The endpoint {request.endpoint} reads the dashboard user. It must require a login."
+        )
     return person
 
 
 def audit_action(action: str, details: str = "") -> None:
-    """Keep in the audit what the person who is logged in has done, and from where."""
+    """Record an action of the current dashboard user and their address in the audit log."""
     app_db = app_context().app_db
     audit.record(app_db, current_person().email, action, details, address=request.remote_addr or "")
 
 
 def csrf_token() -> str:
-    """What forms carry as `csrf_token` and scripts as the header `X-CSRF-Token`."""
+    """Return the CSRF token for the form field `csrf_token` or the header `X-CSRF-Token`."""
     token = browser.browser_token(request) or g.get("fresh_token")
     if token is None:
         token = g.fresh_token = tokens.new()
@@ -150,9 +152,9 @@ def csrf_token() -> str:
 
 
 def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
-    """Decorator of a view: 403 unless the person has at least this role, or this right."""
+    """Decorate a view: respond 403 unless the dashboard user has at least this role, or this right."""
     if role_or_right not in (*ROLES, *RIGHTS):
-        raise ValueError(f"neither a role nor a right: {role_or_right!r}")
+        raise ValueError(f"{role_or_right!r} is neither a role nor a right.")
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
         @wraps(view)
@@ -171,8 +173,8 @@ def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | R
 
 
 def refuse(status: int, message: str, *, retry_after: int | None = None) -> Response:
-    """A page for people, JSON for scripts."""
-    if _wants_page():
+    """Respond with an error: a page for browsers, JSON for scripts. `retry_after` is in seconds."""
+    if _is_page_request():
         response = make_response(render_template("notice.html", message=message), status)
     else:
         response = make_response(jsonify(error_body(message)), status)
@@ -182,7 +184,7 @@ def refuse(status: int, message: str, *, retry_after: int | None = None) -> Resp
 
 
 def to_local_path(target: str | None) -> str:
-    """`target` if it is a path of ours, to go on to after login; else '/'."""
+    """Return `target` if it is a local path that may follow the login; else '/'."""
     if target and len(target) <= 2000 and _LOCAL_PATH.fullmatch(target):
         path = target.partition("?")[0]
         if path not in ("/login", "/logout") and not path.startswith("/setup/"):
@@ -191,14 +193,14 @@ def to_local_path(target: str | None) -> str:
 
 
 def _redirect_to_login() -> Response:
-    if not _wants_page() or request.method not in SAFE_METHODS:
+    if not _is_page_request() or request.method not in SAFE_METHODS:
         return refuse(401, "Log in first.")
     target = to_local_path(request.full_path.rstrip("?"))
     query = "" if target == "/" else "?" + urlencode({"next": target})
     return make_response(redirect(f"/login{query}", 302))
 
 
-def _wants_page() -> bool:
+def _is_page_request() -> bool:
     if request.headers.get("Sec-Fetch-Dest", "document") != "document":
         return False
     best = request.accept_mimetypes.best_match(("text/html", "application/json", "text/event-stream"))

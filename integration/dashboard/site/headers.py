@@ -9,7 +9,7 @@ CONTENT_SECURITY_POLICY = (
     "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-# Not `no-referrer`: with it browsers send `Origin: null` along with our own forms.
+# Not `no-referrer`: browsers would then send `Origin: null` with the forms of the dashboard.
 _HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -31,7 +31,7 @@ def add_headers(response: Response) -> Response:
         response.headers[name] = value
     if request.is_secure:
         response.headers["Strict-Transport-Security"] = _HSTS
-    # Only what is the same for everyone may stay in a cache.
+    # Only static files may be cached, because they are the same for all users.
     if request.endpoint != "static" or response.status_code >= 400:
         response.headers["Cache-Control"] = "no-store"
     return response

@@ -1,4 +1,4 @@
-"""What stands on every page around its content: rail with counts, display zone, age of the data."""
+"""Page shell: navigation rail with counts, alerts, display zone and age of the data."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from integration.mirror.sync_state import collection_state
 from integration.workspace import callbacks, reads
 
 STALE_SECONDS = 300
-"""What the mirror lists may be this old (docs/sync.md: within five minutes); older shows amber."""
+"""Seconds after which the data age turns amber. The mirror is at most five minutes old (docs/sync.md)."""
 
 
 FAX_THREAD = "faxes"
-"""What stands for all faxes among the threads that a person has read."""
+"""Key of all faxes among the read threads of a dashboard user."""
 
 UNREAD_PERIOD = timedelta(days=30)
-"""Older messages do not count as unread: whoever comes back from afar begins with a page, not a number."""
+"""Age limit of unread messages, so that the badge stays useful after a long absence."""
 
 
 MAX_NOTICES = 3
-"""Shown on every page; more are counted."""
+"""Alert rules shown on every page if they have alerts. A link replaces further rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """One entry of the rail. `key` follows `g` on the keyboard; `badge` is the class of its count."""
+    """Entry of the rail. `key` opens it after `g` on the keyboard; `badge` is the CSS class of its count."""
 
     page: str
     path: str
@@ -55,7 +55,10 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class DataAge:
-    """How old what people see may be: a label, the UTC text it counts from, a CSS class, a sentence."""
+    """Age of the displayed data.
+
+    `timestamp` is the UTC text from which the age counts, None if there are no data; `title` is a sentence.
+    """
 
     label: str
     timestamp: str | None
@@ -64,12 +67,12 @@ class DataAge:
 
 
 def get_visibility() -> Visibility:
-    """Return what the person of the current request sees."""
+    """Return the visibility of the current dashboard user."""
     return visibility.of(current_person(), app_context().settings.dashboard.agents_see)
 
 
 def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAge:
-    """Of the CDRs, which everything is settled by."""
+    """Return the age of the CDRs, because calls are final only with their CDRs."""
     state = collection_state.get_state(connection, "cdrs")
     last_success_at = state.last_success_at
     if last_success_at is None:
@@ -95,7 +98,7 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
 
 
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
-    """UTC text since when the platform can't be read; None while it can."""
+    """Return the UTC text since which reads of CDRs fail; None if the last read succeeded."""
     state = collection_state.get_state(connection, "cdrs")
     if not state.last_error:
         return None
@@ -103,7 +106,7 @@ def unreachable_since(connection: sqlite3.Connection) -> str | None:
 
 
 def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
-    """Callers to call back; under `own` those of the person's calls and of groups."""
+    """Count open call-backs. With a user scope, only those of the user's calls and of groups count."""
     with context.app_db.read() as connection:
         if user_scope is None:
             return callbacks.count_open(connection)
@@ -113,8 +116,10 @@ def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
 
 
 def find_unread_threads(context: AppContext, person: Person) -> set[str]:
-    """Contacts (digits) that wrote since the person last read their thread; FAX_THREAD if a fax came
-    since."""
+    """Return the contacts (digits) with unread messages, and FAX_THREAD if there are unread faxes.
+
+    The result is empty for a dashboard user with a user scope, who sees no messages.
+    """
     if get_visibility().user_scope is not None:
         return set()
     since = max(person.created_at, clock.utc_text(clock.now() - UNREAD_PERIOD))
@@ -130,8 +135,10 @@ def find_unread_threads(context: AppContext, person: Person) -> set[str]:
 
 
 def list_notices(context: AppContext, user_scope: int | None) -> list[tuple[str, Finding, int]]:
-    """What alert rules that tell the dashboard find now, newest first; they name callers, so that who sees
-    their own calls only is told nothing."""
+    """List current alerts of rules that notify the dashboard, newest first.
+
+    Alerts name callers, so the list is empty for a dashboard user with a user scope.
+    """
     if user_scope is not None:
         return []
     with context.app_db.read() as connection:
@@ -194,7 +201,7 @@ def build_layout(person: Person) -> dict[str, Any]:
 
 
 def render_page(tab: str, template: str, **values: Any) -> str:
-    """Render a page inside the shell. `tab` marks its tab."""
+    """Render a page inside the shell. `tab` is the page of the rail entry to mark."""
     return render_template(template, page=tab, shell=build_layout(current_person()), **values)
 
 
@@ -205,14 +212,14 @@ def _has_right(context: Context, role_or_right: str) -> bool:
 
 
 def _store_change_number() -> None:
-    """Before anything of a page is read: what is committed between that and here its stream tells."""
+    """Read the change number before the page reads data; the live stream sends all later changes."""
     if g.get("person") is not None:
         with app_context().mirror_db.read() as connection:
             g.change = live.get_change_number(connection)
 
 
 def register(app: Flask) -> None:
-    """Templates get `may('agent')`. After the guard's `before_request`."""
+    """Add `may('agent')` to the templates. Call this after the installation of the guard."""
     app.before_request(_store_change_number)
     app.jinja_env.globals["may"] = _has_right
     app.jinja_env.globals["NOTHING"] = formats.NOTHING

@@ -1,4 +1,4 @@
-"""/login, /logout, /setup/<token>."""
+"""Login, logout and setup pages: /login, /logout, /setup/<token>."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from integration.sqlite.database import Database
 
 
 def make_blueprint(app_db: Database) -> Blueprint:
-    """The routes that need no login."""
+    """Return the routes that need no login."""
     blueprint = Blueprint(guard.LOGIN_BLUEPRINT, __name__)
 
     @blueprint.get("/login")
@@ -37,10 +37,14 @@ def make_blueprint(app_db: Database) -> Blueprint:
             login_throttle.discard_attempt(app_db, attempt)
             return _login_page(target, str(overloaded), 503, 5)
         if person is None:
-            # What was typed stays out of the audit: it may be a password in the wrong field.
-            known_person = people.find(app_db, email)
+            # The input is not logged: it may be a password in the wrong field.
+            existing_person = people.find(app_db, email)
             audit.record(
-                app_db, known_person.email if known_person else "", "login", result="refused", address=address
+                app_db,
+                existing_person.email if existing_person else "",
+                "login",
+                result="refused",
+                address=address,
             )
             return _login_page(target, "E-mail address or password is wrong.", 401)
         login_throttle.discard_attempt(app_db, attempt)
