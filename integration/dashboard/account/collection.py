@@ -1,4 +1,4 @@
-"""Account: the list of a collection's records."""
+"""Account page: list of the records of a collection."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ from integration.mirror.query.query import Query
 from integration.mirror.records import dictionaries
 
 READ_SECONDS = 5.0
+"""Seconds after which the queries of a page are cancelled."""
 COUNT_SECONDS = 2.0
-"""Counting what a search finds reads every record; past this the page says only that there are more."""
+"""Seconds after which a count is cancelled: a search reads every record. The page then shows no total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`sort_order`: 'ascending', 'descending' or ''; `url` sorts by it."""
+    """Column of the list. `sort_order` is 'ascending', 'descending' or ''; `url` sorts by the column."""
 
     name: str
     label: str
@@ -138,7 +139,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
 def _list_fields(
     resource: Resource, undocumented_fields: tuple[str, ...], hidden_fields: frozenset[str]
 ) -> list[tuple[str, str]]:
-    """(name, label) of what a list can show, be filtered and sorted by."""
+    """Return (name, label) of the fields for columns, filters and sort order."""
     list_field_names = [field.name for field in resource.fields if not field.item_only]
     return [
         (name, field_labels.label_field(name))
@@ -175,7 +176,7 @@ def _count_records(
     *,
     page_row_count: int,
 ) -> int | None:
-    """All matches; None when counting them takes too long."""
+    """Return the number of matches; None if the count takes more than COUNT_SECONDS."""
     if record_query.page == 1 and page_row_count < list_query.PAGE_SIZE:
         return page_row_count
     try:
@@ -188,7 +189,10 @@ def _count_records(
 
 
 def _export_url(list_view: ListView, resource: Resource, column_names: list[str]) -> str | None:
-    """The same filter, order and (where they were chosen, or nothing is documented) columns as a file."""
+    """Return the URL of an export with the same filter and order; None for an invalid filter.
+
+    The columns are included if the user chose them or the collection has fewer than two documented fields.
+    """
     if list_view.mistake:
         return None
     has_columns = "columns" in list_view.args or len(resource.fields) < 2

@@ -1,4 +1,4 @@
-"""Account: records that staff change, through the platform, by forms made of the catalogue's body fields."""
+"""Account page: forms that change records through the platform, generated from the catalogue."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ from integration.sync.writing.write_through import WriteResult
 
 InputKind = Literal["text", "prose", "number", "yes", "choice", "people", "agents"]
 MEMBERS_FIELD = "users"
-"""The field of ring groups and queues that names their people."""
+"""Field of ring groups and queues that lists their members."""
 MAX_TEXT_LENGTH = 2000
+"""Characters of one field; longer input is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditRule:
-    """Which fields of a collection have a form, in its order; whether records are made and deleted too; the
-    least role that may."""
+    """Editing of a collection: form fields in order, and the lowest role that may use the form.
+
+    `can_add_and_delete` also allows the creation and deletion of records.
+    """
 
     fields: tuple[str, ...]
     can_add_and_delete: bool = False
@@ -47,15 +50,18 @@ EDIT_RULES: Mapping[str, EditRule] = {
     "sms/cannedresponses": EditRule(("name", "text"), can_add_and_delete=True),
     "calllabels": EditRule(("name", "color"), can_add_and_delete=True),
     "ringgroups": EditRule(("name", MEMBERS_FIELD, "strategy", "ring_time", "cli_prefix")),
-    # Of queues only their people can be changed (docs/platform.md#7-resources).
+    # The platform can change only the members of queues (docs/platform.md#7-resources).
     "queues": EditRule((MEMBERS_FIELD,)),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form. `value` is what stands in it; `options` are (value, word) of a choice or of the
-    people there are; `members` maps the people who are members to whether they are logged in."""
+    """Field of a form with its current value.
+
+    `options` are (value, label) of a choice or of all platform users. `members` maps the ids of members to
+    whether they are logged in.
+    """
 
     name: str
     label: str
@@ -67,13 +73,13 @@ class FormField:
 
 
 def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
-    """What this person may change of the collection."""
+    """Return the edit rule of the collection; None if the viewer may not edit it."""
     rule = EDIT_RULES.get(section.collection)
     return rule if rule is not None and has(visibility, rule.min_role) else None
 
 
 def new_record_url(visibility: Visibility, section: Section) -> str | None:
-    """Where the person may make a record of the collection."""
+    """Return the URL of the form for a new record; None if the viewer may not create one."""
     if section.collection == "contacts":
         return "/contacts/new" if has(visibility, "agent") else None
     rule = find_edit_rule(visibility, section)
@@ -81,8 +87,10 @@ def new_record_url(visibility: Visibility, section: Section) -> str | None:
 
 
 def body_fields(collection: str) -> dict[str, Field]:
-    """The body fields of the operation that changes a record of it. Where the specification shows none
-    (calllabels), the record's own."""
+    """Return the body fields of the operation that changes a record of the collection, by name.
+
+    Where the specification has no body (calllabels), these are the fields of the record.
+    """
     for operation in (*OPERATIONS, *UNDOCUMENTED_OPERATIONS):
         if operation.method == "PATCH" and operation.path == f"/{collection}/{{id}}" and operation.body:
             return {field.name: field for field in operation.body}
@@ -92,7 +100,10 @@ def body_fields(collection: str) -> dict[str, Field]:
 def show_form(
     visibility: Visibility, section: Section, key: str | None, result: WriteResult | None = None
 ) -> Response:
-    """The form of a record, or of a new one. What the platform refused stands in it again."""
+    """Show the form of a record; of a new record if `key` is None.
+
+    With the `result` of a refused write, the form has the entered values and the error.
+    """
     rule = _require_edit_rule(visibility, section, key)
     values, read_error = _read_record(section, key) if key is not None else ({}, None)
     form_fields = _build_fields(section, rule, values)
@@ -115,8 +126,10 @@ def show_form(
 
 
 def save(visibility: Visibility, section: Section, key: str | None) -> Response:
-    """What the form sent: only what differs goes to the platform, so that nobody's change meanwhile is
-    undone."""
+    """Send the form to the platform: create, change or delete a record.
+
+    Only fields that differ from the record on the platform are sent, so that the others are not overwritten.
+    """
     rule = _require_edit_rule(visibility, section, key)
     collection = section.collection
     if request.form.get("drop"):
@@ -164,8 +177,11 @@ def _require_edit_rule(visibility: Visibility, section: Section, key: str | None
 
 
 def _read_record(section: Section, key: str | None) -> tuple[dict[str, Any], str | None]:
-    """(the record as the platform has it now, with its people and whether they are logged in; why it could
-    not be asked: then as the mirror has it). 404 for one that is nowhere."""
+    """Return (record, read error). The record includes its members and whether they are logged in.
+
+    It comes from the platform, or from the mirror if the request fails; only then there is a read error.
+    Aborts with 404 if the mirror does not have the record.
+    """
     context, resource = app_context(), section.resource
     record_key = browse.parse_key(resource, key or "")
     if record_key is None:
@@ -199,7 +215,7 @@ def _build_fields(section: Section, rule: EditRule, values: Mapping[str, Any]) -
         if name == MEMBERS_FIELD:
             kind: InputKind = "agents" if "status" in field.about else "people"
             members = _parse_members(value)
-            # Whoever is a member stands there, also one who is unknown here: else saving would take them out.
+            # Show every member, even if deleted or not mirrored: saving the form would remove the others.
             options = {
                 user: row["name"] for user, row in users_by_id.items() if user in members or not row["gone"]
             }
@@ -226,7 +242,7 @@ def _field_kind(field: Field, has_codes: bool, meaning: Meaning | None) -> Input
 
 
 def _parse_members(value: Any) -> dict[str, bool]:
-    """User id → whether logged in, of ids or of objects {id, status}."""
+    """Map user ids to whether they are logged in, from a list of ids or of objects {id, status}."""
     entries: Sequence[Any] = value if isinstance(value, list) else ()
     logged_in_by_user = {}
     for entry in entries:
@@ -237,7 +253,7 @@ def _parse_members(value: Any) -> dict[str, bool]:
 
 
 def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
-    """What was entered, as the body carries it; None for what stayed as it was."""
+    """Return the entered value in the form of the request body; None if it is unchanged or invalid."""
     if form_field.kind == "people":
         user_ids = [
             user_id

@@ -1,8 +1,7 @@
-"""What the URL of a list asks for: search, filters with their operators, order, page, columns.
+"""URL parameters of a list: search, filters with operators, order, page and columns.
 
-`filter`, `sort`, `dir` and `page` are the facade's and the exports' own, so that a list,
-its export and a client's request are spelled the same. The filter form sends `property`, `operator` and
-`value` instead; `url_from_form` turns them into that spelling.
+`filter`, `sort`, `dir` and `page` are the same as in the facade and in exports. The filter form sends
+`property`, `operator` and `value` instead; `url_from_form` converts them.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from integration.mirror.query.query import Query
 PAGE_SIZE = 50
 PARAMETERS = ("q", "filter", "sort", "dir", "columns", "gone", "page")
 MAX_PARAMETER_LENGTH = 8000
-"""Characters of one parameter; what is longer is no link of ours."""
+"""Characters of one parameter; links of the dashboard are shorter."""
 
 OPERATORS: Mapping[str, str] = {
     "eq": "is",
@@ -45,7 +44,7 @@ OPERATORS: Mapping[str, str] = {
     "empty": "is empty",
     "filled": "is not empty",
 }
-"""What the form offers; the last two are eq and ne with null."""
+"""Operators of the filter form. The last two are eq and ne with null."""
 _OPERATOR_LABELS = {
     "eq": "is", "ne": "is not", "like": "contains", "notlike": "without", "gte": "≥", "gt": ">", "lte": "≤",
     "lt": "<", "in": "one of",
@@ -54,7 +53,10 @@ _OPERATOR_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class ListView:
-    """`args` holds only what is set; `query` what to ask the mirror; `mistake` why it can't be asked."""
+    """View of a list. `args` has the parameters that are set, `query` is the query of the mirror.
+
+    `mistake` is the error message of an invalid view.
+    """
 
     path: str
     args: Mapping[str, str]
@@ -62,7 +64,7 @@ class ListView:
     mistake: str | None = None
 
     def url(self, **changes: str | None) -> str:
-        """This view with some parameters changed (None: without), on its first page unless that is named."""
+        """Return the URL with changed parameters (None removes one); `page` is 1 unless it is changed."""
         merged = {**self.args, "page": None, **changes}
         parameters = [(name, value) for name in PARAMETERS if (value := merged.get(name))]
         return self.path + (f"?{urlencode(parameters)}" if parameters else "")
@@ -76,22 +78,24 @@ class ListView:
         return bool(self.q or self.query.conditions)
 
     def url_without_condition(self, index: int) -> str:
-        """The URL without one of the filters."""
+        """Return the URL without the filter at `index`."""
         conditions = [
             condition for position, condition in enumerate(self.query.conditions) if position != index
         ]
         return self.url(filter=_dump_conditions(conditions))
 
     def sort_link(self, name: str) -> tuple[str, str]:
-        """(URL of the list sorted by a field, or the other way round if it is; 'ascending', 'descending' or
-        '' for how it is sorted by it now)."""
+        """Return (URL of the list sorted by a field, current order by this field).
+
+        The order is 'ascending', 'descending' or ''. If it is ascending, the URL sorts descending.
+        """
         current_order = ""
         if self.query.sort == name:
             current_order = "descending" if self.query.descending else "ascending"
         return self.url(sort=name, dir="DESC" if current_order == "ascending" else None), current_order
 
     def export_parameters(self, columns: str | None, zone: str) -> dict[str, str]:
-        """The parameters of the export of this view, the search apart."""
+        """Return the parameters of the export of this view, without the search."""
         parameters = {name: self.args[name] for name in ("filter", "sort", "dir") if name in self.args}
         if columns:
             parameters["columns"] = columns
@@ -106,7 +110,7 @@ def parse_view(
     hidden_fields: frozenset[str],
     include_missing: bool,
 ) -> ListView:
-    """The view that URL parameters ask for. What can't be asked leaves its reason in `mistake`."""
+    """Parse URL parameters to a view. For invalid parameters, `mistake` has the error message."""
     parameters = {name: args[name].strip() for name in PARAMETERS if args.get(name, "").strip()}
     parameters["q"] = parameters.get("q", "")[:200]
     mistake = None
@@ -141,7 +145,7 @@ def parse_view(
 
 
 def url_from_form(list_view: ListView, args: MultiDict[str, str], zone: ZoneInfo) -> str | None:
-    """The URL that a sent form means; None if `args` are a link's."""
+    """Return the URL for a submitted form; None if `args` come from a link."""
     if "property" in args:
         name = args["property"].strip()
         if not name:
@@ -180,7 +184,7 @@ def _parse_value(kind: str, text: str, zone: ZoneInfo) -> Any:
 
 
 def _to_utc_text(text: str, zone: ZoneInfo) -> str:
-    """What people write is in the display zone; filters are UTC. What is no time stays, to be refused."""
+    """Convert a time in `zone` to UTC text. An invalid time is returned unchanged and rejected later."""
     for time_format in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d"):
         try:
             return clock.utc_text(datetime.strptime(text, time_format).replace(tzinfo=zone).astimezone(UTC))
@@ -199,15 +203,17 @@ def _dump_conditions(conditions: list[Any]) -> str | None:
 
 
 def filtered_url(path: str, name: str, value: Any) -> str:
-    """The URL of a list of the records whose field `name` is `value`."""
+    """Return the URL of the list of records whose field `name` is `value`."""
     return f"{path}?{urlencode({'filter': _dump_conditions([Condition(name, 'eq', value)])})}"
 
 
 def describe_condition(
     resource: Resource, condition: Condition, label_code: Callable[[str, str], str]
 ) -> tuple[str, str]:
-    """(operator, value) of a filter in words, times in the display zone; `label_code` tells what a code
-    means."""
+    """Return (operator, value) of a filter for display, with times in the display zone.
+
+    `label_code(field name, code)` returns the label of a code.
+    """
     if condition.value is None:
         return ("is empty" if condition.operator == "eq" else "is not empty"), ""
     values = condition.value if isinstance(condition.value, list) else [condition.value]

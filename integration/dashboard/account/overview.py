@@ -1,9 +1,9 @@
-"""Account: everything mirrored, browsable. An overview, one list, one record page, made from the catalogue.
+"""Account pages: overview, lists and records of all mirrored collections, generated from the catalogue.
 
 /account                    every collection with its count, age and completeness
-/account/<collection>       its records (`/account/me`: its record)
-  … ?edit=1                 the form to change it, or to make one, where staff do (account_edit.EDITABLE)
-/account/<collection>/<id>  one record; without an id of its own by its place in the platform's answer
+/account/<collection>       its records (`/account/me`: its only record)
+/account/<collection>/<id>  one record; without ids, by its position in the platform's response
+  … ?edit=1                 form to change the record or to create one (integration/dashboard/account/edit.py)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from integration.dashboard.site.guard import requires
 blueprint = Blueprint("account", __name__)
 
 SINGLE_RECORD_COLLECTION = "me"
-"""The collection that is one record, at its own path."""
+"""Collection with exactly one record, at the path of the collection."""
 
 
 @blueprint.get("/account")
@@ -48,7 +48,7 @@ def index() -> str:
 
 @blueprint.get("/account/<path:path>")
 def show_path(path: str) -> Response:
-    """A collection where the whole path is one; else the record that its last part names."""
+    """Show a collection if the path is one; else the record named by the end of the path."""
     section, key = _resolve_path(path.rstrip("/"))
     visibility = layout.get_visibility()
     if not visibility.can_open(section.resource):
@@ -63,13 +63,13 @@ def show_path(path: str) -> Response:
 @blueprint.post("/account/<path:path>")
 @requires("agent")
 def save_record(path: str) -> Response:
-    """A record that is changed, or a new one of a collection."""
+    """Save a changed record, or a new record of a collection."""
     section, key = _resolve_path(path.rstrip("/"))
     return edit.save(layout.get_visibility(), section, key)
 
 
 def _resolve_path(path: str) -> tuple[Section, str | None]:
-    """The collection and the id in a path. Both may have slashes; the longest collection wins."""
+    """Split a path into collection and id. Both may contain slashes; the longest collection wins."""
     segments = path.split("/")
     for end in range(len(segments), 0, -1):
         section = SECTIONS.get("/".join(segments[:end]))

@@ -1,4 +1,4 @@
-"""What refers to a record: the groups it is a member of, the numbers that lead to it, its history."""
+"""Records that refer to a record: its groups, its telephone numbers and its history."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
 
 MAX_LINKS = 50
-"""Records named one by one; the rest is behind the link to their list."""
+"""Maximum number of records listed by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Either `links`, (name, URL) each, or `count` records behind the list at `url`."""
+    """Group of related records: either `links` of (name, URL), or `count` records in the list at `url`."""
 
     label: str
     links: tuple[tuple[str, str], ...] = ()
@@ -39,7 +39,7 @@ def list_related(
     key: int | str,
     values: Mapping[str, Any],
 ) -> list[Related]:
-    """What the person may see of it."""
+    """Return the related records of a record, as far as the viewer sees them."""
     related_groups = []
     reference_keys = {str(key)} | ({str(values["e164"])} if values.get("e164") else set())
     for other_section in SECTIONS.values():
@@ -103,7 +103,7 @@ def _count_related(
 
 
 def _number_links(connection: sqlite3.Connection, section: Section, key: int | str) -> Related | None:
-    """Telephone numbers whose target this is."""
+    """Return links to the telephone numbers whose target is this record."""
     ddis = SECTIONS["ddis"].resource
     type_codes = [
         code
@@ -118,7 +118,7 @@ def _number_links(connection: sqlite3.Connection, section: Section, key: int | s
     try:
         rows = record_query.fetch_rows(connection)
     except QueryError:
-        # Where the types are numbers, as the specification has them, nobody tells what they mean.
+        # `target_type` is an integer, as in the specification, which does not document its values.
         return None
     links = [
         (formats.national(str(row["e164"] or row["id"])), f"{SECTIONS['ddis'].path}/{row['id']}")

@@ -1,4 +1,4 @@
-"""A field's value as people read it: a name for an id, a word for a code, a time in the display zone."""
+"""Display values of fields: names for ids, labels for codes, times in the display zone."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class DisplayValue:
-    """What a template writes. `text` is what people read, `raw` the value as received where that differs,
-    `href` a page of ours, `children` what a list or an object holds (label, value)."""
+    """Value for a template.
+
+    `text` is the displayed text, `raw` the received value where it differs, `href` a local page. `children`
+    are (label, value) of the entries of a list or an object.
+    """
 
     kind: ValueKind
     text: str = ""
@@ -52,7 +55,7 @@ EMPTY_VALUE = DisplayValue("nothing")
 class ReferenceNames:
     """Names of the records that a page refers to, read in one query per collection.
 
-    Records of `open_collections`, which the person can open, are named with a link, others without.
+    Records of `open_collections`, which the viewer can open, get a link; others only a name.
     """
 
     connection: sqlite3.Connection
@@ -63,7 +66,7 @@ class ReferenceNames:
     _requested_keys: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def load(self, resource: Resource, records: Iterable[Mapping[str, Any]]) -> None:
-        """Read what `records` refer to."""
+        """Read the records that `records` refer to."""
         keys_by_target: dict[tuple[str, str], set[str]] = defaultdict(set)
         for values in records:
             for name, value in values.items():
@@ -82,7 +85,7 @@ class ReferenceNames:
 
 
 def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(collection, field) by which the value of `name` names a record; several where it may be either."""
+    """Return the possible targets (collection, key field) of a reference in the field `name`."""
     relation = next((row for row in resource.relations if row.name == name), None)
     candidates: list[tuple[str, str]] = []
     if relation is not None and relation.target_collection != "calls":
@@ -99,17 +102,17 @@ def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) 
 
 @dataclass(frozen=True, slots=True)
 class ValueFormatter:
-    """Shows the values of one collection's records."""
+    """Formatter of the values of records of one collection."""
 
     resource: Resource
     reference_names: ReferenceNames
     labels: Labels = field(default_factory=dict)
 
     def format_value(self, name: str, values: Mapping[str, Any]) -> DisplayValue:
-        """The value of field `name` among the record's `values`."""
+        """Format the field `name` of the record `values`."""
         value = values.get(name)
         if is_secret(name):
-            # That a PIN is set may be known; how long it is may not.
+            # Show that a PIN is set, but not its length.
             return EMPTY_VALUE if value in (None, "") else DisplayValue("secret")
         if value is None or value in ("", [], {}):
             return EMPTY_VALUE
@@ -174,7 +177,7 @@ class ValueFormatter:
         return dictionary.get(code) or field_labels.parse_codes(self.resource.field(name), name).get(code)
 
     def label_code(self, name: str, code: str) -> str:
-        """What a code of the field means, else the code."""
+        """Return the label of a code of the field `name`; the code itself if it has none."""
         return self._find_code_label(name, code) or code
 
     def _format_plain(self, name: str, value: Any, field_spec: Field | None) -> DisplayValue:
@@ -246,7 +249,7 @@ def _format_call(value: Any) -> DisplayValue:
 
 
 def _format_time(meaning: Meaning | None, value: Any) -> DisplayValue:
-    """In the display zone, as received (UTC) on hover; what is no time as it came."""
+    """Format a time in the display zone, with UTC as its title. A value that is no time stays unchanged."""
     timestamp = value if isinstance(value, str) else None
     if isinstance(value, int | float) and meaning == "unix_time" and 0 < value < 4e9:
         timestamp = clock.utc_text(float(value))
