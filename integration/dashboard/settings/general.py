@@ -1,7 +1,7 @@
-"""Settings for administrators: keys, wallboards, the webhook address, the audit. People: people.py.
+"""Settings for administrators: keys, wallboards, the webhook URL and the audit log. Users: people.py.
 
-What is shown once (links, secrets, wallboard addresses) is in the answer to the form that made it, never in a
-redirect, a log or the audit.
+Setup links, secrets of keys and wallboard URLs are shown once, in the response to the form that created them.
+They are never in a redirect, a log line or the audit log.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def render_page(**values: Any) -> str:
 
 
 def _webhook_info() -> dict[str, Any]:
-    """The address to enter at the platform. The secret is shown to administrators: they have to copy it."""
+    """Return webhook settings for the page. The URL has the secret, because it is entered on the platform."""
     settings = app_context().settings
     secrets = load_webhook_secrets(settings)
     base_url = setup_links.find_base_url(settings).rstrip("/")
@@ -74,7 +74,7 @@ def _webhook_info() -> dict[str, Any]:
 
 
 def requires_admin(view: Callable[..., Any]) -> Callable[..., Any]:
-    """A view for administrators; what house.db refuses is said on the page, with nothing done."""
+    """Decorate a view for administrators. A DomainError is shown on the settings page with status 400."""
 
     @requires("admin")
     @wraps(view)
@@ -176,13 +176,13 @@ def _parse_whole_number(name: str, default: int) -> int:
     return int(text)
 
 
-# --- webhooks, audit -------------------------------------------------------------------------------------
+# --- webhooks, audit log ---------------------------------------------------------------------------------
 
 
 @blueprint.post("/webhook/check")
 @requires_admin
 def check_webhook() -> str:
-    """Ask our own receiver at its public address, as the platform would."""
+    """Send a request to the webhook receiver at its public URL, like the platform does."""
     return render_page(checked=list(public_address.check_public_url(app_context().settings)))
 
 

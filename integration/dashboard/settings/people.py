@@ -1,4 +1,4 @@
-"""Settings: who may log in, what they may do, where they are logged in. Administrators only."""
+"""Settings of dashboard users for administrators: roles, rights, setup links and sessions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def remove_person(number: int) -> Response:
 @blueprint.post("/<int:number>/log-out")
 @requires_admin
 def end_session(number: int) -> Response:
-    """One session, or all of the person."""
+    """End one session of a dashboard user, or all of them."""
     app_db, person = app_context().app_db, _require_person(number)
     session_text = request.form.get("session", "")
     if session_text:
