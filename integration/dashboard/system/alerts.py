@@ -1,4 +1,4 @@
-"""Alerts: what rules find now, what they told whom; and the rules themselves, for administrators."""
+"""Alerts: current alerts and the notification log; for administrators also the alert rules."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ blueprint = Blueprint("alerts", __name__, url_prefix="/system/alerts")
 
 PAGE_SIZE = 50
 MAX_COOLDOWN_MINUTES = 10_080
+"""Maximum minutes between two notifications of a rule: a week."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 RESULT_MESSAGES = {
     "saved": "Saved.",
@@ -47,7 +48,7 @@ def index() -> str:
 @blueprint.post("")
 @requires("admin")
 def save() -> Response | tuple[str, int]:
-    """Add a rule, or change the one whose `id` is given."""
+    """Add an alert rule, or change the rule `id`."""
     number = request.form.get("id", 0, type=int)
     old_rule = _require_rule(number) if number else Rule(id=0, name="", condition="", threshold=0)
     new_rule = _rule_from_form(old_rule)
@@ -87,7 +88,7 @@ def pause(number: int) -> Response | tuple[str, int]:
 @blueprint.post("/<int:number>/test")
 @requires("admin")
 def test(number: int) -> str:
-    """Tell a test to every target of the rule, at once and whatever the hour; says what became of each."""
+    """Send a test notification to every target of a rule, at any hour, and show the results."""
     context = app_context()
     rule = _require_rule(number)
     notifications = messages.make_notifications(
@@ -146,7 +147,7 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
 
 
 def _rule_to_edit() -> Rule | None:
-    """The rule that the form is to show, for who may change it."""
+    """Return the rule for the form; None if none is selected or the user is no administrator."""
     number = request.args.get("edit", 0, type=int)
     return _require_rule(number) if number and has(current_person(), "admin") else None
 
@@ -160,8 +161,10 @@ def _require_rule(number: int) -> Rule:
 
 
 def _rule_from_form(old_rule: Rule) -> Rule:
-    """The form, over what the rule was: a secret that is not entered again stays; -1 for what is no
-    number."""
+    """Return `old_rule` with the values of the form.
+
+    A secret that is not entered is kept. A number that is invalid becomes -1, which validation rejects.
+    """
     form = request.form
     condition = form.get("condition", "")
     condition_type = CONDITIONS.get(condition)
@@ -187,7 +190,7 @@ def _rule_from_form(old_rule: Rule) -> Rule:
 
 
 def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
-    """What `alert_rules.save` does not know. Raises DomainError."""
+    """Check what `alert_rules.save` does not check. Raises DomainError."""
     condition_type = CONDITIONS.get(new_rule.condition)
     if condition_type is None:
         raise DomainError("there is no such condition")
@@ -198,7 +201,7 @@ def _validate_rule(new_rule: Rule, old_rule: Rule) -> None:
     if not 0 <= new_rule.cooldown <= MAX_COOLDOWN_MINUTES:
         raise DomainError("the pause between messages is a number of minutes, a week at most")
     if new_rule.url != old_rule.url and old_rule.secret and new_rule.secret == old_rule.secret:
-        # What was meant for one receiver must not leave for another.
+        # A secret for one receiver must not be sent to another.
         raise DomainError("the address is another one: enter its Authorization header, too")
     if len(new_rule.secret) > 1000 or not new_rule.secret.isascii() or not new_rule.secret.isprintable():
         raise DomainError("the Authorization header has signs in it that no header takes")

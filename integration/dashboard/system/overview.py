@@ -1,4 +1,4 @@
-"""System: how old everything is, what failed, and what to do about it."""
+"""System page: age of the data, failures with remedies, archive, disk, jobs and backups."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY_JOB
 blueprint = Blueprint("system", __name__)
 
 MISSING_CDR_DAYS = 30
-"""How far back calls without a record are counted."""
+"""Days back in which calls without a CDR are counted."""
 SILENT_SECONDS = 3600
-"""If records show calls in this time and no webhook came, webhooks are not set up, or broken."""
+"""Seconds. If CDRs show calls in this time but no webhook arrived, webhooks are broken or not set up."""
 DATABASES = ("inbox.db", "mirror.db", "house.db")
 REFRESH_SECONDS = 2
-"""Between two looks at a job that is running."""
+"""Seconds between reloads of the page while a job runs."""
 RESERVED_BYTES = 2_000_000_000
-"""Kept free by the archive (`recordings.max_gb`)."""
+"""Bytes of disk that the archive keeps free, besides `recordings.max_gb`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Bytes of the file system that holds `data_dir`, and of our databases by name."""
+    """Bytes of the file system of `data_dir`, and of the databases by name."""
 
     total: int
     free: int
@@ -61,7 +61,7 @@ def read_disk_usage(data_dir: Path) -> Disk:
 
 
 def _count_archive_files(connection: sqlite3.Connection) -> dict[str, int]:
-    """Files by state (have, wanted, failed, gone), and `bytes`."""
+    """Count archive files by state (`have`, `wanted`, `failed`, `gone`), and their `bytes`."""
     count_by_state = dict.fromkeys(("have", "wanted", "failed", "gone"), 0)
     for (_, state), count in media_files.count_by_state(connection).items():
         count_by_state[state] = count_by_state.get(state, 0) + count
@@ -138,6 +138,6 @@ def index() -> Response:
     response = make_response(page)
     is_job_running = any(job.state == "running" for job in current_jobs().last_by_name.values())
     if is_job_running or backlog_state is not None or list_active_reads(report["facts"]):
-        # Without a script, too: the page follows what a button began, and a long reading.
+        # Shows progress of jobs and long reads without JavaScript.
         response.headers["Refresh"] = str(REFRESH_SECONDS)
     return response

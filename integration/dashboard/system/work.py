@@ -1,4 +1,4 @@
-"""System's own pages and buttons: events that need a look, backups, what doctor says, the write journal."""
+"""Pages and buttons of System: failed webhooks, backups, checks of doctor, write log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def redirect_to_section(anchor: str) -> Response:
 
 
 def start_job(name: str, action: str, work: Any) -> None:
-    """Start a job and put it into the audit: when it begins, and how it ended."""
+    """Start a background job and record its start and its result in the audit log."""
     context, email, address = app_context(), current_person().email, request.remote_addr or ""
 
     def audit_end(job: Job) -> None:
@@ -79,8 +79,10 @@ def back_up() -> Response:
 
 
 def list_backups(context: AppContext) -> tuple[list[dict[str, Any]], str]:
-    """Finished backups, newest first (name, made_at, version, files, bytes, error), and why there are none to
-    be seen, if the folder can't be read."""
+    """Return (finished backups, error). The error is the reason if the folder cannot be read, else ''.
+
+    Backups are newest first, with name, made_at, version, files and bytes, or with name and error.
+    """
     try:
         folders = sorted(
             backup.get_destination(context.settings).glob(backup.BACKUP_NAME_PATTERN), reverse=True
@@ -109,7 +111,7 @@ def list_backups(context: AppContext) -> tuple[list[dict[str, Any]], str]:
 @blueprint.get("/events/<int:seq>")
 @requires("supervisor")
 def show_event(seq: int) -> str:
-    """One webhook as it was received."""
+    """Show one webhook as received."""
     row = app_context().inbox.find(seq)
     if row is None:
         abort(404)
@@ -121,7 +123,7 @@ def show_event(seq: int) -> str:
 @blueprint.get("/doctor")
 @requires("admin")
 def show_doctor() -> str:
-    """What `switchroom doctor` says. It asks the platform and our public address, so it may take seconds."""
+    """Show the checks of `switchroom doctor`. Its requests to the platform and the public URL are slow."""
     return layout.render_page(
         "system", "system_doctor.html", lines=list(doctor.check_installation(app_context().settings))
     )
