@@ -1,4 +1,4 @@
-// Forms stay on their page and show their result in one line; they work without scripts, too.
+// Sends forms without leaving the page and shows the result. Forms work without scripts.
 import { open, shown } from "./drawer.js";
 
 let timer;
@@ -33,7 +33,7 @@ async function send(event) {
   form.ariaBusy = null;
 }
 
-// A thread that is looked at is read.
+// Marks the visible thread as read.
 export function seen() {
   const form = document.querySelector("form.unread");
   if (!form || document.hidden) return;

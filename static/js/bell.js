@@ -1,4 +1,4 @@
-// A sound and a notice on the desktop when a call rings, for who asked for them. The tab that reads the stream rings.
+// Optional sound and desktop notification of a ringing call, by the tab that reads the stream.
 let rung = null;
 
 function sound() {

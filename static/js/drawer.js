@@ -1,4 +1,4 @@
-// Opens a row at the side. Without JavaScript it is a link to the call's page.
+// Opens a call beside the list. Without JavaScript the row is a plain link.
 import { tick } from "./timers.js";
 
 const drawer = document.getElementById("drawer");
@@ -6,7 +6,7 @@ let current = null, came = null;
 
 export const shown = () => current;
 
-// Focus and selected row, to be restored after fresh content.
+// Returns a function that restores focus and selected row.
 export function keep(region) {
   const at = region.contains(document.activeElement) && document.activeElement;
   const home = at && (at.closest("tr[id]") || region).id;
@@ -18,7 +18,7 @@ export function keep(region) {
   };
 }
 
-// The focus goes along, so that Tab leads to what can be done there; `unasked` is a change of what is shown.
+// Moves the focus there, so that Tab reaches its buttons; `unasked` is an update of the open call.
 export async function open(id, unasked) {
   if (!id) return;
   if (!current) came = document.activeElement;
@@ -44,7 +44,7 @@ export function close() {
   (document.querySelector("tr[aria-selected] [data-open]") || came)?.focus({ preventScroll: true });
 }
 
-// Does not replace what a user is typing or confirming.
+// True while a user types or confirms an action.
 const busy = () => drawer.querySelector("details[open]") || (drawer.contains(document.activeElement) && document.activeElement.matches("input, select"));
 export const again = (id) => { if (current === String(id) && !busy()) open(id, true); };
 

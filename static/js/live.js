@@ -1,5 +1,5 @@
-// One stream for all tabs of a browser: the tab that holds the lock reads it for the others. Where streams fail
-// (a proxy that buffers, too many open), the page polls.
+// One stream per browser: the tab that holds the lock shares it with the other tabs. If streams fail (buffering
+// proxy, too many streams), pages poll.
 import { again, keep } from "./drawer.js";
 import { seen } from "./act.js";
 import { ring } from "./bell.js";
@@ -73,7 +73,7 @@ function tidy() {
   tick();
 }
 
-// Refreshes the regions that no single row covers (people, queues, figures, work list).
+// Refreshes all regions but rows of calls (people, queues, figures, work list).
 async function update(whole) {
   let answer, html;
   wide ||= whole;
@@ -98,7 +98,7 @@ async function update(whole) {
     } else region.replaceChildren(...other.childNodes);
     back();
   }
-  // In the history rows keep their places; calls that went on say what became of them.
+  // History: replace rows of calls without an outcome in place.
   for (const row of document.querySelectorAll("#calls tr:has(.pill:is(.ringing, .dialling, .talking, .on_hold, .ended))")) {
     const twin = fresh.getElementById(row.id), back = keep(row);
     if (!twin) continue;
@@ -117,7 +117,7 @@ async function update(whole) {
   seen();
 }
 
-// One after the other, or an old answer would come after a new one.
+// In sequence, or an old response could replace a new one.
 const refresh = (whole) => { turn = turn.finally(() => update(whole)); };
 const soon = (ms = 800) => {
   refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
@@ -163,8 +163,8 @@ function poll(on) {
   if (!on) { clearInterval(polling); polling = null; lost(false); }
 }
 
-// Reads the stream while this tab lives. Reconnects with jitter, unlike EventSource, so that not all browsers
-// return at once after a restart, and from the last id that any tab has seen.
+// Reads the stream while this tab is open. Reconnects with jitter, unlike EventSource, to spread the load
+// after a restart, and from the last id that any tab received.
 function read() {
   reading = true;
   let failed = 0, heard = Date.now(), source;
@@ -188,7 +188,7 @@ function read() {
   };
   connect();
   addEventListener("pagehide", () => source.close());
-  // A connection can die in silence (sleep): reconnect when no heartbeat comes.
+  // Connections can fail without an error (sleep): reconnect without heartbeat.
   setInterval(() => { if (Date.now() - heard > SILENT) { heard = Date.now(); source.onerror(); } }, 5000);
 }
 
@@ -202,9 +202,9 @@ export function start() {
     else if (name === "at") { if (id !== last) refresh(true); }
     else take(name, data, id);
   };
-  // Changes between the making of this page and this moment were not received.
+  // Changes since the server rendered this page were not received.
   tell({ name: "hello" });
-  // Locks exist only on HTTPS and localhost; elsewhere each tab reads for itself.
+  // Locks exist only on HTTPS and localhost; elsewhere each tab has a stream.
   if (navigator.locks) navigator.locks.request("switchroom-stream", () => new Promise(read));
   else read();
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });

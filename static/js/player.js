@@ -1,4 +1,4 @@
-// A recording: seek, ten seconds back and forth, speed, elapsed time, `?t=` in the address, keyboard.
+// Audio player: seek, 10 s back and forward, speed, elapsed time, `?t=` of the URL, keyboard.
 import { duration } from "./timers.js";
 
 let playing = null;

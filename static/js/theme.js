@@ -1,8 +1,8 @@
-// Before the first paint, so that nothing flashes: hence a plain script in the head.
+// A plain script in the head: runs before the first paint, so that nothing flashes.
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  // What this browser remembers of a person's wishes; a private window remembers nothing.
+  // Preferences, stored in this browser. A private window may store none.
   window.kept = {
     get: (name) => { try { return localStorage.getItem(name); } catch { return null; } },
     set: (name, value) => { try { if (value) localStorage.setItem(name, value); else localStorage.removeItem(name); } catch { /* private */ } },
@@ -12,7 +12,7 @@
   addEventListener("storage", (event) => { if (event.key === "theme") apply(event.newValue); });
   window.switchTheme = () => {
     const wanted = (root.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
-    // Choosing what the system has anyway means following the system again.
+    // The theme of the system is not stored, so later changes of it apply.
     const theme = (wanted === "dark") === dark.matches ? null : wanted;
     kept.set("theme", theme);
     apply(theme);

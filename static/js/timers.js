@@ -1,4 +1,4 @@
-// One-second timers by the server's clock: a wrong local clock must not make a call look longer.
+// Timers by the server's clock, because the local clock may be wrong.
 let ahead = Date.now() - Number(document.body.dataset.now || Date.now());
 
 export const sync = (now) => { if (now) ahead = Date.now() - now; };
@@ -34,7 +34,7 @@ export function tick() {
   }
 }
 
-// Says how long nobody has answered: what stands on the page is from before.
+// Shows for how long the server has not responded: data may be out of date.
 let silent = null;
 export function lost(yes) {
   const box = document.getElementById("lost");
@@ -46,7 +46,7 @@ export function lost(yes) {
 
 export function start() {
   tick();
-  // On the server's whole second, so that all timers of all rows turn together.
+  // At full seconds of the server, so that all timers change together.
   const next = () => setTimeout(() => { tick(); next(); }, 1000 - ((Date.now() - ahead) % 1000) + 5);
   next();
   document.addEventListener("visibilitychange", tick);

@@ -1,4 +1,4 @@
-// Reloads itself every few seconds; says so while the server does not respond.
+// Reloads every 5 s; shows a warning while the server does not respond.
 import { lost, start, sync } from "./timers.js";
 
 async function again() {
