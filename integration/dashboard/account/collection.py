@@ -189,7 +189,7 @@ def _count_records(
 
 
 def _export_url(list_view: ListView, resource: Resource, column_names: list[str]) -> str | None:
-    """Return the URL of an export with the same filter and order; None for an invalid filter.
+    """Return the URL of an export with the same filter and order. None for an invalid filter.
 
     The columns are included if the user chose them or the collection has fewer than two documented fields.
     """

@@ -36,7 +36,7 @@ MAX_TEXT_LENGTH = 2000
 
 @dataclass(frozen=True, slots=True)
 class EditRule:
-    """Editing of a collection: form fields in order, and the lowest role that may use the form.
+    """Form of a collection: fields in order and minimum role.
 
     `can_add_and_delete` also allows the creation and deletion of records.
     """
@@ -73,13 +73,13 @@ class FormField:
 
 
 def find_edit_rule(visibility: Visibility, section: Section) -> EditRule | None:
-    """Return the edit rule of the collection; None if the viewer may not edit it."""
+    """Return the edit rule of the collection. None if the viewer may not edit."""
     rule = EDIT_RULES.get(section.collection)
     return rule if rule is not None and has(visibility, rule.min_role) else None
 
 
 def new_record_url(visibility: Visibility, section: Section) -> str | None:
-    """Return the URL of the form for a new record; None if the viewer may not create one."""
+    """Return the URL of the form for a new record. None if the viewer may not create records."""
     if section.collection == "contacts":
         return "/contacts/new" if has(visibility, "agent") else None
     rule = find_edit_rule(visibility, section)
@@ -87,7 +87,7 @@ def new_record_url(visibility: Visibility, section: Section) -> str | None:
 
 
 def body_fields(collection: str) -> dict[str, Field]:
-    """Return the body fields of the operation that changes a record of the collection, by name.
+    """Return the body fields of the collection's PATCH operation, by name.
 
     Where the specification has no body (calllabels), these are the fields of the record.
     """
@@ -100,9 +100,10 @@ def body_fields(collection: str) -> dict[str, Field]:
 def show_form(
     visibility: Visibility, section: Section, key: str | None, result: WriteResult | None = None
 ) -> Response:
-    """Show the form of a record; of a new record if `key` is None.
+    """Show the form of a record.
 
-    With the `result` of a refused write, the form has the entered values and the error.
+    If `key` is None, the form creates a record. With the `result` of a refused write, the form shows the
+    entered values and the error.
     """
     rule = _require_edit_rule(visibility, section, key)
     values, read_error = _read_record(section, key) if key is not None else ({}, None)
@@ -242,7 +243,7 @@ def _field_kind(field: Field, has_codes: bool, meaning: Meaning | None) -> Input
 
 
 def _parse_members(value: Any) -> dict[str, bool]:
-    """Map user ids to whether they are logged in, from a list of ids or of objects {id, status}."""
+    """Return user id → is logged in, from a list of ids or of objects {id, status}."""
     entries: Sequence[Any] = value if isinstance(value, list) else ()
     logged_in_by_user = {}
     for entry in entries:
@@ -253,7 +254,7 @@ def _parse_members(value: Any) -> dict[str, bool]:
 
 
 def _parse_input(form_field: FormField, mistakes: dict[str, str]) -> Any:
-    """Return the entered value in the form of the request body; None if it is unchanged or invalid."""
+    """Parse an input to a value of the request body. None if it is unchanged or invalid."""
     if form_field.kind == "people":
         user_ids = [
             user_id

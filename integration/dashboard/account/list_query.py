@@ -64,7 +64,7 @@ class ListView:
     mistake: str | None = None
 
     def url(self, **changes: str | None) -> str:
-        """Return the URL with changed parameters (None removes one); `page` is 1 unless it is changed."""
+        """Return the URL with changed parameters. None removes one; `page` is 1 unless it is changed."""
         merged = {**self.args, "page": None, **changes}
         parameters = [(name, value) for name in PARAMETERS if (value := merged.get(name))]
         return self.path + (f"?{urlencode(parameters)}" if parameters else "")
@@ -85,7 +85,7 @@ class ListView:
         return self.url(filter=_dump_conditions(conditions))
 
     def sort_link(self, name: str) -> tuple[str, str]:
-        """Return (URL of the list sorted by a field, current order by this field).
+        """Return (URL sorted by a field, current order by this field).
 
         The order is 'ascending', 'descending' or ''. If it is ascending, the URL sorts descending.
         """
@@ -145,7 +145,7 @@ def parse_view(
 
 
 def url_from_form(list_view: ListView, args: MultiDict[str, str], zone: ZoneInfo) -> str | None:
-    """Return the URL for a submitted form; None if `args` come from a link."""
+    """Return the URL for a submitted form. None if `args` come from a link."""
     if "property" in args:
         name = args["property"].strip()
         if not name:
@@ -210,9 +210,9 @@ def filtered_url(path: str, name: str, value: Any) -> str:
 def describe_condition(
     resource: Resource, condition: Condition, label_code: Callable[[str, str], str]
 ) -> tuple[str, str]:
-    """Return (operator, value) of a filter for display, with times in the display zone.
+    """Return (operator, value) of a filter for display.
 
-    `label_code(field name, code)` returns the label of a code.
+    Times are in the display zone. `label_code(field name, code)` returns the label of a code.
     """
     if condition.value is None:
         return ("is empty" if condition.operator == "eq" else "is not empty"), ""

@@ -1,4 +1,6 @@
-"""Account pages: overview, lists and records of all mirrored collections, generated from the catalogue.
+"""Account pages: overview, lists and records of all mirrored collections.
+
+The pages are generated from the catalogue.
 
 /account                    every collection with its count, age and completeness
 /account/<collection>       its records (`/account/me`: its only record)
@@ -48,7 +50,7 @@ def index() -> str:
 
 @blueprint.get("/account/<path:path>")
 def show_path(path: str) -> Response:
-    """Show a collection if the path is one; else the record named by the end of the path."""
+    """Show the collection or the record of a path. A path of a collection is never a record."""
     section, key = _resolve_path(path.rstrip("/"))
     visibility = layout.get_visibility()
     if not visibility.can_open(section.resource):

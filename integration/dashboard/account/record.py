@@ -42,7 +42,7 @@ class RecordField:
 
 
 def show_record(visibility: Visibility, section: Section, key_text: str | None) -> Response:
-    """Show the record with the key `key_text`; None for the only record of a collection."""
+    """Show the record with the key `key_text`. None for the only record of a collection."""
     context = app_context()
     resource = section.resource
     include_item_fields = visibility.can_see_item_fields(resource)
@@ -88,7 +88,7 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
 
 
 def _edit_url(visibility: Visibility, section: Section, key: int | str) -> str | None:
-    """Return the URL of the form of the record; None if the viewer may not change it."""
+    """Return the URL of the form of the record. None if the viewer may not change it."""
     if section.collection == "contacts":
         return f"/contacts/{key}"
     return f"{section.path}/{key}?edit=1" if edit.find_edit_rule(visibility, section) else None
@@ -127,14 +127,14 @@ def _show_empty(
 
 
 def _secret_fields(resource: Resource) -> frozenset[str]:
-    """Return the names of secret fields, which the page shows only as set or empty."""
+    """Return the names of secret fields. The page shows them only as set or empty."""
     return frozenset(field.name for field in resource.fields if is_secret(field.name))
 
 
 def _group_fields(
     resource: Resource, values: Mapping[str, Any], formatter: ValueFormatter
 ) -> list[tuple[str, list[RecordField]]]:
-    """Return (heading, fields): fields of the catalogue in its order, then the others of the record."""
+    """Return (heading, fields). Fields of the catalogue are first, in its order."""
     field_groups = []
     for heading, prefix, field_names in field_labels.group_fields(
         resource, field_labels.order_fields(resource, values)
@@ -155,7 +155,7 @@ def _group_fields(
 
 
 def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
-    """Return the URL of the call that the record is part of; None if there is none."""
+    """Return the URL of the call of the record. None if there is none."""
     call_id = values.get("id" if resource.collection == "calls" else "live_id")
     if isinstance(call_id, int | str) and parse_id(str(call_id)):
         return f"/calls/{call_id}"
@@ -163,7 +163,7 @@ def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
 
 
 def _raw_texts(row: sqlite3.Row, include_item_fields: bool) -> list[tuple[str, str]]:
-    """Return (title, JSON as received, secrets as null), indented if that changes nothing else."""
+    """Return (title, JSON as received). Secrets are null. Only JSON that indentation keeps is indented."""
     texts = [("As the collection lists it", row["_doc"])]
     if row["_item"] and include_item_fields:
         texts.append(("As its own path answers", row["_item"]))

@@ -1,4 +1,4 @@
-"""Records that refer to a record: its groups, its telephone numbers and its history."""
+"""Records that refer to a record: groups, telephone numbers and history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_LINKS = 50
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Group of related records: either `links` of (name, URL), or `count` records in the list at `url`."""
+    """Group of related records. Either `links` of (name, URL), or `count` records in the list at `url`."""
 
     label: str
     links: tuple[tuple[str, str], ...] = ()
@@ -39,7 +39,7 @@ def list_related(
     key: int | str,
     values: Mapping[str, Any],
 ) -> list[Related]:
-    """Return the related records of a record, as far as the viewer sees them."""
+    """Return the related records that the viewer sees."""
     related_groups = []
     reference_keys = {str(key)} | ({str(values["e164"])} if values.get("e164") else set())
     for other_section in SECTIONS.values():

@@ -78,7 +78,7 @@ SECTIONS: Mapping[str, Section] = _build_sections()
 
 
 def sections_by_group(visibility: Visibility) -> dict[str, list[Section]]:
-    """Return the sections that a viewer can open, by group in order, without empty groups."""
+    """Return the sections that a viewer can open, by group. Empty groups are omitted."""
     groups: dict[str, list[Section]] = {group: [] for group in GROUP_DESCRIPTIONS}
     for section in SECTIONS.values():
         if visibility.can_open(section.resource):

@@ -1,4 +1,4 @@
-"""Display values of fields: names for ids, labels for codes, times in the display zone."""
+"""Display values of fields: names for ids, labels for codes, local times."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EMPTY_VALUE = DisplayValue("nothing")
 
 @dataclass(slots=True)
 class ReferenceNames:
-    """Names of the records that a page refers to, read in one query per collection.
+    """Names of referenced records, read in one query per collection.
 
     Records of `open_collections`, which the viewer can open, get a link; others only a name.
     """
@@ -85,7 +85,7 @@ class ReferenceNames:
 
 
 def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the possible targets (collection, key field) of a reference in the field `name`."""
+    """Return the targets (collection, key field) that the field `name` may refer to."""
     relation = next((row for row in resource.relations if row.name == name), None)
     candidates: list[tuple[str, str]] = []
     if relation is not None and relation.target_collection != "calls":
@@ -177,7 +177,7 @@ class ValueFormatter:
         return dictionary.get(code) or field_labels.parse_codes(self.resource.field(name), name).get(code)
 
     def label_code(self, name: str, code: str) -> str:
-        """Return the label of a code of the field `name`; the code itself if it has none."""
+        """Return the label of a code of the field `name`. A code without a label is returned unchanged."""
         return self._find_code_label(name, code) or code
 
     def _format_plain(self, name: str, value: Any, field_spec: Field | None) -> DisplayValue:

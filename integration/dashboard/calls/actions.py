@@ -52,10 +52,11 @@ class CallActions:
 
 
 def find_phone(context: AppContext, person: Person) -> Phone | None:
-    """Return the phone that rings when `person` places a call; None if there is none.
+    """Return the phone that rings when `person` places a call.
 
-    It belongs to the platform user that an administrator assigned, or else that has the e-mail address of
-    `person`. Supervisors without such a platform user use the phone that they chose last.
+    The phone is that of the platform user that an administrator assigned, or else of the one with the e-mail
+    address of `person`. Supervisors without such a platform user use the phone that they chose last. None if
+    there is no phone.
     """
     with context.mirror_db.read() as mirror_connection:
         own_phone = phones.find_phone(
@@ -70,7 +71,7 @@ def find_phone(context: AppContext, person: Person) -> Phone | None:
 
 
 def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, legs: Iterable[LiveLeg]) -> bool:
-    """Return whether `person` may control the call: supervisors every call, agents those at their phone."""
+    """Check the right to control a call. Supervisors control every call, agents those at their phone."""
     if has(person, "supervisor"):
         return True
     if not has(person, "agent") or phone is None:
@@ -79,7 +80,7 @@ def can_control_call(person: Person, phone: Phone | None, call: sqlite3.Row, leg
 
 
 def find_call_actions(connection: sqlite3.Connection, call: sqlite3.Row) -> CallActions | None:
-    """Return the actions that the current dashboard user may perform on this call; None for none."""
+    """Return the current user's actions for this call. None if there are none."""
     if call["state"] == "ended" or not has(current_person(), "agent"):
         return None
     phone = find_phone(app_context(), current_person())
@@ -164,7 +165,7 @@ def answer(number: int) -> Response:
 @blueprint.post("/calls/<int:number>/transfer")
 @requires("agent")
 def transfer(number: int) -> Response:
-    """Transfer the call to an extension of the list (`to`) or to a number (`number`)."""
+    """Transfer the call to a listed extension (`to`) or to a number (`number`)."""
     call, legs = _require_controllable_call(number)
     target = to_dialable(request.form.get("number") or request.form.get("to") or "")
     if not target:
@@ -218,9 +219,9 @@ def show_dial_form() -> str | Response:
 @blueprint.post("/dial")
 @requires("agent")
 def dial() -> Response | tuple[str, int]:
-    """Place a call (click-to-call): the user's own phone rings first, then `to` is dialled.
+    """Place a call (click-to-call).
 
-    See docs/platform.md#8-call-flow.
+    The user's own phone rings first, then `to` is dialled. See docs/platform.md#8-call-flow.
     """
     context, person = app_context(), current_person()
     to = to_dialable(request.form.get("to", ""))
@@ -256,7 +257,7 @@ def dial() -> Response | tuple[str, int]:
 
 
 def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:
-    """Show the form with the entered values and the error; respond with JSON to a script."""
+    """Show the form with the entered values and the error. Scripts get JSON."""
     if form_responses.is_script_request():
         return form_responses.respond_refused(result)
     return _render_dial_form(request.form.get("to", "")[:40], result), result.status or 502

@@ -1,4 +1,4 @@
-"""Page of one call with notes and labels, and the routes of its audio, traces and captures."""
+"""Page of one call; routes of notes, labels, audio, traces and captures."""
 
 from __future__ import annotations
 

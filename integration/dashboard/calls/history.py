@@ -131,7 +131,7 @@ def _group_by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
 
 
 def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
-    """Return the quick filters as (label, URL that toggles it, whether it is active)."""
+    """Return the quick filters as (label, URL for toggling, is active)."""
     chips = []
     for name in ("today", "week", "month", "all"):
         url = view.url(range=None if name == DEFAULT_RANGE else name, **_CLEARED_DAYS)
@@ -147,7 +147,7 @@ def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:
 
 
 def _active_filters(view: CallView, users: list[Any], rows: list[Any]) -> list[tuple[str, str]]:
-    """Return the active filters as (description, URL without it), except those of the quick filters."""
+    """Return active filters as (description, URL without it). Quick filters are omitted."""
     describers: dict[str, Callable[[str], str | None]] = {
         "direction": DIRECTION_LABELS.get,
         "outcome": OUTCOMES.get,
@@ -182,5 +182,5 @@ _CLEARED_DAYS: dict[str, str | None] = {"from": None, "to": None}
 
 
 def _export_url(view: CallView) -> str:
-    """Return the URL of the export of this view, of all its pages: it accepts the same parameters."""
+    """Return the URL of the export of all pages of this view. The export accepts the same parameters."""
     return "/exports/call-history.csv?" + urlencode({"view": view.url().partition("?")[2]})

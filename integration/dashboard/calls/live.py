@@ -1,4 +1,4 @@
-"""Page Live: live calls, people and queues; and the events of the live stream."""
+"""Page Live: live calls, people and queues; events of the live stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from integration.workspace import callbacks, notes
 blueprint = Blueprint("live", __name__)
 
 RECENT_PERIOD = timedelta(hours=12)
-"""Age up to which a call is shown as just ended, and a user's last call counts for 'free since'."""
+"""Maximum age of calls that are shown as just ended or count for 'free since' of users."""
 MAX_EARLIER_CALLS = 99
 """Limit for the count of earlier calls of a caller."""
 
@@ -70,7 +70,7 @@ def index() -> str:
 
 @blueprint.get("/calls/<int:number>/beside")
 def show_drawer(number: int) -> str:
-    """Render the drawer beside the list: the call, its caller and their earlier calls and messages."""
+    """Render the drawer beside the list: call, caller, earlier calls and messages."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read() as connection:
         call = history.find(connection, number)
@@ -120,9 +120,10 @@ def group_calls(calls: list[sqlite3.Row]) -> list[CallGroup]:
 def count_earlier_calls(
     connection: sqlite3.Connection, call: sqlite3.Row, user_scope: int | None
 ) -> tuple[int, sqlite3.Row | None] | None:
-    """Return (number of earlier calls with this party, the last of them) within the user scope.
+    """Return (number of earlier calls with this party, the last of them).
 
-    The number is at most MAX_EARLIER_CALLS. The result is None for a call without a telephone number.
+    Calls outside the user scope do not count. The number is at most MAX_EARLIER_CALLS. The result is None for
+    a call without a telephone number.
     """
     if not call["party_e164"]:
         return None
@@ -172,10 +173,11 @@ def _is_waiting(call: sqlite3.Row) -> bool:
 
 
 def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, Any]]]:
-    """Return the stream events for one change: `call` with its row, `call_gone`, `sms`, `callback`, `alert`.
+    """Return the stream events for one change.
 
-    Other changes have no events. Runs in an application context without a request, because all viewers of
-    equal visibility share the result (integration/live/stream.py).
+    Events are `call` with its row, `call_gone`, `sms`, `callback` and `alert`; other changes have none. Runs
+    in an application context without a request, because all viewers of equal visibility share the result
+    (integration/live/stream.py).
     """
     context = app_context()
     user_scope = visibility.of(person, context.settings.dashboard.agents_see).user_scope
@@ -193,7 +195,7 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
 
 
 def render_heartbeat() -> dict[str, Any]:
-    """Return the data of the event `beat`: the server's time in milliseconds and the age of the data."""
+    """Return the data of the event `beat`. `now` is the server's time in milliseconds since 1970."""
     with app_context().mirror_db.read() as connection:
         age = layout.read_data_age(connection, app_context())
     html = get_template_attribute("_age.html", "age")(age)

@@ -31,11 +31,11 @@ RANGES: Mapping[str, tuple[str, int, int]] = {
     "quarter": ("90 days", 89, 90),
     "year": ("A year", 364, 365),
 }
-"""Label, days from the first day of the range to today, length in days."""
+"""Label, days from its first day to today, length in days."""
 MAX_RANGE = timedelta(days=3660)
 """Maximum time between the first and the last day of a custom range."""
 MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
-"""Maximum days of a range with one bar per day, and with one bar per week. Longer ranges: per month."""
+"""Maximum days of a range with daily and with weekly bars. Longer ranges have monthly bars."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEAT_SHADES = 5
 """Shades of the heat map, without that of an hour without calls."""
@@ -49,7 +49,7 @@ READ_SECONDS = 10.0
 """Seconds after which the queries of a report are cancelled."""
 
 _quote_cached = lru_cache(4096)(quote_plus)
-"""`quote_plus`, cached: the page of a year has 700 links with few distinct values."""
+"""Cached, because the page of a year has 700 links with few distinct values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Period:
         return Span(clock.midnight(self.first, zone), clock.midnight(day_after, zone), service_level_seconds)
 
     def calls_url(self, **filters: object) -> str:
-        """Return the URL of the calls of these days with `filters`; `begin` and `end` replace the days."""
+        """Return the URL of the calls of these days with `filters`. `begin` and `end` replace the days."""
         parameters = {
             "from": filters.pop("begin", self.first),
             "to": filters.pop("end", self.last),
@@ -96,7 +96,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Hour of the week in the heat map: inbound calls, shade (0 to HEAT_SHADES) and URL of the calls."""
+    """Hour of the week in the heat map. `count` is of inbound calls, `shade` is 0 to HEAT_SHADES."""
 
     count: int
     shade: int
@@ -104,7 +104,7 @@ class Cell:
 
 
 def parse_period(args: Mapping[str, str], today: date) -> Period:
-    """Return the period of the URL; the last seven days if the parameters are missing or invalid."""
+    """Parse the period. Missing or invalid parameters mean the last seven days."""
     first, last = parse_day(args.get("from")), parse_day(args.get("to"))
     if first or last:
         first, last = first or last or today, last or today
@@ -118,7 +118,7 @@ def parse_period(args: Mapping[str, str], today: date) -> Period:
 
 @blueprint.app_template_filter()
 def ceiling(maximum: float) -> float:
-    """Return the end of an axis: the next of 2, 4, 6, 8, 10, 20, 40, 60 …, whose half is an integer."""
+    """Return the end of an axis: one of 2, 4, 6, 8, 10, 20, 40, 60 …. Its half is an integer."""
     magnitude = 1
     while 10 * magnitude < maximum:
         magnitude *= 10
@@ -177,7 +177,7 @@ def index() -> str | Response:
 def comparison_spans(
     now: datetime, service_level_seconds: int, zone: ZoneInfo
 ) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
-    """Return today, and the same weekday last week up to the current minute, as (URL of calls, span)."""
+    """Return (URL of calls, span) of today and of the same weekday last week up to the current minute."""
     today = Period("today", now.date(), now.date())
     week = timedelta(days=7)
     last_week = Period("custom", today.first - week, today.last - week)
@@ -216,7 +216,7 @@ def build_bars(period: Period, sums: ReportSums) -> list[Bar]:
 
 
 def _bar_start(day: date, period: Period) -> date:
-    """Return the first day of the bar that includes `day`, possibly before the period."""
+    """Return the first day of the bar that includes `day`. It may be before the period."""
     if period.days <= MAX_DAILY_DAYS:
         return day
     if period.days <= MAX_WEEKLY_DAYS:

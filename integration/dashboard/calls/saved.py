@@ -35,7 +35,7 @@ def _redirect_to_calls(query: str) -> Response:
 
 @blueprint.post("/calls/views")
 def save() -> Response:
-    """Save the current view as `name`, private or `shared`, `pinned` beside the quick filters."""
+    """Save the current view as `name`. It is private or `shared`; `pinned` adds it to the quick filters."""
     query = _view_query()
     try:
         saved.save(
@@ -64,7 +64,7 @@ def remove(number: int) -> Response:
 @blueprint.get("/calls/labels")
 @requires("supervisor")
 def labels() -> str:
-    """List the local labels with their numbers of uses, to rename or delete them."""
+    """Show the local labels with their numbers of uses."""
     with app_context().app_db.read() as connection:
         return layout.render_page("calls", "labels.html", labels=notes.list_label_usage(connection))
 
@@ -72,7 +72,7 @@ def labels() -> str:
 @blueprint.post("/calls/labels")
 @requires("supervisor")
 def change_label() -> Response:
-    """Rename `label` to `to` on all calls, or remove it from all calls (`drop`)."""
+    """Rename `label` to `to` on all calls, or delete it (`drop`)."""
     label, to, email = request.form.get("label", ""), request.form.get("to", ""), current_person().email
     drop = bool(request.form.get("drop"))
 

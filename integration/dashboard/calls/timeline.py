@@ -1,4 +1,4 @@
-"""Chart of the legs and list of the events for the page of a call."""
+"""Chart of legs and list of steps for the page of a call."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TimelineStep:
 
 
 def build_chart(details: CallDetail) -> Chart | None:
-    """Return the chart of the legs; None if no leg has a start time."""
+    """Return the chart of the legs. None if no leg has a start time."""
     now = clock.unix()
     spans = [(leg, formats.unix(leg["started_at"]), formats.unix(leg["ended_at"])) for leg in details.legs]
     start_times = [begin for _, begin, _ in spans if begin is not None]
@@ -139,7 +139,7 @@ def _answering_machine_label(leg: sqlite3.Row) -> str | None:
 def _split_talk_and_hold(
     events: list[sqlite3.Row], leg_id: int, connected: float, end: float
 ) -> list[tuple[str, float, float]]:
-    """Split a connected leg into talk and hold phases (kind, start, end), in Unix seconds."""
+    """Split a connected leg into phases (kind, start, end). Times are Unix seconds."""
     hold_events = [
         (float(formats.unix(event["at"]) or connected), event["name"])
         for event in events
@@ -170,7 +170,7 @@ def _leg_label(leg: sqlite3.Row) -> str:
 
 
 def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
-    """Return the steps in order of time: events of webhooks, and facts of legs that no webhook reported."""
+    """Return the steps in order of time. Facts that no webhook reported come from the legs."""
     call_started = clock.parse_utc(call["started_at"])
     names = {leg["leg_id"]: _leg_label(leg) for leg in details.legs}
     machine_by_leg = {leg["leg_id"]: _answering_machine_label(leg) for leg in details.legs}
@@ -212,7 +212,7 @@ def build_steps(call: sqlite3.Row, details: CallDetail) -> list[TimelineStep]:
 
 
 def raw_records(details: CallDetail) -> list[tuple[str, str]]:
-    """Return (title, indented JSON) of every record and event of the call, as received."""
+    """Return (title, indented JSON as received) of every record and event."""
     records = [(f"CDR {row['id']}", row["_doc"]) for row in details.cdrs]
     records += [(f"Recording {row['id']}", row["_doc"]) for row in details.recordings]
     records += [(f"Voice message {row['id']}", row["_doc"]) for row in details.voicemails]

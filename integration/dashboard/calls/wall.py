@@ -18,7 +18,7 @@ blueprint = Blueprint("wall", __name__)
 """Needs no login: the route checks its token."""
 
 FAR_FUTURE = "9999"
-"""Start of the search for last calls: skips it, because the wallboard does not show them."""
+"""Start of the search for users' last calls. The wallboard does not show them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Export page: row count, choice of columns, first rows of the file; and column sets.
+"""Export page: row count, choice of columns, first rows, column sets.
 
 /export/<name>                   a ready-made export, or a collection by its path
 /export/<name>/sets              (POST) save the columns shown as a column set
@@ -186,7 +186,7 @@ def _build_url(path: str, args: Mapping[str, str], **extra: str) -> str:
 
 
 def _list_presets(name: str, args: Mapping[str, str]) -> list[tuple[str, str, bool]]:
-    """Return (title, URL, whether it is shown now) of each ready-made export that the user may have.
+    """Return (title, URL, is current) of each ready-made export that the user may have.
 
     URLs of exports of calls keep the current view of calls.
     """

@@ -95,7 +95,7 @@ def _select_export_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
 
 
 def remove_days(view: str) -> str:
-    """Return the query string of a view of the page Calls, changed to all days."""
+    """Return the query string of a view of Calls, changed to all days."""
     parameters = [(key, value) for key, value in parse_qsl(view) if key not in DAY_PARAMETERS]
     return urlencode([*parameters, ("range", "all")])
 
@@ -144,7 +144,7 @@ def _choose_secret(fields: Mapping[str, str], target: str, place: str, old_sched
 
 
 def mask_place(schedule: Schedule) -> str:
-    """Return the place for the form, without the query string of a URL: it may hold a credential."""
+    """Return the place for the form. The query string of a URL is masked: it may hold a credential."""
     return f"{schedule.display_place}{SECRET_MASK if schedule.place != schedule.display_place else ''}"
 
 

@@ -83,7 +83,7 @@ def show(number: int) -> str:
 
 @blueprint.get("/contacts/of/<digits>")
 def show_number(digits: str) -> str | Response:
-    """Show the contact with this number; for other numbers a timeline without a contact."""
+    """Show the contact with this number, or a timeline without a contact."""
     e164 = app_context().phone_numbers.to_e164(f"+{messages.normalize_digits(digits)}")
     if e164 is None:
         abort(404)
@@ -204,7 +204,7 @@ def _render_page(contact: sqlite3.Row | None, numbers: list[str], result: WriteR
 
 
 def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[TimelineEntry], str | None]:
-    """Return a page of the timeline of these numbers, newest first, and the `before` of the next page."""
+    """Return a page of the timeline, newest first, and `before` (UTC text) of the next page."""
     context, user_scope = app_context(), layout.get_visibility().user_scope
     with context.mirror_db.read(seconds=READ_SECONDS) as mirror_connection:
         calls = contacts.list_calls(

@@ -128,7 +128,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
 
 
 def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> str:
-    """Return the account's number (digits) that the thread used last, of those that can send; else ''."""
+    """Return the last DDI (digits) of the thread that can send SMS. '' if there is none."""
     for row in reversed(thread_rows):
         own_number = row["sender"] if row["direction"] == "out" else row["receiver"]
         if own_number in own_numbers:
@@ -138,7 +138,7 @@ def _last_own_number(thread_rows: list[sqlite3.Row], own_numbers: list[str]) -> 
 
 @blueprint.post("/messages/read")
 def read() -> Response:
-    """Mark the thread `with` as read by the dashboard user up to `to` (UTC text, at most a day ahead)."""
+    """Mark the thread `with` as read by the user up to `to`. `to` is UTC text, at most a day ahead."""
     contact = messages.normalize_digits(request.form.get("with", ""))[:40]
     moment = clock.parse_utc(request.form.get("to"))
     if not contact or moment is None:

@@ -1,4 +1,4 @@
-"""Form handling: send writes to the platform, respond with JSON, a page or a redirect."""
+"""Form handling: writes to the platform, responses for scripts and browsers."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def send_write(
 
 
 def is_script_request() -> bool:
-    """Return whether a script sent the form and needs JSON instead of another page."""
+    """Return whether a script sent the form. Scripts get JSON, browsers a page."""
     return request.accept_mimetypes.best == "application/json"
 
 
 def respond_done(message: str, url: str) -> Response:
-    """Respond to a successful form: JSON with `message` for a script, else a redirect to `url`."""
+    """Respond to a successful form. Scripts get `message`, browsers a redirect to `url`."""
     if is_script_request():
         return jsonify({"done": True, "message": message})
     return redirect(url, 303)
 
 
 def respond_refused(result: WriteResult) -> Response:
-    """Respond to a write that was refused or whose result is unknown, with the reason."""
+    """Respond with the reason of a refused write or an unknown result."""
     if is_script_request():
         # Status 200: the page shows the message, and browsers log every error status on the console.
         return jsonify({**error_body(result.message), "done": False, "fields": result.fields})

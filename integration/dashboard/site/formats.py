@@ -29,7 +29,7 @@ def display_zone() -> ZoneInfo:
 
 
 def to_display_zone(timestamp: str | None) -> datetime | None:
-    """Convert UTC text to a time in the display zone; None for no valid time."""
+    """Convert UTC text to the display zone. None for an invalid time."""
     moment = clock.parse_utc(timestamp)
     return None if moment is None else moment.astimezone(display_zone())
 
@@ -100,7 +100,7 @@ def day_of(timestamp: str | None) -> str:
 
 
 def duration(seconds: object) -> str:
-    """Format seconds as '0:07', '12:31' or '1:02:09'; '—' if the platform sent no number."""
+    """Format seconds as '0:07', '12:31' or '1:02:09'. '—' if the platform sent no number."""
     parsed = parse_number(seconds)
     if parsed is None:
         return NOTHING
@@ -140,7 +140,7 @@ def size(byte_count: float | None) -> str:
 
 
 def thousands(count: int | None) -> str:
-    """Format as '12 480', with a narrow no-break space, which is unambiguous in every country."""
+    """Format as '12 480'. The narrow no-break space is unambiguous in every country."""
     return NOTHING if count is None else f"{count:,}".replace(",", "\u202f")
 
 
@@ -157,7 +157,7 @@ def international(number: object) -> str:
 
 
 def tel(number: object) -> str | None:
-    """Return E.164 for a `tel:` link; None for a text that cannot be dialled."""
+    """Return E.164 for a `tel:` link. None for a text that cannot be dialled."""
     return app_context().phone_numbers.to_e164(number)
 
 
@@ -175,14 +175,14 @@ def far_end_name(call: sqlite3.Row) -> str:
 
 
 def state_key(call: sqlite3.Row) -> str:
-    """Return the key into STATES: the state of a live call, the outcome of an ended call."""
+    """Return the key into STATES: state of a live call, outcome of an ended call."""
     if call["state"] != "ended":
         return "unconfirmed" if call["unconfirmed"] else str(call["state"])
     return str(call["outcome"] or "ended")
 
 
 def state_limits(state: str) -> tuple[int, int] | None:
-    """Return the seconds after which a call in this state turns (amber, red): settings `calls.*_seconds`."""
+    """Return the limits (amber, red) of a state in seconds (settings `calls.*_seconds`)."""
     call_settings = app_context().settings.calls
     bounds = {
         "ringing": call_settings.ring_seconds,
@@ -194,7 +194,7 @@ def state_limits(state: str) -> tuple[int, int] | None:
 
 
 def threshold_colour(seconds: float | None, state: str) -> str:
-    """Return '', 'amber' or 'red' for the seconds of a call in a state."""
+    """Return '', 'amber' or 'red' for the seconds in a state."""
     bounds = state_limits(state)
     if bounds is None or seconds is None or seconds < bounds[0]:
         return ""
@@ -202,7 +202,7 @@ def threshold_colour(seconds: float | None, state: str) -> str:
 
 
 def seconds_since(timestamp: str | None) -> float | None:
-    """Return the seconds from a UTC text until now, at least 0; None for no valid time."""
+    """Return the seconds since a UTC text, at least 0. None for an invalid time."""
     moment = clock.parse_utc(timestamp)
     return None if moment is None else max(0.0, clock.unix() - moment.timestamp())
 

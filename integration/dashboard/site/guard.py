@@ -70,7 +70,7 @@ class Guard:
         return None
 
     def finish(self, response: Response) -> Response:
-        """Set the cookie of a browser that received its first form, to which the CSRF token is bound."""
+        """Set the cookie of a browser that got its first form. The CSRF token is bound to it."""
         new_token = g.pop("fresh_token", None)
         if new_token is not None:
             browser.put_cookie(response, new_token, logged_in=False)
@@ -115,9 +115,10 @@ def install(
     agents_see: AgentsSee,
     open_to_all: Collection[str],
 ) -> Guard:
-    """Install the guard for every route of `app`, before any other `before_request` is added.
+    """Install the guard for every route of `app`.
 
-    Templates get `csrf_token()` and `person` (None before login).
+    Call this before any other `before_request` is added. Templates get `csrf_token()` and `person` (None
+    before login).
     """
     guard = Guard(app_db, public_url=public_url, agents_see=agents_see, open_to_all=open_to_all)
     app.before_request(guard.check)
@@ -138,7 +139,7 @@ def current_person() -> Person:
 
 
 def audit_action(action: str, details: str = "") -> None:
-    """Record an action of the current dashboard user and their address in the audit log."""
+    """Record an action of the current dashboard user in the audit log."""
     app_db = app_context().app_db
     audit.record(app_db, current_person().email, action, details, address=request.remote_addr or "")
 
@@ -152,7 +153,7 @@ def csrf_token() -> str:
 
 
 def requires(role_or_right: str) -> Callable[[Callable[P, R]], Callable[P, R | Response]]:
-    """Decorate a view: respond 403 unless the dashboard user has at least this role, or this right."""
+    """Require at least this role, or this right, for a view. Other users get 403."""
     if role_or_right not in (*ROLES, *RIGHTS):
         raise ValueError(f"{role_or_right!r} is neither a role nor a right.")
 
@@ -184,7 +185,7 @@ def refuse(status: int, message: str, *, retry_after: int | None = None) -> Resp
 
 
 def to_local_path(target: str | None) -> str:
-    """Return `target` if it is a local path that may follow the login; else '/'."""
+    """Return `target` if it is a local path, for the redirect after login; else '/'."""
     if target and len(target) <= 2000 and _LOCAL_PATH.fullmatch(target):
         path = target.partition("?")[0]
         if path not in ("/login", "/logout") and not path.startswith("/setup/"):

@@ -1,4 +1,4 @@
-"""Page shell: navigation rail with counts, alerts, display zone and age of the data."""
+"""Page shell: rail with counts, alerts, display zone, age of data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAX_THREAD = "faxes"
 """Key of all faxes among the read threads of a dashboard user."""
 
 UNREAD_PERIOD = timedelta(days=30)
-"""Age limit of unread messages, so that the badge stays useful after a long absence."""
+"""Age limit of unread messages. After a long absence the badge would be useless without it."""
 
 
 MAX_NOTICES = 3
@@ -72,7 +72,7 @@ def get_visibility() -> Visibility:
 
 
 def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAge:
-    """Return the age of the CDRs, because calls are final only with their CDRs."""
+    """Return the age of the CDRs. Calls are final only with their CDRs."""
     state = collection_state.get_state(connection, "cdrs")
     last_success_at = state.last_success_at
     if last_success_at is None:
@@ -98,7 +98,7 @@ def read_data_age(connection: sqlite3.Connection, context: AppContext) -> DataAg
 
 
 def unreachable_since(connection: sqlite3.Connection) -> str | None:
-    """Return the UTC text since which reads of CDRs fail; None if the last read succeeded."""
+    """Return the time since which reads of CDRs fail (UTC text). None if the last read succeeded."""
     state = collection_state.get_state(connection, "cdrs")
     if not state.last_error:
         return None
@@ -116,9 +116,10 @@ def count_open_callbacks(context: AppContext, user_scope: int | None) -> int:
 
 
 def find_unread_threads(context: AppContext, person: Person) -> set[str]:
-    """Return the contacts (digits) with unread messages, and FAX_THREAD if there are unread faxes.
+    """Return the contacts (digits) with unread messages.
 
-    The result is empty for a dashboard user with a user scope, who sees no messages.
+    FAX_THREAD represents unread faxes. The result is empty for a dashboard user with a user scope, because
+    that user sees no messages.
     """
     if get_visibility().user_scope is not None:
         return set()
@@ -212,7 +213,7 @@ def _has_right(context: Context, role_or_right: str) -> bool:
 
 
 def _store_change_number() -> None:
-    """Read the change number before the page reads data; the live stream sends all later changes."""
+    """Read the change number before the page reads data. The live stream sends all later changes."""
     if g.get("person") is not None:
         with app_context().mirror_db.read() as connection:
             g.change = live.get_change_number(connection)

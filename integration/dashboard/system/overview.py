@@ -1,4 +1,4 @@
-"""System page: age of the data, failures with remedies, archive, disk, jobs and backups."""
+"""System page: age of data, failures, archive, disk, jobs and backups."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def redirect_to_section(anchor: str) -> Response:
 
 
 def start_job(name: str, action: str, work: Any) -> None:
-    """Start a background job and record its start and its result in the audit log."""
+    """Start a background job. The audit log records its start and its result."""
     context, email, address = app_context(), current_person().email, request.remote_addr or ""
 
     def audit_end(job: Job) -> None:
