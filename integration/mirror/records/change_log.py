@@ -1,4 +1,4 @@
-"""Changes kept for pages that were away for a moment: numbered, announced after commit, pruned by count."""
+"""Change log: numbered changes for live streams that reconnect."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
 
 MAX_STORED_CHANGES = 20_000
-"""A page that missed more is told to load itself again."""
+"""Number of newest changes kept. A page that missed more has to reload."""
 
 MAX_REPLAYED_CHANGES = 1_000
-"""Changes worth replaying to one page; above that it is cheaper to load it again."""
+"""Number of changes replayed to one page. Above it, a reload is cheaper."""
 
 
 def since(mirror_db: Database, number: int) -> list[Change] | None:
-    """The changes after `number`, in order; None when not all of them are known, or they are too many."""
+    """Return the changes after change `number`, in order.
+
+    None if some of them are no longer stored, if `number` is above the newest change, or if there are more
+    than MAX_REPLAYED_CHANGES.
+    """
     with mirror_db.read() as connection:
         first, last = connection.execute("SELECT min(id), max(id) FROM _changes").fetchone()
         if last is None:
@@ -32,7 +36,7 @@ def since(mirror_db: Database, number: int) -> list[Change] | None:
 
 
 def prune(tx: Transaction) -> int:
-    """Forget all but the newest MAX_STORED_CHANGES; returns how many went."""
+    """Delete all but the newest MAX_STORED_CHANGES changes and return how many were deleted."""
     return tx.execute(
         "DELETE FROM _changes WHERE id <= (SELECT max(id) FROM _changes) - ?", (MAX_STORED_CHANGES,)
     ).rowcount

@@ -1,4 +1,4 @@
-"""Version numbers of collections that grow: a cached page is valid while its version is."""
+"""Version numbers of growing collections, which invalidate cached pages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from integration.mirror.records.rows import Key
 from integration.sqlite.transaction import Transaction
 
 CACHED_TABLES = ("cdrs", "monitors", "sms", "voicemessages")
-"""Collections large enough for it to matter."""
+"""Tables with version numbers: collections large enough for cached pages to pay."""
 
 
 def _build_triggers(table: str) -> str:
-    # A look-back stamps what it saw again: that changes no answer, so it must not make a new version.
-    # Of what is inserted `record_insert` tells: triggers for each row would double the price of a first load.
+    # An incremental sync updates `_last_seen` of records that it reads repeatedly. This changes no response,
+    # so it must not change the version.
+    # `record_insert` counts insertions: a trigger per row would double the cost of an initial sync.
     change_condition = "new._doc IS NOT old._doc OR new._missing_since IS NOT old._missing_since"
     return f"""
 INSERT OR IGNORE INTO _versions VALUES ('{table}', 0);
@@ -44,12 +45,18 @@ CREATE TABLE IF NOT EXISTS _orders (
     name TEXT PRIMARY KEY, number INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 """ + "".join(_build_triggers(table) for table in CACHED_TABLES)
-"""`_versions`: a number for each growing collection, another one whenever its records are. `_orders`: another
-one only when the place of a record in the order of ids is."""
+"""SQL script of the version tables and their triggers.
+
+`_versions`: one number per table of CACHED_TABLES, increased whenever a record changes. `_orders`: the same,
+increased only when the position of a record in the order of ids changes.
+"""
 
 
 def record_insert(tx: Transaction, table: str, keys: Collection[Key]) -> None:
-    """Records with these keys are about to be inserted; the one door for rows calls it (upsert.py)."""
+    """Increase the version of `table` before `upsert` inserts `keys`.
+
+    Keys above the highest id of the table move no other record, so the number in `_orders` stays.
+    """
     if table not in CACHED_TABLES or not keys:
         return
     tx.execute("UPDATE _versions SET number = number + 1 WHERE name = ?", (table,))

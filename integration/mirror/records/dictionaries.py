@@ -1,4 +1,4 @@
-"""What the platform's dictionaries say its codes mean."""
+"""Labels of codes, from the platform's dictionaries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _LABEL_FIELDS = ("name", "label", "title", "description", "text")
 _TARGET_FIELDS = ("dictionary", "property", "field", "type", "group")
 
 Labels = Mapping[str, Mapping[str, str]]
-"""By field name, by code as text: the word for it."""
+"""Field name → code as text → label."""
 
 
 def load_labels(connection: sqlite3.Connection, resource: Resource) -> Labels:
-    """What `/<collection>/dictionaries` says about the codes of `resource`; empty where it isn't mirrored.
+    """Return the labels in `/<collection>/dictionaries` of `resource`; empty if that is not mirrored.
 
-    The specification shows only that it answers with a collection. Read are records that name a field and
-    one of its codes, and objects of field → codes, the codes a list of such records or an object.
+    The specification documents only that the response is a collection. Two forms are read: records with a
+    field name and one of its codes, and objects that map a field to its codes, as a list of such records or
+    as an object.
     """
     table = f"{resource.table}_dictionaries"
     table_row = connection.execute(

@@ -1,14 +1,14 @@
-"""The indexes that questions about growing collections need (query.py)."""
+"""Indexes for queries on growing collections (mirror/query/query.py)."""
 
 from __future__ import annotations
 
 INDEXES = """
--- serves the default order, deep pages of it and the count of what is present
+-- serves the default order, deep pages of it and the count of present records
 CREATE INDEX IF NOT EXISTS cdrs_present ON cdrs (id) WHERE _missing_since IS NULL;
 CREATE INDEX IF NOT EXISTS monitors_present ON monitors (id) WHERE _missing_since IS NULL;
 CREATE INDEX IF NOT EXISTS sms_present ON sms (id) WHERE _missing_since IS NULL;
 CREATE INDEX IF NOT EXISTS voicemessages_present ON voicemessages (id) WHERE _missing_since IS NULL;
--- serves the total of a collection without a filter (all rows less these)
+-- serves the total of a collection without a filter (all rows minus the missing ones)
 CREATE INDEX IF NOT EXISTS cdrs_missing ON cdrs (_missing_since) WHERE _missing_since IS NOT NULL;
 CREATE INDEX IF NOT EXISTS monitors_missing ON monitors (_missing_since) WHERE _missing_since IS NOT NULL;
 CREATE INDEX IF NOT EXISTS sms_missing ON sms (_missing_since) WHERE _missing_since IS NOT NULL;
@@ -19,21 +19,21 @@ CREATE INDEX IF NOT EXISTS cdrs_calldate ON cdrs (calldate, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_timestamp ON monitors ("timestamp", _missing_since);
 CREATE INDEX IF NOT EXISTS sms_created_at ON sms (created_at, _missing_since);
 CREATE INDEX IF NOT EXISTS voicemessages_origtime ON voicemessages (origtime, _missing_since);
--- serves groups, and filters on what people ask of calls: a scan of it reads an eighth of the table
+-- serves groups, and filters on common fields of CDRs: a scan of the index reads an eighth of the table
 DROP INDEX IF EXISTS cdrs_narrow;
 CREATE INDEX IF NOT EXISTS cdrs_asked ON cdrs (
     dst, calldate, src, user_id, type, disposition, destination, context, billsec, duration, src_name,
     dst_name, charge, _missing_since
 ) WHERE _missing_since IS NULL;
--- serves the look-up of a call's records by its live id
+-- serves the search for the records of a leg by its live id
 CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id, _missing_since);
 CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id, _missing_since);
--- serves filter by user, keys narrowed to one user, /users/{id}/cdrs.csv
+-- serves filters by user, user scopes, /users/{id}/cdrs.csv
 CREATE INDEX IF NOT EXISTS cdrs_user_id ON cdrs (user_id, _missing_since);
 CREATE INDEX IF NOT EXISTS monitors_user_id ON monitors (user_id, _missing_since);
 CREATE INDEX IF NOT EXISTS sms_user_id ON sms (user_id, _missing_since);
--- serves keys narrowed to one user's voicemail
+-- serves user scopes on voicemail
 CREATE INDEX IF NOT EXISTS voicemessages_extension_id ON voicemessages (extension_id, _missing_since);
 """
-"""SQL script of the indexes that queries need, run by schema.py after the tables exist."""
+"""SQL script of the indexes. schema.py runs it after the tables exist."""

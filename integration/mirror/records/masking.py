@@ -1,4 +1,7 @@
-"""PINs, passwords and keys in records: only an administrator's own platform credentials show them."""
+"""Mask PINs, passwords and keys in records.
+
+Only requests with an administrator's own platform credentials receive secrets.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,34 @@ _SECRET_KEY = re.compile(rf'"(?:{_PATTERN})"\s*:'.encode())
 
 
 def list_hidden_fields(resource: Resource) -> frozenset[str]:
-    """Names that may not even be filtered or sorted by: a filter would spell the value out."""
+    """Return the names of secret fields.
+
+    Filters and sorting by them are refused too: repeated filters would reveal the value letter by letter.
+    """
     return SECRET_NAMES | {field.name for field in resource.fields if is_secret(field.name)}
 
 
 def has_secrets(resource: Resource) -> bool:
-    """Whether records of this kind are known to hold any."""
+    """Return whether `resource` has a documented secret field."""
     return any(is_secret(field.name) for field in resource.fields)
 
 
 def mask_json(body: bytes) -> bytes:
-    """JSON `body` with every secret as null; untouched (and unparsed) where none stands in it."""
+    """Return JSON `body` with null for every secret.
+
+    A body without secrets is returned unparsed and unchanged.
+    """
     if not _SECRET_KEY.search(body):
         return body
     try:
         return orjson.dumps(remove_secrets(orjson.loads(body)))
     except orjson.JSONDecodeError:
-        # Something we can't read is not shown to someone who may not see all of it.
+        # Unreadable text may contain a secret that cannot be masked.
         return b"{}"
 
 
 def remove_secrets(value: Any) -> Any:
+    """Return parsed JSON with null for every secret, at any depth."""
     if isinstance(value, dict):
         return {name: None if is_secret(name) else remove_secrets(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,8 @@
-"""Records that the platform lists no longer: suspected, confirmed, kept against it (docs/sync.md).
+"""Missing records: suspected, confirmed or kept by a user.
 
-What decides is sync/reading/deletions.py; here is only how it stands in the tables. A row counts as not seen
-by a walk if it was last seen before that walk began.
+sync/reading/deletions.py decides (docs/sync.md); this module reads and writes the tables. A full sync has not
+seen a row if `_last_seen` is before the start of that sync. Table `_deletions` has the states `suspected`,
+`confirmed` and `kept`.
 """
 
 from __future__ import annotations
@@ -29,13 +30,20 @@ CREATE TABLE IF NOT EXISTS _deletions (
 """
 
 ConfirmedBy = Literal["404", "walk", "aged", "accepted"]
-"""What confirmed it: its own path, a second complete walk, the old end of the history, a person."""
+"""Confirmation of a deletion.
+
+A 404 of the record's own path, a second full sync without the record, aging out at the old end of the
+collection, or a user.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class UnseenRecords:
-    """How a complete walk left a collection: `present` rows, how many of them it did not see, and the lowest
-    key of those it did."""
+    """Number of present rows and result of a full sync.
+
+    `unseen`: rows that the full sync did not see, except those kept by a user (`restore`). `lowest_seen`: the
+    lowest key that it saw.
+    """
 
     present: int
     unseen: int
@@ -43,11 +51,12 @@ class UnseenRecords:
 
 
 def count_unseen(connection: sqlite3.Connection, resource: Resource, sync_started_at: str) -> UnseenRecords:
+    """Count the rows that the full sync begun at `sync_started_at` did not see."""
     row = connection.execute(
-        "SELECT count(*), sum(_last_seen < :walk), min(CASE WHEN _last_seen >= :walk"
+        "SELECT count(*), sum(_last_seen < :started_at), min(CASE WHEN _last_seen >= :started_at"
         f' THEN "{resource.key}" END) '
         f'FROM "{resource.table}" WHERE _missing_since IS NULL',
-        {"walk": sync_started_at},
+        {"started_at": sync_started_at},
     ).fetchone()
     kept_count = connection.execute(
         f'SELECT count(*) FROM _deletions AS d JOIN "{resource.table}" AS t ON t."{resource.key}" = d.key '
@@ -60,21 +69,21 @@ def count_unseen(connection: sqlite3.Connection, resource: Resource, sync_starte
 def list_unseen_keys(
     connection: sqlite3.Connection, resource: Resource, sync_started_at: str, *, below_key: Key | None = None
 ) -> list[Key]:
-    """The unseen rows' keys, ascending; with `below_key` only those under it."""
+    """Return the keys of unseen rows, ascending, below `below_key` if given."""
     rows = connection.execute(
         f'SELECT "{resource.key}" FROM "{resource.table}" AS t WHERE _missing_since IS NULL'
-        " AND _last_seen < :walk "
+        " AND _last_seen < :started_at "
         f'AND (:below IS NULL OR "{resource.key}" < :below) '
         "AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = :name"
         f' AND d.key = t."{resource.key}" '
         f"AND d.state = 'kept') ORDER BY \"{resource.key}\"",
-        {"walk": sync_started_at, "below": below_key, "name": resource.collection},
+        {"started_at": sync_started_at, "below": below_key, "name": resource.collection},
     )
     return [row[0] for row in rows]
 
 
 def list_suspected(connection: sqlite3.Connection, resource: Resource, sync_started_at: str) -> set[Key]:
-    """Keys that an earlier walk missed already."""
+    """Return the keys that a full sync before `sync_started_at` already suspected."""
     rows = connection.execute(
         "SELECT key FROM _deletions WHERE collection = ? AND state = 'suspected' AND since < ?",
         (resource.collection, sync_started_at),
@@ -83,7 +92,10 @@ def list_suspected(connection: sqlite3.Connection, resource: Resource, sync_star
 
 
 def mark_suspected(tx: Transaction, resource: Resource, keys: Collection[Key], sync_started_at: str) -> None:
-    """A walk that began at `sync_started_at` missed them; the next one that does confirms it."""
+    """Mark `keys` as suspected by the full sync begun at `sync_started_at`.
+
+    The next full sync that does not see them confirms the deletion.
+    """
     tx.executemany(
         "INSERT OR IGNORE INTO _deletions VALUES (?, ?, 'suspected', 'walk', ?)",
         [(resource.collection, key, sync_started_at) for key in keys],
@@ -91,7 +103,7 @@ def mark_suspected(tx: Transaction, resource: Resource, keys: Collection[Key], s
 
 
 def clear_seen(tx: Transaction, resource: Resource, sync_started_at: str) -> None:
-    """Forget what was noted about rows that the walk saw."""
+    """Delete the entries of present rows that the full sync saw, in any state."""
     tx.execute(
         f'DELETE FROM _deletions WHERE collection = ? AND key IN (SELECT "{resource.key}"'
         f' FROM "{resource.table}" '
@@ -101,7 +113,10 @@ def clear_seen(tx: Transaction, resource: Resource, sync_started_at: str) -> Non
 
 
 def mark_seen(tx: Transaction, resource: Resource, keys: Collection[Key], seen_at: str) -> None:
-    """Their own paths answered: they were seen, whatever the list says."""
+    """Update `_last_seen` of records that their own paths returned.
+
+    The list did not contain them. `seen_at` is UTC text; a time before `_last_seen` is ignored.
+    """
     tx.execute(
         f'UPDATE "{resource.table}" SET _last_seen = max(_last_seen, ?) '
         f'WHERE "{resource.key}" IN (SELECT value FROM json_each(?))',
@@ -112,7 +127,7 @@ def mark_seen(tx: Transaction, resource: Resource, keys: Collection[Key], seen_a
 def confirm(
     tx: Transaction, resource: Resource, keys: Sequence[Key], sync_started_at: str, confirmed_by: ConfirmedBy
 ) -> list[Key]:
-    """Mark rows as gone. What was seen meanwhile is left alone; returns the keys that were marked."""
+    """Mark rows as missing, except rows seen since `sync_started_at`. Return their keys."""
     now = clock.utc_text()
     confirmed_keys = [
         row[0]
@@ -133,7 +148,7 @@ def confirm(
 def find_leg_ids(
     tx: Transaction, resource: Resource, fields: Sequence[str], keys: Sequence[Key]
 ) -> list[int]:
-    """The legs that these records are facts about, by the `fields` that name them."""
+    """Return the leg ids in `fields` of the records with these keys."""
     leg_ids: set[int] = set()
     for name in fields:
         rows = tx.execute(
@@ -146,7 +161,10 @@ def find_leg_ids(
 
 
 def restore(tx: Transaction, resource: Resource) -> list[Key]:
-    """Undo: confirmed rows are present again and stay so whatever walks miss. Returns their keys."""
+    """Undo all confirmed deletions of a collection and return their keys.
+
+    Later full syncs do not mark the restored rows. Suspicions of the collection are deleted.
+    """
     restored_keys = [
         row[0]
         for row in tx.execute(

@@ -1,7 +1,8 @@
-"""The last answer to what is always asked of the platform: dictionaries, and lists below a record.
+"""Response cache: last platform responses of resources without a table.
 
-What such a path answers can't be told from mirrored records (the specification shows other resources there
-than the names suggest), so the answer itself is kept, for when the platform is away.
+These are dictionaries and lists below a record. They cannot be computed from mirrored records, because the
+specification shows other resources there than the names suggest. The cached response is used while the
+platform is unreachable.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ TABLES = """
 CREATE TABLE IF NOT EXISTS _answers (
     target TEXT PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL, asked_at TEXT NOT NULL
 ) STRICT;
--- serves forgetting the oldest
+-- serves the deletion of the oldest responses
 CREATE INDEX IF NOT EXISTS _answers_asked_at ON _answers (asked_at);
 """
 
 MAX_RESPONSES = 2000
+"""Number of newest responses kept."""
 MAX_BODY_BYTES = 2 * 1024 * 1024
-"""Bytes; a longer answer is not kept."""
+"""Bytes of the longest response that is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedResponse:
-    """`requested_at` is UTC text."""
+    """A stored response. `requested_at` is UTC text."""
 
     body: bytes
     content_type: str
@@ -34,7 +36,11 @@ class CachedResponse:
 
 
 def store(tx: Transaction, target: str, body: bytes, content_type: str, requested_at: str) -> None:
-    """`target` is path and query as asked. An answer asked for earlier never replaces a later one."""
+    """Store the response to `target`, the path and query of the request.
+
+    A response requested earlier than the stored one is ignored, as is one above MAX_BODY_BYTES or with an
+    erased number.
+    """
     gate = tx.gates.get("_answers")
     if len(body) > MAX_BODY_BYTES or (gate is not None and gate(body) is None):
         return
@@ -52,14 +58,17 @@ def store(tx: Transaction, target: str, body: bytes, content_type: str, requeste
 
 
 def delete_older_than(tx: Transaction, before: str) -> int:
-    """Remove what was asked before `before` (UTC text), but for dictionaries; returns how many. An answer may
-    list records as old as the account."""
+    """Delete responses requested before `before` (UTC text), except dictionaries, and return how many.
+
+    A response can list records of any age, so retention deletes responses by the time of their request.
+    """
     return tx.execute(
         "DELETE FROM _answers WHERE asked_at < ? AND target NOT LIKE '%/dictionaries'", (before,)
     ).rowcount
 
 
 def find(connection: sqlite3.Connection, target: str) -> CachedResponse | None:
+    """Return the stored response to `target` (path and query), or None."""
     row = connection.execute(
         "SELECT body, content_type, asked_at FROM _answers WHERE target = ?", (target,)
     ).fetchone()

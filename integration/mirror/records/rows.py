@@ -1,5 +1,4 @@
-"""What the modules of the mirror share about rows of collection tables: names, keys, where they came from,
-and what storing them did."""
+"""Types and SQL names shared by modules that handle collection tables."""
 
 from __future__ import annotations
 
@@ -10,13 +9,18 @@ from integration.catalogue.shapes import Resource
 from integration.core.json_records import JsonRecord
 
 Source = Literal["webhook", "sync", "write", "read"]
+"""Value of the column `_source`."""
 Key = int | str
+"""Primary key of a collection's table."""
 
 
 @dataclass(slots=True)
 class UpsertResult:
-    """What an upsert did. `changed` holds the documents behind `inserted` and `updated`; `defer_calls`: their
-    calls need not be put together at once."""
+    """Result of an upsert.
+
+    `inserted`, `updated`: keys. `changed`: the records of both. `unchanged`, `outdated`, `flagged`: numbers
+    of records. `defer_calls`: calls of these records may be computed later.
+    """
 
     inserted: list[Key] = field(default_factory=list)
     updated: list[Key] = field(default_factory=list)
@@ -28,11 +32,17 @@ class UpsertResult:
 
 
 def quote_identifier(identifier: str) -> str:
-    """A column or table name of the catalogue, quoted. Names come from the catalogue only."""
+    """Return a column or table name, quoted for SQL.
+
+    Pass names of the catalogue only, never text of a request.
+    """
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def get_key_type(resource: Resource) -> str:
-    """TEXT where the specification types the key as a string, else INTEGER (64 bits)."""
+    """Return the SQL type of the key column.
+
+    TEXT if the specification types the key as a string, else INTEGER (64 bits).
+    """
     key = resource.field(resource.key or "")
     return "TEXT" if key is not None and key.type == "string" else "INTEGER"

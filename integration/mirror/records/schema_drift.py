@@ -1,8 +1,8 @@
-"""How the platform's records depart from what is documented: unknown fields, other types, new codes.
+"""Schema drift: undocumented fields, other types and new codes in the platform's records.
 
-Nothing is refused for it; each departure is noted once, with when it was first and last seen, so that people
-learn of a change of the platform's before they miss something. Collections whose records nobody has shown
-are left out: there everything is new.
+Records with drift are stored like others. Each difference is stored once, with the times of its first and
+last occurrence, so that users learn of changes of the platform. Collections without documented records
+are excluded, because every field of them is undocumented.
 """
 
 from __future__ import annotations
@@ -55,20 +55,27 @@ _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", 
 _DIGITS = re.compile(r"[0-9]+")
 
 EVENT_PREFIX = "webhook "
-"""What departures of events have before the event's name."""
+"""Prefix of the event's name in `_drift.collection`, for drift of webhooks."""
 
 LAST_SEEN_INTERVAL_SECONDS = 3600.0
-"""`last_seen` is brought up to date that often."""
+"""Minimum seconds between two updates of `last_seen` of one difference."""
 MAX_CACHED = 5000
-"""Shapes of records, and departures, remembered of one collection; then it is learnt anew."""
+"""Entries of each cache of one collection. A full cache is cleared.
+
+The caches hold record shapes, codes and stored differences.
+"""
 MAX_VALUE_LENGTH = 80
+"""Characters stored of a field name or code."""
 
 
 @dataclass(frozen=True, slots=True)
 class DriftEntry:
-    """`collection` by its path, or EVENT_PREFIX and an event's name. `kind`: 'field' – nobody documented
-    `field`; 'type' – it came as `value`, which is not its documented type; 'code' – it has the new code
-    `value` (digits as #). Times are UTC text."""
+    """One difference between records and their documentation.
+
+    `collection`: path of the collection, or EVENT_PREFIX and the name of an event. `kind`: 'field' – `field`
+    is undocumented and has type `value`; 'type' – `field` has type `value` instead of its documented type;
+    'code' – `field` has the new code `value` (digits as #). Times are UTC text.
+    """
 
     collection: str
     field: str
@@ -79,7 +86,10 @@ class DriftEntry:
 
 
 def list_drift(connection: sqlite3.Connection, limit: int = 200) -> list[DriftEntry]:
-    """What departs, the newest discovery first."""
+    """Return the stored differences, newest first occurrence first.
+
+    Documented codes and codes of the initial sync are excluded.
+    """
     rows = connection.execute(
         "SELECT collection, field, what, value, first_seen, last_seen FROM _drift WHERE NOT expected "
         "ORDER BY first_seen DESC, collection, field LIMIT ?",
@@ -89,8 +99,11 @@ def list_drift(connection: sqlite3.Connection, limit: int = 200) -> list[DriftEn
 
 
 def may_contain_secrets(connection: sqlite3.Connection, resource: Resource) -> bool:
-    """Whether records of this kind may hold a secret: by the catalogue, or by what they were seen to have
-    beyond it. To look into every record would cost a page of CDRs several times what reading it does."""
+    """Return whether records of `resource` can contain a secret.
+
+    The catalogue and the schema drift of the collection decide. Searching every record would cost several
+    times as much as reading a page of CDRs.
+    """
     if (
         has_secrets(resource)
         or not _is_watched(resource)
@@ -109,8 +122,10 @@ def _is_watched(resource: Resource) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecords:
-    """Records of table `table` that can't be a row, such as those without a usable key: how many are kept as
-    received (`_flagged`), and when the last came (UTC text)."""
+    """Records without a row in `table`, such as records without usable key.
+
+    `records`: how many are stored as received in `_flagged`. `last_at`: UTC time of the last one, as text.
+    """
 
     table: str
     reason: str
@@ -119,6 +134,7 @@ class RejectedRecords:
 
 
 def list_rejected(connection: sqlite3.Connection) -> list[RejectedRecords]:
+    """Return the rejected records, counted by table and reason."""
     rows = connection.execute(
         "SELECT table_name, reason, count(*), max(at) FROM _flagged GROUP BY 1, 2 ORDER BY 1, 2"
     )
@@ -126,11 +142,14 @@ def list_rejected(connection: sqlite3.Connection) -> list[RejectedRecords]:
 
 
 IsComplete = Callable[[Transaction, str], bool]
-"""Whether a collection was ever read completely: codes of the initial sync are no drift."""
+"""Return whether a collection was ever read completely.
+
+Undocumented codes of the initial sync are not drift.
+"""
 
 
 def register_hooks(mirror_db: Database, is_complete: IsComplete) -> None:
-    """Check every record from now on that is stored new or changed."""
+    """Register hooks that check every inserted or updated record for drift."""
     for resource in RESOURCES:
         if _is_watched(resource):
             mirror_db.hooks.setdefault(resource.table, []).append(
@@ -139,7 +158,10 @@ def register_hooks(mirror_db: Database, is_complete: IsComplete) -> None:
 
 
 class EventDriftDetector:
-    """Finds drift in webhooks as in records. Their codes are open sets."""
+    """Detector of drift in webhooks.
+
+    Codes of fields without documented codes are never drift: in webhooks they are open sets.
+    """
 
     def __init__(self) -> None:
         self._detectors = {
@@ -147,7 +169,10 @@ class EventDriftDetector:
         }
 
     def check_events(self, tx: Transaction, events: Iterable[tuple[str | None, JsonRecord]]) -> None:
-        """Store the drift of events, given by name and body; in the transaction of their effects."""
+        """Store the drift of events, given by name and body.
+
+        Call this method in the transaction that applies the events.
+        """
         records_by_event = defaultdict[str | None, list[JsonRecord]](list)
         for name, record in events:
             records_by_event[name].append(record)
@@ -156,7 +181,7 @@ class EventDriftDetector:
 
 
 class _DriftDetector:
-    """Records of one kind, looked at on the writer's thread."""
+    """Detector of drift in one collection or event, for the writer thread."""
 
     def __init__(
         self,
@@ -173,19 +198,22 @@ class _DriftDetector:
         self._stored_at: dict[_Drift, float] = {}
 
     def make_hook(self) -> Hook:
+        """Return a hook that checks inserted and updated records."""
         return lambda tx, result: self.check_records(tx, result.changed)
 
     def check_records(self, tx: Transaction, records: Sequence[JsonRecord]) -> None:
+        """Store the drift of `records`."""
         drift = set(self._find_drift(records))
         if drift:
             self._store_drift(tx, drift)
 
     def _find_drift(self, records: Iterable[JsonRecord]) -> Iterable[_Drift]:
-        # Most records look alike: looking at each field of each would slow a first walk down.
+        # Most records have the same fields and types. Checking each field of each record would slow the
+        # initial sync down.
         record_values = [record.values for record in records]
         shapes = {(tuple(values), tuple(map(type, values.values()))): values for values in record_values}
         if any(RawJson in kinds for _, kinds in shapes):
-            # What was kept unparsed tells by its text alone what it is.
+            # The type of an unparsed value depends on its text, so the cache by Python types does not apply.
             for values in record_values:
                 if RawJson in map(type, values.values()):
                     yield from self._find_shape_drift(values)
@@ -261,7 +289,7 @@ class _DriftDetector:
 
 
 def _get_json_type(value: object) -> type:
-    """What JSON it is; of what was kept unparsed its text tells."""
+    """Return the Python type of a JSON value, parsed or not."""
     if isinstance(value, RawJson):
         return {"{": dict, "[": list}.get(value[:1], int)
     return type(value)

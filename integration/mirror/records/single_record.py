@@ -1,4 +1,4 @@
-"""Single records of a collection as other rooms read and mark them."""
+"""Read single records of a collection and mark them as missing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from integration.sqlite.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A mirrored record: `doc` as its collection lists it, `item` as its own path answers (None until read),
-    `last_seen` UTC text, `is_missing` whether it is no longer on the platform."""
+    """A mirrored record.
+
+    `doc`: as its collection lists it. `item`: as its own path returns it (None until read). `last_seen`: UTC
+    text. `is_missing`: the record is no longer on the platform.
+    """
 
     doc: str
     item: str | None
@@ -28,8 +31,11 @@ class StoredRecord:
 def find_record(
     connection: sqlite3.Connection, resource: Resource, key: Key, *, key_field: str | None = None
 ) -> StoredRecord | None:
-    """The record whose key (or catalogue field `key_field`) is `key`; of several a present one, the
-    oldest."""
+    """Return the record with the key `key`, or None.
+
+    With `key_field`, that documented field is compared instead of the key. Of several records the present one
+    with the lowest key. Raises ValueError if `resource` has no such field.
+    """
     field_name = key_field or resource.key
     if field_name is None or resource.field(field_name) is None:
         raise ValueError(f"{resource.name} has no field {field_name!r}")
@@ -47,7 +53,7 @@ def find_record(
 def fetch_by_key(
     connection: sqlite3.Connection, resource: Resource, keys: Collection[Any]
 ) -> dict[str, dict[str, Any]]:
-    """The present records among `keys`, parsed, by their key as text."""
+    """Return the present records with these keys, parsed, by key as text."""
     rows = connection.execute(
         f'SELECT "{resource.key}", _doc FROM "{resource.table}" WHERE _missing_since IS NULL'
         f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',
@@ -57,11 +63,15 @@ def fetch_by_key(
 
 
 def is_empty(connection: sqlite3.Connection, resource: Resource) -> bool:
+    """Return whether the table of `resource` has no rows, missing ones included."""
     return connection.execute(f'SELECT 1 FROM "{resource.table}" LIMIT 1').fetchone() is None
 
 
 def find_newest(connection: sqlite3.Connection, resource: Resource) -> dict[str, Any] | None:
-    """The newest record that a list of the platform showed, parsed."""
+    """Return the newest present record, parsed, among those read from lists.
+
+    These are the records whose `_source` is sync or read.
+    """
     row = connection.execute(
         f"SELECT _doc FROM \"{resource.table}\" WHERE _missing_since IS NULL AND _source IN ('sync', 'read')"
         f' ORDER BY "{resource.key}" DESC LIMIT 1'
@@ -70,8 +80,11 @@ def find_newest(connection: sqlite3.Connection, resource: Resource) -> dict[str,
 
 
 def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], deleted_at: str) -> None:
-    """What the platform had deleted at our request by `deleted_at` (UTC text): hidden from the facade, kept
-    in the table. A page that was asked for by then may list it still, and does not bring it back."""
+    """Mark records that a write deleted on the platform by `deleted_at` (UTC text).
+
+    The rows stay in the table; the facade omits them. Pages requested until `deleted_at` can still list
+    these records, but do not restore them.
+    """
     tx.execute(
         f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL'
         f' AND "{resource.key}" IN (SELECT value FROM json_each(?))',
@@ -80,6 +93,7 @@ def mark_missing(tx: Transaction, resource: Resource, keys: Collection[Key], del
 
 
 def mark_all_missing(tx: Transaction, resource: Resource, deleted_at: str) -> None:
+    """Mark all records of a collection deleted by `deleted_at` (UTC text)."""
     tx.execute(
         f'UPDATE "{resource.table}" SET _missing_since = ? WHERE _missing_since IS NULL', (deleted_at,)
     )

@@ -1,6 +1,7 @@
-"""What lies below records: notes of a CDR, chat messages and announcements of a user, as received.
+"""Subresources of records, stored as received.
 
-The specification shows none of these records, so they are kept as JSON text beside the record they belong to.
+These are notes of a CDR, chat messages and announcements of a user. The specification documents no
+fields, so they are stored as JSON text by the key of their record.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ CREATE TABLE IF NOT EXISTS _below (
     read_at TEXT NOT NULL,
     PRIMARY KEY (collection, key, name)
 ) STRICT, WITHOUT ROWID;
--- serves what is due: few of many calls have notes
+-- serves the search for due notes: few CDRs have notes
 CREATE INDEX IF NOT EXISTS cdrs_noted ON cdrs (id) WHERE nb_notes > 0;
 """
 
 MAX_RECORDS_PER_RUN = 500
-"""Records whose belongings one run asks for."""
+"""Number of records whose subresources one run requests."""
 
 
 def due(
@@ -37,9 +38,13 @@ def due(
     old_read_before: str,
     old_date_limit: str,
 ) -> list[int]:
-    """Keys of present records whose `name` was last read before `read_before` (UTC text) or never; never
-    first, the newest of them first. What is dated before `old_date_limit` is due only when last read before
-    `old_read_before`. `positive_field` is a property that must be above 0."""
+    """Return keys of present records with a due subresource `name`.
+
+    A subresource is due if it was not read since `read_before` (UTC text). Records never read come first,
+    those with the highest key first. A record dated before `old_date_limit` is due only if its last read was
+    before `old_read_before`. `positive_field`: only records in which this field is above 0. At most
+    MAX_RECORDS_PER_RUN keys. Raises ValueError if the collection has no such field.
+    """
     parent = get_resource(collection)
     if positive_field is not None and parent.field(positive_field) is None:
         raise ValueError(f"{parent.name} has no field {positive_field!r}")
@@ -48,7 +53,7 @@ def due(
     rows = connection.execute(
         f'SELECT r."{parent.key}" FROM "{parent.table}" AS r LEFT JOIN _below AS b '
         f'ON b.collection = ? AND b.key = r."{parent.key}" AND b.name = ? '
-        # The plus keeps SQLite from taking the index of all that is present.
+        # The plus keeps SQLite from using the index of all present records.
         f"WHERE +r._missing_since IS NULL {count_condition} AND (b.read_at IS NULL OR b.read_at < {limit}) "
         f'ORDER BY b.read_at, r."{parent.key}" DESC LIMIT ?',
         (
@@ -62,7 +67,10 @@ def due(
 
 
 def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None, read_at: str) -> None:
-    """`doc` is a JSON array of what was received; None: the platform gives none of this record."""
+    """Store a subresource.
+
+    `doc` is the received JSON array; None if the platform has none for this record.
+    """
     gate = tx.gates.get("_below")
     if gate is not None:
         doc = gate((collection, key, doc))
@@ -74,8 +82,10 @@ def store(tx: Transaction, collection: str, key: int, name: str, doc: str | None
 
 
 def find(connection: sqlite3.Connection, collection: str, key: int, name: str) -> str | None:
-    """The JSON array of what lies below a record, such as of('cdrs', 7, 'notes'); None where nothing was
-    read."""
+    """Return a subresource as a JSON array, such as find(connection, 'cdrs', 7, 'notes').
+
+    None if it was never read or the platform has none.
+    """
     row = connection.execute(
         "SELECT doc FROM _below WHERE collection = ? AND key = ? AND name = ?", (collection, key, name)
     ).fetchone()

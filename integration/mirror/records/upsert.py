@@ -1,8 +1,8 @@
-"""The one door for rows of collection tables, whatever their source.
+"""Upsert records into the collection tables. All sources use this module.
 
-Older loses: a record asked for before the row was last seen, or by the second in which it was found gone,
-changes nothing. What else depends on a row (calls on CDRs, threads on SMS) is brought up to date by the
-database's hooks, in the same transaction.
+The newer read wins: a record requested before `_last_seen` of its row, or not after `_missing_since`, is
+ignored. Data derived from rows (calls from CDRs, threads from SMS) is updated by the database's hooks in
+the same transaction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from integration.mirror.records.rows import Key, Source, UpsertResult, get_key_t
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 5000
-"""Records that are looked up, and written, by one statement."""
+"""Number of records read, and written, by one statement."""
 
 _STORABLE_TYPES = frozenset({NoneType, bool, int, float, str})
 
@@ -35,11 +35,11 @@ def upsert(
     requested_at: str,
     defer_calls: bool = False,
 ) -> UpsertResult:
-    """Store `records` of `resource`, as read by a request begun at `requested_at` (UTC text). `defer_calls`:
-    they are history, whose calls may be put together when there is time.
+    """Store `records` of `resource`.
 
-    A record without a usable key is kept in `_flagged`, never dropped. Of two
-    records with one key the later in `records` counts.
+    `requested_at`: start of the request that returned them (UTC text). `defer_calls`: compute the calls of
+    these records later, for history. A record without a usable key is stored in `_flagged`, never dropped. Of
+    two records with the same key the later one in `records` is stored.
     """
     result, promoted_columns = (
         UpsertResult(defer_calls=defer_calls),
@@ -58,10 +58,11 @@ def upsert(
 def replace_all(
     tx: Transaction, resource: Resource, records: Sequence[JsonRecord], *, source: Source, requested_at: str
 ) -> UpsertResult:
-    """Store a collection whose records have no key: the complete answer takes the place of the last.
+    """Replace all rows of a collection without keys by a complete response.
 
-    A record that reads as one before did keeps its `_first_seen`. `updated` of the outcome is empty: without
-    keys a changed record is one gone and one new.
+    A record with the same text as a stored one keeps its `_first_seen`. `inserted` of the result has
+    positions in `records`; `updated` is empty, because without keys a changed record is a deleted and a new
+    one.
     """
     table, result = quote_identifier(resource.table), UpsertResult()
     if (gate := tx.gates.get(resource.table)) is not None:
@@ -94,7 +95,10 @@ def replace_all(
 def store_item(
     tx: Transaction, resource: Resource, record: JsonRecord, *, source: Source, requested_at: str
 ) -> None:
-    """Keep the form in which the record's own path answers, beside the one its collection lists."""
+    """Store the form that the record's own path returns, in `_item`.
+
+    A record without a row is inserted first, with the same form in `_doc`.
+    """
     record = remove_sip_credentials(resource, record)
     gate = tx.gates.get(resource.table)
     if gate is not None and (record := gate(record)) is None:
@@ -117,7 +121,7 @@ def store_item(
 
 
 def delete_rows(tx: Transaction, resource: Resource, keys: Iterable[Key]) -> None:
-    """Take rows out of a table: ended live calls, and what a write deleted on the platform."""
+    """Delete rows: ended live calls, and records deleted on the platform."""
     tx.executemany(
         f"DELETE FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
         [(key,) for key in keys],
@@ -125,7 +129,10 @@ def delete_rows(tx: Transaction, resource: Resource, keys: Iterable[Key]) -> Non
 
 
 def get_usable_key(resource: Resource, record: JsonRecord) -> Key | None:
-    """The record's key in its column's type; None where it has none that names exactly one row."""
+    """Return the key in the type of its column, or None.
+
+    None if the value does not identify exactly one row.
+    """
     value = record.values.get(resource.key or "")
     if value is None or isinstance(value, bool | list | dict):
         return None
@@ -138,7 +145,7 @@ def get_usable_key(resource: Resource, record: JsonRecord) -> Key | None:
 
 
 def list_usable_keys(resource: Resource, records: Iterable[JsonRecord]) -> list[Key | None]:
-    """`get_usable_key` of each."""
+    """Return `get_usable_key` of each record, with a fast path for plain integers."""
     name, is_integer_key = resource.key or "", get_key_type(resource) == "INTEGER"
     keys: list[Key | None] = []
     for record in records:
@@ -149,7 +156,10 @@ def list_usable_keys(resource: Resource, records: Iterable[JsonRecord]) -> list[
 
 
 def remove_sip_credentials(resource: Resource, record: JsonRecord) -> JsonRecord:
-    """`/me` without its SIP credentials, which are never stored."""
+    """Return a record of `/me` without its SIP credentials.
+
+    They are never stored. Records of other collections are returned unchanged.
+    """
     if resource.table != "me":
         return record
     values = {name: value for name, value in record.values.items() if not name.startswith("sip_")}
@@ -193,7 +203,7 @@ def _upsert_chunk(
     result.unchanged += len(unchanged_keys)
     if new_records:
         collection_versions.record_insert(tx, resource.table, new_records)
-        # Not one statement for both: what may turn out an update makes SQLite ready to undo each row.
+        # New and changed records have separate statements: for an upsert SQLite prepares to undo each row.
         _write_rows(
             tx,
             _build_insert_sql(resource, promoted_columns),
@@ -246,7 +256,7 @@ def _write_rows(
     key_index, bookkeeping = names.index(resource.key or ""), (requested_at, requested_at, source)
     rows = []
     for key, record in records_by_key.items():
-        # What nearly all values are needs no look at each: SQLite itself refuses the others.
+        # Values of these types need no conversion. SQLite rejects those that it cannot store.
         row = [
             value if value.__class__ in _STORABLE_TYPES else to_column_value(value)
             for value in map(record.values.get, names)
@@ -256,7 +266,7 @@ def _write_rows(
     try:
         tx.executemany(sql, rows)
     except (OverflowError, UnicodeEncodeError):
-        # An integer beyond 64 bits, a lone surrogate. What stands before it is written already.
+        # An integer beyond 64 bits or a lone surrogate. Rows before it are already written, so upsert.
         exact_rows = [
             _make_row(resource, records_by_key[key], source, requested_at, key, promoted_columns)
             for key in records_by_key
@@ -279,7 +289,7 @@ def _make_row(
 
 
 def _to_storable_text(text: str) -> str:
-    """Lone surrogates can't be UTF-8; escaped they are the same JSON."""
+    """Return JSON text with lone surrogates escaped: they cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a write through the platform made, noted in the mirror before its answer leaves."""
+"""Store the results of writes in the mirror before their responses are sent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from integration.sqlite.transaction import Transaction
 
 
 def store_written(mirror_db: Database, resource: Resource, record: JsonRecord, requested_at: str) -> None:
-    """Store the record a write answered with. What it shows less than the list's form stays, what it shows
-    more belongs to the record's own form alone. `requested_at` (UTC text) is when the write was sent."""
+    """Store the record that a write returned.
+
+    `requested_at`: time of the write request (UTC text). Fields that only the list has keep their stored
+    values. Additional fields are stored only in `_item`, the form of the record's own path.
+    """
     key = get_usable_key(resource, record)
     if key is None:
         return
@@ -41,14 +44,14 @@ def store_written(mirror_db: Database, resource: Resource, record: JsonRecord, r
 
 
 def _has_two_forms(resource: Resource) -> bool:
-    """Whether a record's own path tells more than the list."""
+    """Return whether a record's own path has more fields than the list."""
     return any(field.item_only for field in resource.fields) or any(
         relation.is_includable for relation in resource.relations
     )
 
 
 def _match_list_form(list_values: dict[str, Any], record: JsonRecord) -> JsonRecord:
-    """`record` in the form that the list has it in: the same fields, in the same order."""
+    """Return `record` with the fields of the list, in its order."""
     values = {name: record.values.get(name, value) for name, value in list_values.items()}
     return record if values == record.values else _make_record(values)
 
