@@ -1,5 +1,4 @@
-"""Any collection of the mirror, read for browsing: how it stands, pages of it, single records, and what they
-refer to."""
+"""Browse any collection of the mirror: its state, pages, records and references."""
 
 from __future__ import annotations
 
@@ -19,19 +18,19 @@ from integration.mirror.records.rows import Key, get_key_type
 from integration.mirror.sync_state.collection_state import get_state
 
 SAMPLE_SIZE = 200
-"""Records looked at for what fields there are."""
+"""Number of newest records read by `sample_fields`."""
 MAX_SCAN_ROWS = 20_000
-"""Records that may be looked through while somebody waits for a page."""
+"""Largest number of records that a page scans without an index."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionState:
-    """How a collection stands in the mirror. Times are UTC text.
+    """State of a collection in the mirror. Times are UTC text.
 
-    `rows`: present records; `missing`: kept ones that the platform has no longer; `total`: on the platform
-    when last told; `complete_at`: when it was last walked to its end; `read_at`: what its age counts from;
-    `full_sync_rows`: records read by a walk under way, None while none is; `is_live`: it lists what goes on
-    now.
+    `rows`: number of present records. `missing`: number of stored records that are no longer on the platform.
+    `total`: last count reported by the platform. `complete_at`: end of the last full sync. `read_at`: time
+    from which the age of the data counts. `error`: last error, None after a success. `full_sync_rows`:
+    records read by the running full sync, None if none runs. `is_live`: the collection lists live objects.
     """
 
     rows: int = 0
@@ -45,14 +44,17 @@ class CollectionState:
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether anything was ever read of it."""
+        """Return whether the collection was ever read, even partly."""
         return self.read_at is not None or self.full_sync_rows is not None or bool(self.rows or self.missing)
 
 
 def get_collection_state(
     connection: sqlite3.Connection, resource: Resource, restriction: Query | None = None
 ) -> CollectionState:
-    """`restriction` narrows what is counted, for people who see a part."""
+    """Return the state of a collection.
+
+    `restriction` limits the counts to its matches, for users who see only part of the collection.
+    """
     state = get_state(connection, resource.collection)
     query = restriction or Query(resource)
     rows = query.count_matches(connection)
@@ -74,14 +76,18 @@ def get_collection_state(
 
 @dataclass(frozen=True, slots=True)
 class FieldSample:
-    """What the newest records of a collection look like. `undocumented`: fields that nobody documented, as
-    the records order them, secrets left out; `filled_fields`: fields that hold something in at least one."""
+    """Fields of the newest records of a collection.
+
+    `undocumented`: undocumented fields in the order of the records, without secrets. `filled_fields`: fields
+    with a value in at least one record; null, empty texts, lists and objects do not count.
+    """
 
     undocumented: tuple[str, ...]
     filled_fields: frozenset[str]
 
 
 def sample_fields(connection: sqlite3.Connection, resource: Resource) -> FieldSample:
+    """Return the fields of the SAMPLE_SIZE newest records."""
     key = f'"{resource.key}"' if resource.key else "_n"
     rows = connection.execute(
         f'SELECT _doc FROM "{resource.table}" ORDER BY {key} DESC LIMIT ?', (SAMPLE_SIZE,)
@@ -107,8 +113,10 @@ def fetch_page(
     *,
     include_items: bool = True,
 ) -> list[sqlite3.Row]:
-    """Rows of one page, all columns. `include_items`: search the records' own forms too. Raises
-    QueryError."""
+    """Return the rows of one page, all columns.
+
+    `include_items`: search column `_item` too. Raises QueryError.
+    """
     if not search_groups:
         return query.fetch_rows(connection)
     resource = query.resource
@@ -133,7 +141,7 @@ def count(
     *,
     include_items: bool = True,
 ) -> int:
-    """How many records match. Raises QueryError."""
+    """Return how many records match. Raises QueryError."""
     if not search_groups:
         return query.count_matches(connection)
     builder = query.make_builder(connection)
@@ -151,24 +159,30 @@ def _build_search_where(
     return f"{query.build_where(builder)} AND {search_condition}"
 
 
-# --- records and what they refer to ------------------------------------------------------------------
+# --- records and their references --------------------------------------------------------------------
 
 
 def parse_key(resource: Resource, text: str) -> Key | None:
-    """The key that a path names; None for what no record of `resource` can have."""
+    """Return the key in the URL segment `text`, or None.
+
+    None if no record of `resource` can have such a key.
+    """
     if resource.key is not None and get_key_type(resource) == "TEXT":
         return text
     return as_id(text)
 
 
 def get_row_key(resource: Resource, row: sqlite3.Row) -> Key:
-    """The key of a row; its place in the answer where records have none."""
+    """Return the key of a row: `_n`, its position, if records have none."""
     key: Key = row[resource.key or "_n"]
     return key
 
 
 def find_record(connection: sqlite3.Connection, resource: Resource, key: Key) -> sqlite3.Row | None:
-    """The record, present or not. One without a key of its own goes by `_n`, its place in the answer."""
+    """Return the row of a present or missing record, or None.
+
+    In collections without keys `key` is `_n`, the position in the response of the platform.
+    """
     key_column = f'"{resource.key}"' if resource.key else "_n"
     row: sqlite3.Row | None = connection.execute(
         f'SELECT * FROM "{resource.table}" WHERE {key_column} = ?', (key,)
@@ -177,7 +191,7 @@ def find_record(connection: sqlite3.Connection, resource: Resource, key: Key) ->
 
 
 def find_single_record(connection: sqlite3.Connection, resource: Resource) -> sqlite3.Row | None:
-    """The newest record of a collection that has one."""
+    """Return the row last seen, for collections of one record."""
     row: sqlite3.Row | None = connection.execute(
         f'SELECT * FROM "{resource.table}" ORDER BY _last_seen DESC LIMIT 1'
     ).fetchone()
@@ -187,7 +201,11 @@ def find_single_record(connection: sqlite3.Connection, resource: Resource) -> sq
 def find_by_field(
     connection: sqlite3.Connection, resource: Resource, field_name: str, values: Iterable[Any]
 ) -> dict[str, dict[str, Any]]:
-    """The records whose field `field_name` is among `values`, parsed, by that field as text."""
+    """Return the records with one of `values` in `field_name`.
+
+    The result maps the value as text to the parsed record. A present record replaces a missing one. Raises
+    ValueError if there is no such field.
+    """
     if resource.field(field_name) is None:
         raise ValueError(f"{resource.name} has no field {field_name!r}")
     texts = {str(value) for value in values}
@@ -203,7 +221,10 @@ def find_by_field(
 def find_referring(
     connection: sqlite3.Connection, group_resource: Resource, relation: Relation, values: Collection[str]
 ) -> list[tuple[Key, dict[str, Any]]]:
-    """The records of `group_resource` whose list `relation` names one of `values`: the queues of a user."""
+    """Return the present records that refer to one of `values` by `relation`.
+
+    An example is the queues (`group_resource`) of a user. The result has key and parsed record of each.
+    """
     referring = []
     for row in connection.execute(
         f'SELECT "{group_resource.key}" AS key, _doc, _item FROM "{group_resource.table}"'
@@ -218,7 +239,10 @@ def find_referring(
 
 
 def is_fast_lookup(connection: sqlite3.Connection, resource: Resource, name: str) -> bool:
-    """Whether records with a given value of `name` are found at once: by an index, or among few."""
+    """Return whether records can be searched by field `name` within a page request.
+
+    True if an index starts with the field, or if the collection has at most MAX_SCAN_ROWS records.
+    """
     index_row = connection.execute(
         "SELECT 1 FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS info"
         " WHERE list.partial = 0 AND info.seqno = 0 AND info.name = ?",
@@ -228,7 +252,10 @@ def is_fast_lookup(connection: sqlite3.Connection, resource: Resource, name: str
 
 
 def extract_ids(value: Any) -> list[str]:
-    """The ids in a relation's value, as text: one, or a list of them, or of objects that have one."""
+    """Return the ids in the value of a relation, as text.
+
+    The value is an id, an object with `id` or `e164`, or a list of these.
+    """
     items = value if isinstance(value, list) else [value]
     ids = (item.get("id", item.get("e164")) if isinstance(item, dict) else item for item in items)
     return [

@@ -1,11 +1,12 @@
-"""Conditions of a filter (filters.py) as SQL over a collection's table.
+"""Convert the conditions of a filter (filters.py) to SQL over a collection's table.
 
-Nothing a caller sends becomes SQL text: values and JSON paths are bound, operators come from a table, column
-names from the catalogue.
+No part of a request becomes SQL text: values and JSON paths are bound, operators come from a table,
+column names from the catalogue.
 
-Columns keep what came (a number as a number, a numeric string as text), so a comparison asks for the forms a
-value may have been stored in instead of converting the column, which would rule out its index. In SQLite's
-order NULL < numbers < text, `x >= ''` is exactly the text and `x < ''` exactly the numbers.
+Columns store values as received (a number as a number, a numeric string as text). So a comparison lists
+all forms in which a value can be stored. Converting the column was rejected, because its index would not
+be used. In SQLite's order NULL < numbers < text, `x >= ''` matches exactly the texts and `x < ''` exactly
+the numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _INT64_LIMIT = 2**63
 
 
 def get_value_kind(field: Field | None, resource: Resource) -> ValueKind:
-    """How values of `field` compare; None stands for a field that only mirrored records have."""
+    """Return how values of `field` are compared; `field` is None for undocumented fields."""
     if field is None:
         return "any"
     if field.name == resource.date or field.type == "timestamp":
@@ -49,11 +50,11 @@ def get_value_kind(field: Field | None, resource: Resource) -> ValueKind:
 
 
 class SqlBuilder:
-    """Turns names and conditions into SQL expressions over one collection's table, collecting bound values.
+    """Builder of SQL expressions over one collection's table, with their bound values.
 
-    `connection` answers which columns the table has and, for names the catalogue doesn't know, whether any
-    record has such a field. `hidden_fields` are fields this caller must not learn about, not even by
-    filtering.
+    `connection` is used to read the columns of the table and to check whether any record has an undocumented
+    field. `hidden_fields` are treated as unknown fields, so that filters cannot reveal their values. Raises
+    QueryError if the collection is not mirrored.
     """
 
     def __init__(
@@ -72,12 +73,15 @@ class SqlBuilder:
 
     @property
     def has_number_key(self) -> bool:
-        """Whether the key is a number: the catalogue's, or the row's own where the records have none."""
+        """Return whether the key is a number: a documented key, or else `_n`."""
         field = self.resource.field(self.resource.key or "")
         return field is None or field.type != "string"
 
     def has_range_index(self, conditions: tuple[Condition | AnyOf, ...]) -> bool:
-        """Whether an index narrows these conditions to a range or a list, but not in the order of the key."""
+        """Return whether an index serves a range or list of `conditions`.
+
+        Rows read from such an index are not in the order of the key.
+        """
         names = {
             condition.property
             for condition in conditions
@@ -93,7 +97,7 @@ class SqlBuilder:
         return any(row[0] in names for row in self._connection.execute(sql, (self.resource.table,)))
 
     def has_index(self, first_column: str, other_column: str) -> bool:
-        """Whether an index begins with the column `first_column` and holds `other_column` as well."""
+        """Return whether an index starts with `first_column` and contains `other_column`."""
         sql = (
             "SELECT 1 FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS head,"
             " pragma_index_info(list.name) AS info WHERE head.seqno = 0 AND head.name = ? AND info.name = ?"
@@ -104,12 +108,17 @@ class SqlBuilder:
         )
 
     def bind(self, value: Any) -> str:
+        """Bind `value` and return its SQL parameter."""
         name = f"v{len(self.values)}"
         self.values[name] = value
         return f":{name}"
 
     def build_expression(self, name: str, used_as: str) -> str:
-        """SQL for the field `name`; raises QueryError (saying where it was `used_as`) if no record has it."""
+        """Return the SQL expression of the field `name`.
+
+        Raises QueryError if no record has the field. The message starts with `used_as`, the parameter that
+        contains the name.
+        """
         expression = self._expressions.get(name)
         if expression is None:
             expression = self._expressions[name] = self._resolve_field(name, used_as)
@@ -119,7 +128,7 @@ class SqlBuilder:
         unknown_field_error = QueryError(
             f"{used_as}: /{self.resource.collection} has no property {quote_value(name)}"
         )
-        # `hidden` cannot list secrets that only a prefix names.
+        # `hidden_fields` cannot list secrets that are recognized by their prefix.
         if name in self._hidden_fields or (self._hidden_fields and is_secret(name)):
             raise unknown_field_error
         is_documented = self.resource.field(name) is not None
@@ -129,7 +138,7 @@ class SqlBuilder:
             raise unknown_field_error
         path = self.bind(f'$."{name}"')
         if not is_documented:
-            # instr first: it is several times cheaper than parsing each record.
+            # instr comes first, because it is several times cheaper than parsing each record.
             sql = (
                 f'SELECT 1 FROM "{self.resource.table}" WHERE instr(_doc, ?) > 0 '
                 "AND json_type(_doc, ?) IS NOT NULL LIMIT 1"
@@ -139,8 +148,10 @@ class SqlBuilder:
         return f"json_extract(_doc, {path})"
 
     def build_condition(self, condition: Condition | AnyOf) -> str:
-        """SQL that is true for the records `build_condition` matches; never for a NULL save with
-        `eq null`."""
+        """Return SQL that is true for the records that match `condition`.
+
+        A NULL matches only `eq` with null.
+        """
         if isinstance(condition, AnyOf):
             return f"({' OR '.join(self.build_condition(inner) for inner in condition.conditions)})"
         name = condition.property
@@ -160,12 +171,15 @@ class SqlBuilder:
         if operator == "eq":
             return self._build_in_condition(column, [typed_value])
         if operator == "ne":
-            # NOT (NULL IN …) is NULL, which is what `ne` wants; `IS NOT` would match NULL as well.
+            # NOT (NULL IN …) is NULL, as `ne` requires. `IS NOT` would match NULL as well.
             return f"NOT {self._build_in_condition(column, [typed_value])}"
         return self._build_range_condition(name, column, _COMPARISONS[operator], typed_value)
 
     def _parse_value(self, name: str, column: str, kind: ValueKind, value: Any) -> _Value:
-        """`value` in the forms it may be stored in, or QueryError when `name` can't have such a value."""
+        """Return `value` in the forms in which it can be stored.
+
+        Raises QueryError if the field `name` cannot have such a value.
+        """
         value_error = QueryError(
             f"filter on {quote_value(name)}: {quote_value(value)} is not a {_KIND_NAMES[kind]}"
         )
@@ -189,7 +203,7 @@ class SqlBuilder:
         number = parse_number(value)
         if kind in ("number", "decimal"):
             if number is None:
-                # Many coded fields that the specification types as integers are words
+                # Many coded fields that the specification types as integers contain words
                 # (docs/platform.md#4-types).
                 if not self._has_text_values(column):
                     raise value_error
@@ -221,7 +235,7 @@ class SqlBuilder:
 
     def _build_range_condition(self, name: str, column: str, comparison: str, value: _Value) -> str:
         if value.number is not None and value.text is not None:
-            # A field of no known type: its numbers are ordered as numbers, its texts as texts.
+            # The field has no documented type: numbers are compared as numbers, texts as texts.
             number, text = self.bind(value.number), self.bind(value.text)
             return (
                 f"(({column} {comparison} {number} AND {column} < '')"
@@ -265,8 +279,9 @@ class SqlBuilder:
         if not pattern.isascii() or "\x00" in pattern:
             condition = f"folded_like({self.bind(pattern)}, CAST({column} AS TEXT))"
             if not pattern.casefold().isascii():
-                # Only a text that has more bytes than letters can have what the pattern asks for: comparing
-                # the two costs a quarter of a call. Some patterns fold to ASCII: the Kelvin sign to k.
+                # Only a text with more bytes than letters can match a pattern with other letters than ASCII.
+                # Comparing both lengths costs a quarter of a function call. The condition is not valid for
+                # patterns that fold to ASCII, such as the Kelvin sign, which folds to k.
                 condition = f"(length(CAST({column} AS BLOB)) > length({column}) AND {condition})"
             return f"{not_prefix}{condition}"
         if "%" in pattern:
@@ -277,7 +292,11 @@ class SqlBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A filter's value: the `forms` that are equal to it as stored, and what to order by."""
+    """Value of a filter.
+
+    `forms`: stored values that equal it. `number`, `text`: bounds for comparisons with numbers and texts.
+    `time`: the value is a date. `decimal`: texts are compared as numbers too.
+    """
 
     forms: tuple[Any, ...]
     number: int | float | None
@@ -302,7 +321,7 @@ _BOOLEANS: dict[Any, int] = {0: 0, 1: 1, "0": 0, "1": 1, "true": 1, "false": 0}
 
 
 def _list_text_forms(number: int | float) -> tuple[str, ...]:
-    """`number` as it would be written in a string."""
+    """Return the texts by which a string can represent `number`."""
     if isinstance(number, float) and number.is_integer() and abs(number) < _INT64_LIMIT:
         return (str(int(number)), repr(number))
     return (repr(number),)

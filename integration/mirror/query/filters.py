@@ -1,7 +1,7 @@
-"""The filter language of the specification (Common conventions, Filter).
+"""Parse the filter language of the specification (Common conventions, Filter).
 
-A filter is a JSON array of `{property, operator, value}`; entries AND together. This module and
-query.py settle what the specification leaves open. filter_sql.py makes SQL of it.
+A filter is a JSON array of `{property, operator, value}`; a record must match all entries. This module and
+query.py define what the specification leaves open. filter_sql.py converts conditions to SQL.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from integration.catalogue.shapes import OPERATORS, Operator
 from integration.core.errors import QueryError
 
 MAX_CONDITIONS = 100
+"""Conditions of one filter."""
 MAX_IN_VALUES = 5000
-"""All `in` lists of one filter together (promise S12)."""
+"""Values of all `in` lists of one filter together (promise S12)."""
 MAX_PATTERN_LENGTH = 1000
+"""Characters of a pattern of `like` or `notlike`."""
 MAX_TEXT_LENGTH = 65_536
+"""Characters of any other value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One entry of a filter, its operator in the canonical spelling."""
+    """One entry of a filter, with the operator in canonical spelling."""
 
     property: str
     operator: Operator
@@ -32,16 +35,19 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """True where one of the conditions is. Not part of the filter language; for narrowing what a key sees."""
+    """Alternative of conditions: a record has to match one of them.
+
+    Not part of the filter language; user scopes use it.
+    """
 
     conditions: tuple[Condition, ...]
 
 
 def parse_filter(text: str) -> tuple[Condition, ...]:
-    """The conditions in `text`, the value of the query parameter `filter`.
+    """Parse the query parameter `filter`.
 
-    Raises QueryError naming what is wrong: JSON, shape, operator, or a value no operator could use. Whether
-    the property exists and the value suits it is known only where the records are (`SqlBuilder.condition`).
+    Raises QueryError for invalid JSON, another structure, an unknown operator or a value that the operator
+    cannot use. `SqlBuilder.build_condition` checks whether the property exists and has values of this type.
     """
     if not text.strip():
         return ()
@@ -50,7 +56,7 @@ def parse_filter(text: str) -> tuple[Condition, ...]:
     except ValueError as error:
         raise QueryError(f"filter is not valid JSON: {error}") from None
     if not isinstance(entries, list):
-        raise QueryError("filter must be an array of objects {property, operator, value}")
+        raise QueryError("filter must be a JSON array of objects {property, operator, value}")
     if len(entries) > MAX_CONDITIONS:
         raise QueryError(f"filter has {len(entries)} entries; at most {MAX_CONDITIONS} are allowed")
     conditions = tuple(_parse_condition(number, entry) for number, entry in enumerate(entries, 1))
@@ -76,27 +82,43 @@ def _parse_condition(number: int, entry: Any) -> Condition:
         raise QueryError(f"filter on {quote_value(name)}: unknown operator {quote_value(operator_name)}")
     if operator == "in":
         if not isinstance(value, list):
-            raise QueryError(f"filter on {quote_value(name)}: `in` needs an array")
+            raise QueryError(
+                f"filter on {quote_value(name)}: `in` requires an array, not {quote_value(value)}"
+            )
         for element in value:
             if isinstance(element, list | dict):
-                raise QueryError(f"filter on {quote_value(name)}: `in` needs an array of plain values")
+                raise QueryError(
+                    f"filter on {quote_value(name)}: `in` does not accept nested values"
+                    f" such as {quote_value(element)}"
+                )
     elif isinstance(value, list | dict):
-        raise QueryError(f"filter on {quote_value(name)}: `{operator}` needs a plain value")
+        raise QueryError(
+            f"filter on {quote_value(name)}: `{operator}` requires a number, string or boolean,"
+            f" not {quote_value(value)}"
+        )
     elif value is None and operator not in ("eq", "ne"):
-        raise QueryError(f"filter on {quote_value(name)}: only eq and ne take null, not `{operator}`")
+        raise QueryError(
+            f"filter on {quote_value(name)}: `{operator}` does not accept null; use `eq` or `ne`"
+        )
     elif operator in ("like", "notlike"):
         if isinstance(value, bool):
-            raise QueryError(f"filter on {quote_value(name)}: `{operator}` needs a string")
+            raise QueryError(
+                f"filter on {quote_value(name)}: `{operator}` requires a string, not {quote_value(value)}"
+            )
         if len(str(value)) > MAX_PATTERN_LENGTH:
             raise QueryError(
-                f"filter on {quote_value(name)}: a pattern has at most {MAX_PATTERN_LENGTH} characters"
+                f"filter on {quote_value(name)}: the pattern has {len(str(value))} characters;"
+                f" at most {MAX_PATTERN_LENGTH} are allowed"
             )
     if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
-        raise QueryError(f"filter on {quote_value(name)}: the value is too long")
+        raise QueryError(
+            f"filter on {quote_value(name)}: the value has {len(value)} characters;"
+            f" at most {MAX_TEXT_LENGTH} are allowed"
+        )
     return Condition(name, operator, value)
 
 
 def quote_value(value: Any) -> str:
-    """`value` for a message: quoted, and not longer than a line."""
+    """Return `value` quoted for a message, truncated if it exceeds 64 characters."""
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     return repr(text if len(text) <= 64 else text[:61] + "…")

@@ -1,6 +1,6 @@
-"""SQL functions that filters use: what SQLite itself can't compare.
+"""SQL functions for comparisons that SQLite does not support.
 
-Registered on every connection of mirror.db (`Database(functions=…)`), called only where they are needed.
+They are registered on every connection of mirror.db (`Database(register_functions=…)`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ _INT64_LIMIT = 2**63
 
 
 def to_sqlite_number(number: int | float) -> int | float:
-    """SQLite's integers have 64 bits; what is longer is compared as a float."""
+    """Return `number`, as a float if it exceeds SQLite's 64 bits."""
     return float(number) if isinstance(number, int) and not -_INT64_LIMIT <= number < _INT64_LIMIT else number
 
 
 def parse_number(value: Any) -> int | float | None:
-    """The number in `value`: itself, or what a plainly written numeric string says; None for the rest."""
+    """Return a number, or the number in a decimal string.
+
+    None for other values. Strings with an exponent or of more than 300 characters are not numbers.
+    """
     if isinstance(value, int | float):
         return value
     if not isinstance(value, str) or len(value) > 300 or not _NUMERIC.fullmatch(value):
@@ -31,7 +34,10 @@ def parse_number(value: Any) -> int | float | None:
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A test for casefolded text. Linear in the text for every piece, so that no pattern can run away."""
+    """Return a predicate for casefolded text.
+
+    Its time is linear in the text for each piece of the pattern, so that no pattern can block a thread.
+    """
     folded = pattern.casefold()
     if "%" not in folded:
         return lambda text: folded in text
@@ -58,11 +64,14 @@ def _compile_piece(text: str) -> re.Pattern[str]:
 
 
 def folded_like(pattern: str, text: str | None) -> bool | None:
-    """LIKE that ignores the case of all letters, not of ASCII's alone as SQLite's does. NULL stays NULL."""
+    """Implement LIKE, ignoring the case of all letters; NULL returns NULL.
+
+    SQLite's own LIKE ignores the case of ASCII letters only.
+    """
     return None if text is None else _compile_pattern(pattern)(text.casefold())
 
 
 def register(connection: sqlite3.Connection) -> None:
-    """Give `connection` the SQL functions that filters use. For `Database(functions=…)`."""
+    """Register the SQL functions on `connection`."""
     connection.create_function("number_of", 1, parse_number, deterministic=True)
     connection.create_function("folded_like", 2, folded_like, deterministic=True)

@@ -1,9 +1,10 @@
-"""What makes pages and totals cheap that are asked for again: what the last answer found, while it holds.
+"""Page cache: page boundaries and totals of recent queries.
 
-Clients that collect a collection ask for page after page with the same filter. The key that a page ended with
-spares the next one from skipping all records before it, and the total needs to be counted once. Both hold
-exactly as long as the collection's version does, which stands in the same snapshot as the records. Places in
-the whole collection, without a filter, hold longer: a record behind all others moves none of them.
+Clients that read an entire collection request page after page with the same filter. With the last key of
+a page, the next page need not skip all records before it. The total is counted once. Both are valid until
+the version of the collection changes; it is read in the same snapshot as the records. Positions in an
+unfiltered collection are valid longer: they use `_orders`, because a record appended at the end moves no
+other record.
 """
 
 from __future__ import annotations
@@ -21,37 +22,48 @@ from integration.mirror.query.query import Query
 from integration.mirror.records.collection_versions import CACHED_TABLES
 
 MAX_CACHED_KEYS = 5000
-"""So many keys of records that match are looked for first, in no order, and kept: a filter that no index
-serves is compared once, for the total and for every page in any order, and with the entries of an index where
-one has what it compares. Where more match, this was in vain, for FEW / matches of what a count costs."""
+"""Largest number of matching keys that are cached per filter.
+
+The keys are collected in any order before the first page. A filter without an index is then evaluated
+once, for the total and for pages in any order, and on the entries of an index if one covers the filter.
+If more records match, the keys are discarded. The wasted time is MAX_CACHED_KEYS / matches of the time of
+a count.
+"""
 
 POSITION_INTERVAL = 5000
-"""Records between two places that are noted on the way to a deep page."""
+"""Number of records between two cached positions of an unfiltered collection."""
 
 _MAX_ENTRIES = 200
+"""Entries of each cache. The least recently stored entries are deleted."""
 _MAX_POSITIONS = 5000
+"""Positions of one query."""
 
 
 class _Positions:
-    """Keys in order, or (value, key) of a sorted column, by how many records there are up to each."""
+    """Positions in the result of a query.
+
+    A position is a key and the number of records up to and including the key. For queries sorted by a column
+    a position has (value, key) instead of a key.
+    """
 
     def __init__(self) -> None:
         self._counts: list[int] = []
         self._keys: dict[int, Any] = {}
 
     def find_nearest(self, count: int) -> tuple[Any, int] | None:
-        """The last one known with at most `count` records up to it, and how many those are."""
+        """Return the last position up to `count` records, as (key, number)."""
         index = bisect_right(self._counts, count)
         return (self._keys[self._counts[index - 1]], self._counts[index - 1]) if index else None
 
     def add(self, count: int, key: Any) -> None:
+        """Store that `count` records come up to and including `key`."""
         if count not in self._keys and len(self._counts) < _MAX_POSITIONS:
             insort(self._counts, count)
             self._keys[count] = key
 
 
 class PageCache:
-    """One per mirror.db and process. Thread-safe."""
+    """Cache of totals, positions and matching keys of one mirror.db. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +72,7 @@ class PageCache:
         self._matching_keys: OrderedDict[Any, str | None] = OrderedDict()
 
     def count_matches(self, connection: sqlite3.Connection, query: Query) -> int:
-        """As `question.total(connection)`."""
+        """Return `query.count_matches(connection)`, cached."""
         version = _get_version(connection, "_versions", query)
         if version is None:
             return query.count_matches(connection)
@@ -74,7 +86,7 @@ class PageCache:
         return total
 
     def _store_total(self, connection: sqlite3.Connection, query: Query, count: int) -> None:
-        """A page that is not full ends what matches: nothing is left to count."""
+        """Store the total if the page is not full, which makes a count unnecessary."""
         version = _get_version(connection, "_versions", query)
         if version is not None and count < query.limit and (count or query.page == 1):
             with self._lock:
@@ -83,7 +95,7 @@ class PageCache:
                 )
 
     def _with_matching_keys(self, connection: sqlite3.Connection, query: Query) -> Query:
-        """The question, with the keys of what matches where those are few."""
+        """Return the query with its matching keys, if there are at most MAX_CACHED_KEYS."""
         version = _get_version(connection, "_versions", query)
         if version is None or not query.conditions:
             return query
@@ -108,7 +120,7 @@ class PageCache:
         return texts
 
     def fetch_texts(self, connection: sqlite3.Connection, query: Query) -> list[bytes]:
-        """As `question.texts(connection)`."""
+        """Return `query.fetch_texts(connection)`, using cached positions."""
         query = self._with_matching_keys(connection, query)
         if query.group_by is not None:
             return self._fetch_groups(connection, query)
@@ -116,7 +128,7 @@ class PageCache:
         positioned_query = self._start_at_position(connection, query, positions)
         texts = positioned_query.fetch_texts(connection)
         if positioned_query.column_start is not None and len(texts) < query.limit:
-            # Nulls come last in descending order, and are not found behind a value.
+            # In descending order nulls come last, and the condition on the column excludes them.
             texts = query.fetch_texts(connection)
         self._store_total(connection, query, len(texts))
         if positions is not None and len(texts) == query.limit:
@@ -128,7 +140,7 @@ class PageCache:
         return texts
 
     def fetch_joined(self, connection: sqlite3.Connection, query: Query) -> bytes:
-        """The records of `fetch_texts`, comma-separated."""
+        """Return the records of `fetch_texts`, joined by commas."""
         if not query.is_in_key_order:
             return b",".join(self.fetch_texts(connection, query))
         query = self._with_matching_keys(connection, query)
@@ -142,7 +154,7 @@ class PageCache:
     def _start_at_position(
         self, connection: sqlite3.Connection, query: Query, positions: _Positions | None
     ) -> Query:
-        """The question, begun at the nearest place that is known."""
+        """Return the query, starting at the nearest cached position."""
         if positions is None:
             return query
         skipped = (query.page - 1) * query.limit
@@ -158,7 +170,10 @@ class PageCache:
         )
 
     def _is_dense(self, connection: sqlite3.Connection, query: Query) -> bool:
-        """Whether a tenth of the collection matches. Not for the last page: behind it nothing might."""
+        """Return whether at least a tenth of the collection matches.
+
+        False for the last page: after its last match the keys would be read to the end of the collection.
+        """
         if not query.conditions:
             return False
         match_count = self.count_matches(connection, query)
@@ -190,8 +205,11 @@ class PageCache:
     def _store_positions(
         self, connection: sqlite3.Connection, query: Query, positions: _Positions, skipped: int
     ) -> None:
-        """Note places on the way to a deep page of the whole collection: the index is read once, not for
-        every such page. With a filter, what was found on the way would cost as much as the page."""
+        """Cache positions on the way to a deep page of an unfiltered collection.
+
+        The index is then read once instead of once per page. With a filter this would cost as much as the
+        page.
+        """
         if query.conditions or query.include_missing:
             return
         while True:
@@ -210,7 +228,7 @@ class PageCache:
 
 
 def _get_version(connection: sqlite3.Connection, table: str, query: Query) -> tuple[str, int] | None:
-    """The collection's number in this snapshot; None where it is not counted."""
+    """Return (table, version) of the collection in this snapshot; None without a version."""
     if query.resource.table not in CACHED_TABLES:
         return None
     row = connection.execute(f"SELECT number FROM {table} WHERE name = ?", (query.resource.table,)).fetchone()
@@ -218,7 +236,7 @@ def _get_version(connection: sqlite3.Connection, table: str, query: Query) -> tu
 
 
 def _get_filter_key(query: Query) -> str:
-    """What decides which records match."""
+    """Return a key of all properties that decide which records match."""
     return repr((query.conditions, query.group_by, query.include_missing, query.hidden_fields and 1))
 
 

@@ -1,7 +1,7 @@
-"""Filter, sort, page and group_by of a collection as SQL over its mirrored table.
+"""Convert filter, sort, page and group_by of a collection to SQL.
 
-The same code answers the facade, the dashboard's lists and the exports. A page is the join of the records'
-stored texts: nothing is parsed and nothing is written anew.
+The facade, the lists of the dashboard and the exports use the same code. A page consists of the stored
+texts of the records, which are neither parsed nor serialized.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import orjson
 from integration.catalogue.shapes import Resource
 from integration.core.errors import QueryError
 from integration.mirror.query.filter_sql import SqlBuilder
-from integration.mirror.query.filters import AnyOf, Condition, parse_filter
+from integration.mirror.query.filters import AnyOf, Condition, parse_filter, quote_value
 from integration.mirror.query.functions import register
 
 __all__ = ["MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 
 MAX_LIMIT = 5000
-"""Records per page, the most and the default (specification, Limits)."""
+"""Maximum and default number of records per page (specification, Limits)."""
 
 _FIELDS = re.compile(r"fields\[([^\[\]]{1,64})\]")
 _DIGITS = re.compile(r"[0-9]{1,400}")
@@ -31,17 +31,22 @@ _MAX_OFFSET = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question about a collection. `page` counts from 1.
+    """A query on one collection.
 
-    `include_missing` includes records that are no longer on the platform (the facade never does);
-    `hidden_fields` are fields that this caller may not use; `key_start` is (key, count) where so many
-    matching records are known to come up to that key, for a question `is_in_key_order`; `is_dense` says that
-    so much matches behind `key_start` that walking the keys finds this page sooner than an index finds all
-    that matches. Every method raises QueryError for a property no record has and for a value the property
-    can't have; sqlite3.OperationalError 'interrupted' when the connection's deadline passes. `column_start`
-    is (value, key, count): so many matching records are known to come up to the one with this value and key,
-    for a question `is_in_column_order`; records whose value is null are not found behind it. `matching_keys`
-    is a JSON list of the keys of all that match, where they are known: the conditions are not compared again.
+    `page`: number of the page, from 1. `limit`: records per page. `include_missing`: include records that are
+    no longer on the platform (the facade never does). `hidden_fields`: fields that this client must not use.
+
+    Start positions of the page cache:
+
+    `key_start`: (key, count) for a query with `is_in_key_order`; `count` matching records come up to and
+    including `key`. `column_start`: (value, key, count) for a query with `is_in_column_order`; `count`
+    matching records come up to and including the record with this value and key. Records with a null value
+    are not found after it. `is_dense`: so many records match after `key_start` that reading them in the order
+    of keys is faster than reading all matches from an index. `matching_keys`: JSON array of the keys of all
+    matching records; the conditions are not evaluated then.
+
+    Every method raises QueryError for a property that no record has and for a value that the property cannot
+    have, and sqlite3.OperationalError 'interrupted' if the deadline of the connection passes.
     """
 
     resource: Resource
@@ -62,23 +67,23 @@ class Query:
 
     @property
     def is_in_key_order(self) -> bool:
-        """Whether a page can begin behind the key that another ended with."""
+        """Return whether a page can start after the last key of another page."""
         by_key = self.sort is None or self.sort == self.resource.key
         return by_key and self.group_by is None and self.resource.key is not None
 
     @property
     def is_in_column_order(self) -> bool:
-        """Whether a page can begin behind the value, and the key, that another ended with."""
+        """Return whether a page can start after another page's last value and key."""
         sort_field = self.resource.field(self.sort or "")
         is_ungrouped = self.group_by is None and self.resource.key is not None and not self.is_in_key_order
         return is_ungrouped and sort_field is not None and sort_field.name not in self.hidden_fields
 
     def with_conditions(self, *conditions: Condition | AnyOf) -> Query:
-        """The same question, narrowed further."""
+        """Return the query with additional conditions."""
         return replace(self, conditions=(*self.conditions, *conditions))
 
     def build_where(self, builder: SqlBuilder) -> str:
-        """SQL of what matches, for queries that other modules build around it."""
+        """Return the SQL condition of all matches, for use in larger statements."""
         if self.matching_keys is not None:
             return (
                 f'"{self.resource.key}" IN (SELECT value FROM json_each({builder.bind(self.matching_keys)}))'
@@ -88,11 +93,15 @@ class Query:
         return " AND ".join(conditions) or "1"
 
     def make_builder(self, connection: sqlite3.Connection) -> SqlBuilder:
+        """Return a builder for `build_where`. Its `values` are the parameters of the statement."""
         return SqlBuilder(self.resource, connection, self.hidden_fields)
 
     def fetch_keys(self, connection: sqlite3.Connection, max_count: int) -> tuple[str, int] | None:
-        """The keys of all records that match, for `matching_keys`, and how many they are; None where that is
-        more than `max_count`. In no order, so that SQLite reads the narrowest index that tells."""
+        """Return the keys of all matches as a JSON array, and their number.
+
+        None if there are more than `max_count`. The order is undefined, so that SQLite can read the narrowest
+        index that covers the conditions.
+        """
         builder = self.make_builder(connection)
         keys, count = connection.execute(
             f'SELECT json_group_array(key), count(*) FROM (SELECT "{self.resource.key}" AS key'
@@ -103,7 +112,7 @@ class Query:
         return (keys, count) if count <= max_count else None
 
     def count_matches(self, connection: sqlite3.Connection) -> int:
-        """How many records match, or how many groups there are."""
+        """Return how many records match; with `group_by` the number of groups."""
         table = f'"{self.resource.table}"'
         builder = self.make_builder(connection)
         if self.group_by is not None:
@@ -123,12 +132,14 @@ class Query:
         return int(connection.execute(sql, builder.values).fetchone()[0])
 
     def fetch_rows(self, connection: sqlite3.Connection) -> list[sqlite3.Row]:
-        """This page's table rows, all columns; with group_by also `_count`, and `_build_groups_sql` (how
-        many)."""
+        """Return the rows of this page, all columns.
+
+        With `group_by` they also have `_count`, the size of the group, and `_groups`, the number of groups.
+        """
         return connection.execute(*self._build_page_sql(connection, "t.*")).fetchall()
 
     def fetch_texts(self, connection: sqlite3.Connection, column: str = "_doc") -> list[bytes]:
-        """This page's records as stored (`column` is `_doc` or `_item`), each one JSON object."""
+        """Return the JSON texts of this page's records from `column` (`_doc` or `_item`)."""
         if self.group_by is not None:
             return self.fetch_groups(connection, column)[0]
         return [row[0] for row in self._query_texts(connection, column)]
@@ -136,8 +147,10 @@ class Query:
     def fetch_groups(
         self, connection: sqlite3.Connection, column: str = "_doc"
     ) -> tuple[list[bytes], int | None]:
-        """The `fetch_texts` of a page with group_by, and how many groups there are; None behind the last
-        page."""
+        """Return the records of a page with `group_by`, and the number of groups.
+
+        The records have the additional integer `count`. The number is None after the last page.
+        """
         rows = self._query_texts(connection, column).fetchall()
         texts = [_add_count(text, count) if text else text for text, count, _ in rows]
         return texts, rows[0][2] if rows else None
@@ -145,16 +158,16 @@ class Query:
     def _query_texts(self, connection: sqlite3.Connection, column: str) -> sqlite3.Cursor:
         assert column in ("_doc", "_item")
         cursor = connection.cursor()
-        # A Row object for each record would cost as much as reading it.
+        # A Row object per record would cost as much as reading the record.
         cursor.row_factory = None
-        # A blob spares decoding the text and encoding it again.
+        # A blob avoids decoding and encoding the text.
         return cursor.execute(*self._build_page_sql(connection, f"CAST(t.{column} AS BLOB)"))
 
     def fetch_joined(self, connection: sqlite3.Connection) -> tuple[bytes, int, object]:
-        """This page's records, comma-separated: the inside of the envelope's `data`; how many they are; and
-        the last one's key where the question is `is_in_key_order`. Not for group_by.
+        """Return this page's records joined by commas, their number and the last key.
 
-        Joined by SQLite: a Python object for each record would cost a quarter more.
+        The key is only valid for a query with `is_in_key_order`. Not for `group_by`. SQLite joins the
+        records, because a Python object per record would cost a quarter more.
         """
         key = f't."{self.resource.key}"' if self.resource.key else "NULL"
         sql, values = self._build_page_sql(connection, f"t._doc AS doc, {key} AS key")
@@ -165,7 +178,7 @@ class Query:
         return row[0] or b"", row[1], row[2]
 
     def fetch_sort_value(self, connection: sqlite3.Connection, key: object) -> object:
-        """What the record `key` is sorted by."""
+        """Return the value by which the record `key` is sorted."""
         row = connection.execute(
             f'SELECT "{self.sort}" FROM "{self.resource.table}" WHERE "{self.resource.key}" = ?', (key,)
         ).fetchone()
@@ -174,7 +187,11 @@ class Query:
     def find_key_after(
         self, connection: sqlite3.Connection, start: tuple[object, int] | None, count: int
     ) -> object | None:
-        """The key of the `count`th record behind `key_start`; None where there are fewer."""
+        """Return the key of the `count`th match after `start`, or None.
+
+        None if there are fewer matches. `start`: a position as in `key_start`; None for the start of the
+        collection.
+        """
         builder = self.make_builder(connection)
         table, key = f'"{self.resource.table}"', f'"{self.resource.key}"'
         is_descending = self.sort is not None and self.descending
@@ -189,7 +206,10 @@ class Query:
         return None if row is None else row[0]
 
     def _build_page_sql(self, connection: sqlite3.Connection, columns: str) -> tuple[str, dict[str, object]]:
-        """SQL and its values. Keys are found, sorted and skipped first; only this page's records are read."""
+        """Return the SQL of the page and its values.
+
+        Keys are searched, sorted and skipped first, so that only the records of this page are read.
+        """
         builder = self.make_builder(connection)
         table = f'"{self.resource.table}"'
         key = f'"{self.resource.key}"' if self.resource.key else "_n"
@@ -227,7 +247,7 @@ class Query:
             offset -= self.column_start[2]
         offset_parameter = builder.bind(min(offset, _MAX_OFFSET))
         if use_range_index:
-            # Without the plus SQLite walks the keys from the oldest record on, to spare itself the sort.
+            # Without the plus SQLite reads all keys from the oldest record on, to avoid sorting.
             order = f"+{order}"
         if self.group_by is not None:
             columns = f"{columns}, k._members AS _count, k._groups AS _groups"
@@ -246,22 +266,25 @@ class Query:
                 f"SELECT {key} AS _r FROM {table} WHERE {where} ORDER BY {order}"
                 f" LIMIT {limit} OFFSET {offset_parameter}"
             )
-        # CROSS JOIN makes SQLite take the keys in their order and look each record up.
+        # CROSS JOIN makes SQLite read the keys in their order and search each record by key.
         return (
             f"SELECT {columns} FROM ({keys}) AS k CROSS JOIN {table} AS t ON t.{key} = k._r",
             builder.values,
         )
 
     def _build_groups_sql(self, builder: SqlBuilder, key: str, where: str) -> str:
-        """Each group's newest record and its size. With max() SQLite takes the bare columns from the row that
-        holds the maximum; window functions would sort all rows twice."""
+        """Return SQL of each group's newest key and size.
+
+        With max() SQLite takes bare columns from the row of the maximum. Window functions would sort all rows
+        twice.
+        """
         group = builder.build_expression(self.group_by or "", "group_by")
         newest = key
         if self.resource.date is not None:
-            # Adding 2^62 makes all ids equally long, at a third of printf's price.
+            # Adding 2^62 gives all ids the same length, at a third of the cost of printf.
             padded_key = f"({_MAX_OFFSET} + {key})" if builder.has_number_key else key
             if not builder.has_index(self.group_by or "", self.resource.date):
-                # Or SQLite groups in the order of another index, and looks each record's date up.
+                # Without the plus SQLite groups by another index and reads every row for its date.
                 group = f"+{group}"
             newest = f"coalesce(\"{self.resource.date}\", '') || char(1) || {padded_key}"
         return (
@@ -278,19 +301,19 @@ def parse(
     include_missing: bool = False,
     hidden_fields: frozenset[str] = frozenset(),
 ) -> Query:
-    """The question that the query parameters `args` ask of `resource`.
+    """Parse the query parameters `args` of a request for `resource`.
 
-    Parameters: filter, sort, dir, page, limit, group_by, include, fields[<relation>]; others are ignored, as
-    the platform does. Raises QueryError. Property names are checked when the query runs, since a mirrored
-    record may have fields that nobody documented.
+    Parameters: filter, sort, dir, page, limit, group_by, include, fields[<relation>]. Others are ignored, as
+    by the platform. Raises QueryError. Names of properties are checked when the query runs, because mirrored
+    records can have undocumented fields.
     """
     sort = args.get("sort") or None
     direction = (args.get("dir") or "").upper()
     if direction not in ("", "ASC", "DESC"):
-        raise QueryError("dir must be ASC or DESC")
+        raise QueryError(f"dir must be ASC or DESC, not {quote_value(args['dir'])}")
     descending = direction == "DESC"
     if sort is not None and sort.startswith("-") and not direction:
-        # One real client writes sort=-calldate (docs/platform.md#3-collections).
+        # One real client sends sort=-calldate (docs/platform.md#3-collections).
         sort, descending = sort[1:], True
     return Query(
         resource=resource,
@@ -312,7 +335,7 @@ def _parse_positive_int(args: Mapping[str, str], name: str, default: int) -> int
     if text is None:
         return default
     if not _DIGITS.fullmatch(text) or int(text) < 1:
-        raise QueryError(f"{name} must be a whole number from 1")
+        raise QueryError(f"{name} must be an integer of at least 1, not {quote_value(text)}")
     return int(text)
 
 
@@ -321,7 +344,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 
 def _add_count(text: bytes, count: int) -> bytes:
-    """The record `text` with an integer `count` added."""
+    """Return the JSON record `text` with the integer `count`."""
     if b'"count"' in text:
         return orjson.dumps({**orjson.loads(text), "count": count})
     return text[:-1] + (b"" if text == b"{}" else b",") + b'"count":%d}' % count

@@ -1,7 +1,7 @@
-"""Search in the text of records, wherever in them it stands.
+"""Search the texts of all fields of records, without an index.
 
-The history's calls have an index for this (see search.py). A collection of settings needs none, and of the
-big ones a reader with a deadline cuts what takes too long.
+Calls have a search index (mirror/page_queries/search_index.py). Collections of settings are small. In large
+collections the deadline of the reader cancels a slow search.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ from integration.mirror.query.filter_sql import SqlBuilder
 from integration.sqlite.listing import escape_like
 
 _UNESCAPED_IN_JSON = re.compile(r"[^\"\\/\x00-\x1f]*")
-"""Text that stands in JSON as it is, whoever wrote it."""
+"""Text that JSON serializers write unchanged or with `\\u` escapes."""
 
 SearchGroups = tuple[tuple[str, ...], ...]
+"""Groups of search terms. A record must contain one term of every group."""
 
 
 def parse_search_groups(text: str, calling_code: str | None) -> SearchGroups:
-    """What a search box asks for: every group must be found, by any of its spellings. A number may be
-    written in any way (see `search.wanted`)."""
+    """Parse a search text into groups of search terms.
+
+    A number is one group of all its spellings; other texts have one group per word. `calling_code`: country
+    code ('44') for numbers in national form (see `search_index.parse_search`).
+    """
     text = " ".join(text.replace("\0", " ").split())[:200]
     if not text:
         return ()
@@ -44,8 +48,11 @@ def _list_variants(text: str, calling_code: str | None) -> tuple[str, ...]:
 def build_search_condition(
     builder: SqlBuilder, groups: SearchGroups, hidden_fields: Collection[str], *, include_items: bool
 ) -> str:
-    """SQL: the record's text has all `groups`. What stands under a hidden name is not looked at, nor may it
-    be: a search would spell it out letter by letter."""
+    """Return SQL that is true for records that contain all `groups`.
+
+    Values of hidden and secret fields are excluded: searches would reveal them letter by letter.
+    `include_items`: search column `_item` too.
+    """
     hidden_paths = [f".{name}." for name in sorted(SECRET_NAMES | set(hidden_fields))]
     excluded_paths = builder.bind(json.dumps([f".{SECRET_PREFIX}", *hidden_paths]))
     return " AND ".join(
@@ -73,7 +80,7 @@ def _build_column_condition(
         f" AND ({like_condition}) AND NOT EXISTS (SELECT 1 FROM json_each({excluded_paths}) AS h"
         f" WHERE instr({path}, h.value)))"
     )
-    # Most records are ruled out by their text; only the rest are taken apart.
+    # Search the entire JSON text first, because it excludes most records without parsing them.
     prefilter = " OR ".join(_build_prefilter(builder, column, spelling) for spelling in variants)
     return (
         f"CASE WHEN {column} IS NULL OR NOT ({prefilter}) THEN 0 WHEN json_valid({column})"
@@ -89,7 +96,10 @@ def _build_like_condition(builder: SqlBuilder, expression: str, text: str) -> st
 
 
 def _build_prefilter(builder: SqlBuilder, column: str, text: str) -> str:
-    """True wherever `text` may stand in the JSON text `column`, however it is escaped there."""
+    """Return SQL that is true if `column` can contain `text`.
+
+    The JSON text can contain it with or without `\\u` escapes.
+    """
     if not _UNESCAPED_IN_JSON.fullmatch(text):
         return "1"
     return f"({_build_like_condition(builder, column, text)} OR instr({column}, '\\u'))"

@@ -167,7 +167,7 @@ def test_conditions_and_together_and_an_empty_array_is_no_filter(table: sqlite3.
         ({"filter": '[{"property":"_doc","operator":"eq","value":1}]'}, "_doc"),
         ({"filter": '[{"property":"id","operator":"between","value":[1,2]}]'}, "between"),
         ({"filter": '[{"property":"id","operator":"in","value":1}]'}, "array"),
-        ({"filter": '[{"property":"id","operator":"eq","value":[1]}]'}, "plain"),
+        ({"filter": '[{"property":"id","operator":"eq","value":[1]}]'}, "number, string or boolean"),
         ({"filter": '[{"property":"id","operator":"lt","value":null}]'}, "null"),
         ({"filter": '[{"property":"duration","operator":"gt","value":"long"}]'}, "duration"),
         ({"filter": '[{"property":"duration","operator":"gt","value":true}]'}, "duration"),
