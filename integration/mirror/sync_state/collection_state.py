@@ -1,4 +1,4 @@
-"""How far each collection has been read: marks of look-backs and walks, completeness, what went wrong."""
+"""Sync state of each collection: high-water mark, progress, completeness and errors."""
 
 from __future__ import annotations
 
@@ -38,13 +38,17 @@ CREATE TABLE IF NOT EXISTS _walks (
 
 
 ALL_RECORDS = 2**62
+"""Value of `accepted` if a user accepted deletions while none were held."""
 
 LIVE_COLLECTIONS = frozenset({"calls"})
-"""Collections that list what goes on now: each poll is all of it, and none stays complete."""
+"""Collections of live objects.
+
+Each poll returns the entire list, but a list of live objects never stays complete.
+"""
 
 
 def add_columns(schema: Schema) -> None:
-    """A step for mirrors that were created before these columns were."""
+    """Migration step: add the columns that older mirrors do not have."""
     table = schema.table("_walks")
     existing_columns = table.columns_dict
     if not existing_columns:
@@ -58,16 +62,17 @@ def add_columns(schema: Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a collection stands. Times are UTC text.
+    """Sync state of a collection: one row of `_walks`. Times are UTC text.
 
-    `complete_at`: when a walk that read all of it ended; None: never. `last_success_at`: what the mirror's
-    age is counted from. `last_error`: None when the last try went well. `total`: on the platform when last
-    reported. `mark`: everything up to this id was read. `seen_until`: the platform's
-    time up to which look-backs have read. `begun_at`, `walk_key`, `walk_rows`: a walk that is under way.
-    `items_at`: when every record was last read by its own path. `walked_from`: when the last complete walk
-    began: what it did not see since is missing. `reread_at`: when recent records were last read again.
-    `off_since`: the platform refuses this collection (403, 404) since then. `held`: records that a complete
-    walk missed, too many to be believed; `accepted`: so many somebody said are gone.
+    `complete_at`: end of the last full sync; None if none has ended. `last_success_at`: time from which the
+    age of the mirror counts. `last_error`: None after a success. `total`: last count reported by the
+    platform. `mark`: high-water mark; all records up to this id were read. `seen_until`: platform time up to
+    which incremental syncs have read. `begun_at`, `walk_key`, `walk_rows`: start, last key and number of
+    records of a running full sync. `items_at`: when every record was last read by its own path.
+    `walked_from`: start of the last finished full sync; records that it did not see are missing. `reread_at`:
+    last refresh of recent records. `off_since`: time since which the platform refuses this collection (403,
+    404). `held`: number of missing records above the deletion limit. `accepted`: number of missing records
+    that a user accepted.
     """
 
     collection: str
@@ -91,11 +96,12 @@ class State:
 
     @property
     def is_live(self) -> bool:
+        """Return whether the collection lists live objects."""
         return self.collection in LIVE_COLLECTIONS
 
     @property
     def is_complete(self) -> bool:
-        """Whether the collection was ever read completely."""
+        """Return whether the collection was ever read completely."""
         return self.complete_at is not None
 
 
@@ -103,21 +109,23 @@ _SELECT = f"SELECT {', '.join(column.name for column in fields(State))} FROM _wa
 
 
 def get_state(connection: sqlite3.Connection | Transaction, collection: str) -> State:
-    """The state of a collection, named by its path."""
+    """Return the state of a collection, given by its path."""
     row = connection.execute(f"{_SELECT} WHERE collection = ?", (collection,)).fetchone()
     return State(collection) if row is None else State(*row)
 
 
 def is_complete(tx: Transaction, collection: str) -> bool:
+    """Return whether a collection was ever read completely."""
     return get_state(tx, collection).is_complete
 
 
 def list_states(connection: sqlite3.Connection) -> list[State]:
-    """Every collection that was ever requested, by name."""
+    """Return the states of all collections that were ever requested, by path."""
     return [State(*row) for row in connection.execute(f"{_SELECT} ORDER BY collection")]
 
 
 def count_rows(connection: sqlite3.Connection | Transaction, resource: Resource) -> int:
+    """Return the number of present records."""
     # count(*) without WHERE only adds up page headers: under 1 ms at 1 M rows, 40 ms otherwise.
     row = connection.execute(
         f'SELECT (SELECT count(*) FROM "{resource.table}") '
@@ -129,7 +137,10 @@ def count_rows(connection: sqlite3.Connection | Transaction, resource: Resource)
 def list_keys(
     connection: sqlite3.Connection, resource: Resource, *, without_item: bool
 ) -> Sequence[int | str]:
-    """Keys of a collection's records, ascending; with `without_item` those never read by their own path."""
+    """Return the keys of present records, ascending.
+
+    `without_item`: only keys of records that were never read by their own path.
+    """
     rows = connection.execute(
         f'SELECT "{resource.key}" FROM "{resource.table}" WHERE _missing_since IS NULL '
         f'AND (NOT ? OR _item IS NULL) ORDER BY "{resource.key}"',
@@ -141,7 +152,10 @@ def list_keys(
 def list_field_values(
     connection: sqlite3.Connection, resource: Resource, name: str, keys: Sequence[int | str]
 ) -> Sequence[int | str]:
-    """What the field `name` of the records with these keys holds, where it holds anything."""
+    """Return the values of the field `name` in the records with these keys.
+
+    Null and empty text are excluded. Raises ValueError if `resource` has no such field.
+    """
     if resource.field(name) is None:
         raise ValueError(f"{resource.name} has no field {name!r}")
     rows = connection.execute(
@@ -153,17 +167,20 @@ def list_field_values(
 
 
 def record_items_read(tx: Transaction, collection: str) -> None:
-    """Every record was read by its own path."""
+    """Record that every record was read by its own path."""
     _update(tx, collection, items_at=clock.utc_text())
 
 
 def begin_full_sync(tx: Transaction, collection: str) -> None:
-    """A complete walk begins afresh."""
+    """Record the start of a full sync from the first record."""
     _update(tx, collection, begun_at=clock.utc_text(), walk_key=None, walk_rows=0)
 
 
 def record_progress(tx: Transaction, collection: str, key: int | str, rows: int, total: int | None) -> None:
-    """A walk has read everything up to `key`, `rows` of them with this step; a later run goes on there."""
+    """Record that a full sync has read all records up to `key`.
+
+    `rows`: number of records read since the previous call. An interrupted full sync resumes after `key`.
+    """
     _update(tx, collection, walk_key=key, total=total)
     tx.execute("UPDATE _walks SET walk_rows = walk_rows + ? WHERE collection = ?", (rows, collection))
 
@@ -175,8 +192,11 @@ def finish_full_sync(
     total: int | None,
     started_at: str | None = None,
 ) -> None:
-    """A walk that began at `started_at` (UTC text; None: as `begin_full_sync` noted) has read all of the
-    collection. The mark never falls."""
+    """Record the end of a full sync.
+
+    `started_at`: its start as UTC text; None for the time that `begin_full_sync` recorded. `mark`: the new
+    high-water mark, ignored if it is below the stored one.
+    """
     state = get_state(tx, collection)
     previous_mark = state.mark
     if previous_mark is not None and (
@@ -199,7 +219,7 @@ def finish_full_sync(
 def finish_incremental_sync(
     tx: Transaction, collection: str, mark: int | str | None, seen_until: str
 ) -> None:
-    """A look-back has read all that is new. `mark` None leaves it where it is."""
+    """Record the end of an incremental sync. `mark` None keeps the stored mark."""
     values: dict[str, Any] = {"seen_until": seen_until, **_get_success_values()}
     if mark is not None:
         values["mark"] = mark
@@ -207,20 +227,25 @@ def finish_incremental_sync(
 
 
 def record_failure(tx: Transaction, collection: str, error: str) -> None:
-    """A try went wrong; what was read before stays."""
+    """Record a failed sync. The state of earlier syncs is kept."""
     _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
     tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
 
 
 def record_poll(tx: Transaction, collection: str, total: int) -> None:
-    """All of what goes on was listed. That is an age, no completeness: what a webhook told since is less than
-    a whole record."""
+    """Record a poll of a live collection.
+
+    This sets the age of the data, not its completeness: webhooks do not contain complete records.
+    """
     _update(tx, collection, total=total, **_get_success_values())
 
 
 def mark_incomplete(tx: Transaction, collection: str) -> None:
-    """A write of ours changed it, nobody knows how: it is not complete until it is read again, nor are those
-    beside it, such as 'calltracking/campaigns' beside 'calltracking/ddis'."""
+    """Mark a collection as incomplete until its next full sync.
+
+    For writes with unknown effects. Collections with the same first path segment are marked too:
+    'calltracking/campaigns' with 'calltracking/ddis'.
+    """
     first, separator, _ = collection.partition("/")
     tx.execute(
         "UPDATE _walks SET complete_at = NULL WHERE collection = ? OR (? AND collection LIKE ?)",
@@ -229,20 +254,26 @@ def mark_incomplete(tx: Transaction, collection: str) -> None:
 
 
 def record_refresh(tx: Transaction, collection: str) -> None:
-    """What is recent in it was read again."""
+    """Record a refresh of recent records."""
     _update(tx, collection, reread_at=clock.utc_text())
 
 
 def set_initial_mark(tx: Transaction, collection: str, newest_key: int | str) -> None:
-    """A walk from the newest record on began at `newest_key`: look-backs need not come to what is below
-    it."""
+    """Raise the high-water mark to `newest_key`.
+
+    This is the first key of a full sync in descending order. Incremental syncs need not read the records
+    below it, because the full sync does.
+    """
     mark = get_state(tx, collection).mark
     if mark is None or (isinstance(newest_key, int) and isinstance(mark, int) and newest_key > mark):
         _update(tx, collection, mark=newest_key)
 
 
 def record_refusal(tx: Transaction, collection: str, error: str) -> None:
-    """The platform does not let us read it (403), or does not have it (404): it is off until it answers."""
+    """Record that the platform refuses a collection (403 or 404).
+
+    `off_since` keeps the time of the first refusal until a sync succeeds.
+    """
     _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
     tx.execute(
         "UPDATE _walks SET off_since = coalesce(off_since, ?) WHERE collection = ?",
@@ -251,12 +282,18 @@ def record_refusal(tx: Transaction, collection: str, error: str) -> None:
 
 
 def hold_deletions(tx: Transaction, collection: str, count: int | None) -> None:
-    """So many records are missing that nobody believes it (None: no more); see sync/reading/deletions.py."""
+    """Hold `count` missing records above the deletion limit, or release them with None.
+
+    An earlier acceptance is deleted. See sync/reading/deletions.py.
+    """
     _update(tx, collection, held=count, accepted=0)
 
 
 def accept_deletions(tx: Transaction, collection: str) -> None:
-    """Somebody said that what is held is gone; where nothing is, whatever the next walk misses."""
+    """Record that a user accepts the held deletions.
+
+    If none are held, all records missing from the next full sync are accepted.
+    """
     _update(tx, collection, accepted=get_state(tx, collection).held or ALL_RECORDS)
 
 

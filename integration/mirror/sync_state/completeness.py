@@ -1,8 +1,8 @@
-"""The ledger of completeness: per collection and day, how many records the platform counts and how many are
-here, and when the two last agreed.
+"""Completeness table: record counts of platform and mirror by collection and day.
 
-`day` is a UTC day 'YYYY-MM-DD' by the collection's date property, or ENTIRE_COLLECTION for all of it, dated
-or not. A proof that failed to come about changes nothing: `proved_at` moves only when both counts agree.
+`day` is a UTC day 'YYYY-MM-DD' by the collection's date property, or ENTIRE_COLLECTION for all records,
+with or without a date. `proved_at` is the last time at which both counts were equal. A failed comparison
+changes nothing.
 """
 
 from __future__ import annotations
@@ -36,17 +36,22 @@ CREATE TABLE IF NOT EXISTS _coverage (
     repair TEXT,
     PRIMARY KEY (collection, day)
 ) STRICT, WITHOUT ROWID;
--- serves the ledger: days on which the two differ
+-- serves the list of gaps
 CREATE INDEX IF NOT EXISTS _coverage_gaps ON _coverage (collection, day) WHERE total <> ours;
 """
 
 ENTIRE_COLLECTION = "*"
+"""Value of `day` for the counts of an entire collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
-    """One day of one collection. `total` on the platform and `ours` here when last asked; `proved_at` when
-    they last agreed (UTC text, None: never); `cause` why they differ, `repair` what was done about it."""
+    """Counts of one day of one collection.
+
+    `total`, `ours`: number of records on the platform and in the mirror at `asked_at`. `proved_at`: when the
+    counts were last equal (UTC text, None if never). `cause`: reason of a difference. `repair`: what was
+    done.
+    """
 
     collection: str
     day: str
@@ -60,13 +65,14 @@ class DayCount:
 
 @dataclass(frozen=True, slots=True)
 class CollectionCompleteness:
-    """How completely one collection is here.
+    """Completeness of one collection. Times are UTC text.
 
-    `complete_at`: when a walk last read all of it (None: never); `total` and `rows`: the platform's count
-    then and ours now; `refused_since`: since when the platform refuses it; `unconfirmed_deletions`: deletions
-    that wait for a person; `day_count`: UTC days that were asked for, `first_day` the oldest of them;
-    `verified_days`: those that agree; `verified_at`: when the most recent proof was; `gaps`: those that don't
-    agree, newest first.
+    `rows`: number of present records. `total`: last count reported by the platform. `complete_at`: end of the
+    last full sync (None if none has ended). `refused_since`: time since which the platform refuses the
+    collection. `unconfirmed_deletions`: number of deletions that require confirmation by a user. `day_count`:
+    number of compared UTC days. `first_day`: the oldest of them. `verified_days`: number of days with equal
+    counts. `verified_at`: last time at which counts of a day were equal. `gaps`: days with different counts,
+    newest first.
     """
 
     collection: str
@@ -84,22 +90,22 @@ class CollectionCompleteness:
 
     @property
     def is_live(self) -> bool:
-        """Whether it lists what goes on now."""
+        """Return whether the collection lists live objects."""
         return self.collection in LIVE_COLLECTIONS
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is known to be missing, and all of it was read once."""
+        """Return whether a full sync has ended, without gaps and refusals."""
         return self.complete_at is not None and self.refused_since is None and not self.gaps
 
 
 def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleteness]:
-    """Every collection that is mirrored, in the catalogue's order."""
+    """Return all collections that were ever requested, in the catalogue's order."""
     states = {state.collection: state for state in list_states(connection)}
     day_rows = {
         row["collection"]: row
         for row in connection.execute(
-            "SELECT collection, count(*) AS days, sum(total = ours) AS proved, min(day) AS first, "
+            "SELECT collection, count(*) AS days, sum(total = ours) AS verified, min(day) AS first, "
             "max(proved_at) AS proved_at FROM _coverage WHERE day <> ? GROUP BY collection",
             (ENTIRE_COLLECTION,),
         )
@@ -117,7 +123,7 @@ def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleten
                 state.off_since,
                 state.held,
                 day_row["days"] if day_row else 0,
-                day_row["proved"] if day_row else 0,
+                day_row["verified"] if day_row else 0,
                 day_row["first"] if day_row else None,
                 day_row["proved_at"] if day_row else None,
                 list_gaps(connection, resource.collection),
@@ -127,7 +133,10 @@ def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleten
 
 
 def list_gaps(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
-    """Days on which platform and mirror differ, newest first."""
+    """Return the days on which platform and mirror differ, newest first.
+
+    ENTIRE_COLLECTION is included.
+    """
     rows = connection.execute(
         "SELECT * FROM _coverage WHERE collection = ? AND total <> ours ORDER BY day DESC", (collection,)
     )
@@ -135,20 +144,22 @@ def list_gaps(connection: sqlite3.Connection, collection: str) -> list[DayCount]
 
 
 def list_days(connection: sqlite3.Connection, collection: str) -> list[DayCount]:
-    """All that is known of a collection, newest day first."""
+    """Return all counts of a collection, newest day first."""
     rows = connection.execute("SELECT * FROM _coverage WHERE collection = ? ORDER BY day DESC", (collection,))
     return [DayCount(*row) for row in rows]
 
 
 def get_comparison_times(connection: sqlite3.Connection, collection: str) -> dict[str, str]:
-    """Day → when it was last asked for."""
+    """Return for each day the time of its last comparison."""
     rows = connection.execute("SELECT day, asked_at FROM _coverage WHERE collection = ?", (collection,))
     return {row[0]: row[1] for row in rows}
 
 
 def count_between(connection: sqlite3.Connection, resource: Resource, start: str, end: str) -> int:
-    """Present rows dated from `start` until before `end` (UTC text), but those that a person keeps against
-    the platform."""
+    """Return the number of present records dated in `[start, end)` (UTC text).
+
+    Records that a user keeps although the platform deleted them are excluded.
+    """
     row = connection.execute(
         f'SELECT count(*) FROM "{resource.table}" AS t WHERE "{resource.date}" >= ?'
         f' AND "{resource.date}" < ? '
@@ -160,7 +171,7 @@ def count_between(connection: sqlite3.Connection, resource: Resource, start: str
 
 
 def count_kept_rows(connection: sqlite3.Connection, resource: Resource) -> int:
-    """Rows that a person keeps against the platform."""
+    """Return the number of records kept by a user after their deletion."""
     row = connection.execute(
         f'SELECT count(*) FROM _deletions AS d JOIN "{resource.table}" AS t ON t."{resource.key}" = d.key '
         "WHERE d.collection = ? AND d.state = 'kept' AND t._missing_since IS NULL",
@@ -172,8 +183,11 @@ def count_kept_rows(connection: sqlite3.Connection, resource: Resource) -> int:
 def find_oldest_date(
     connection: sqlite3.Connection, resource: Resource, since: str | None = None
 ) -> str | None:
-    """The date of the oldest present row that has one, from `since` (UTC text) on; what is dated before 1990
-    is a mistake."""
+    """Return the oldest date of present records, from `since` on.
+
+    `since` is UTC text. Without `since`, dates before 1990 are ignored as mistakes. None if no record has a
+    date.
+    """
     row = connection.execute(
         f'SELECT min("{resource.date}") FROM "{resource.table}" WHERE "{resource.date}" >= ?'
         " AND _missing_since IS NULL",
@@ -191,7 +205,10 @@ def save_day(
     cause: str | None = None,
     repair: str | None = None,
 ) -> None:
-    """What asking for a day told. A repair is remembered until the next difference."""
+    """Store the counts of a day.
+
+    A repair is kept until the next difference.
+    """
     now = clock.utc_text()
     tx.execute(
         "INSERT INTO _coverage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (collection, day) DO UPDATE SET "
@@ -212,7 +229,7 @@ def save_day(
 
 
 def explain_unread(connection: sqlite3.Connection, resource: Resource, until: datetime) -> str | None:
-    """Return why `resource` has not been read completely since `until`; None if it has."""
+    """Return why `resource` was not read completely since `until`, or None."""
     complete_at, _, reason = _get_sync_times(connection, resource)
     if reason is None and complete_at < clock.utc_text(until):
         return f"/{resource.collection} was not read since {clock.utc_text(until)} UTC"
@@ -222,10 +239,11 @@ def explain_unread(connection: sqlite3.Connection, resource: Resource, until: da
 def explain_gaps(
     connection: sqlite3.Connection, resource: Resource, since: datetime, until: datetime
 ) -> str | None:
-    """Return why the records of `resource` dated in `[since, until)` are not complete; None if they are.
+    """Return why the records dated in `[since, until)` are incomplete, or None.
 
-    They are complete if the platform's count and the mirror's agreed after each of these days had ended. Only
-    for collections that grow: no days are counted of others.
+    Records are complete if no day of the span is a gap, and one of these is true: a full sync began after the
+    span, the counts of the entire collection were equal after the span, or each day was compared after its
+    end. Only for growing collections, because others have no counts by day.
     """
     _, sync_started_at, reason = _get_sync_times(connection, resource)
     if reason is not None:
@@ -243,18 +261,22 @@ def explain_gaps(
         return None
     if sync_started_at >= end:
         return None
-    # Days are asked for from the oldest record on; there is nothing before it.
+    # Platform and mirror are compared from the oldest record on, so earlier days have no row.
     oldest = min(counts_by_day, default="")
     for day_name in day_names:
         day_count = counts_by_day.get(day_name)
-        # Hour 24 of a day is text behind all of it, and before the next.
+        # As text, hour 24 sorts after all times of the day and before the next day.
         if day_name >= oldest and (day_count is None or day_count.asked_at < min(f"{day_name} 24", end)):
             return f"/{resource.collection} on {day_name}: the platform's count was not compared since"
     return None
 
 
 def _get_sync_times(connection: sqlite3.Connection, resource: Resource) -> tuple[str, str, str | None]:
-    """When all of it was last read, when that reading began ('' for never), and why none of it counts."""
+    """Return end and start of the last full sync, and an objection.
+
+    Both times are UTC text, '' without a full sync. The objection states why they are not usable; None if
+    they are.
+    """
     state, reason = get_state(connection, resource.collection), None
     if state.off_since is not None:
         reason = f"the platform refuses /{resource.collection} since {state.off_since} UTC"
@@ -264,7 +286,7 @@ def _get_sync_times(connection: sqlite3.Connection, resource: Resource) -> tuple
 
 
 def _list_days(since: datetime, until: datetime) -> Iterator[str]:
-    """The UTC days that the span touches."""
+    """Return the UTC days that overlap the span."""
     day = since.astimezone(UTC).date()
     while clock.utc_text(datetime.combine(day, time(), UTC)) < clock.utc_text(until):
         yield day.isoformat()
@@ -272,8 +294,10 @@ def _list_days(since: datetime, until: datetime) -> Iterator[str]:
 
 
 def explain_unfinished_calls(connection: sqlite3.Connection, since: datetime, until: datetime) -> str | None:
-    """What keeps the calls that began in `[since, until)` from being what their records tell, in words; None
-    where nothing does."""
+    """Return why calls that began in `[since, until)` are not final, or None.
+
+    Reasons are legs whose calls are not computed yet, and calls that have not ended.
+    """
     backlog_state = backlog.get_state(connection)
     if backlog_state is not None and backlog_state.may_contain(clock.utc_text(since)):
         return f"{backlog_state.remaining:,} legs of calls are still being put together"

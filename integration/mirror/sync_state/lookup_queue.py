@@ -1,8 +1,8 @@
-"""What is to be looked up on the platform soon: the CDR and recordings of a leg that ended, a recording
-that was announced.
+"""Queue of lookups: CDRs and recordings of ended legs, and announced recordings.
 
-Look-backs find the same within a minute or so; look-ups only make it sooner, so they give up early.
-`kind` is 'leg' (its CDRs and recordings, by live_id) or 'monitor' (a recording by its own id).
+Incremental syncs read the same records about a minute later. Lookups only make them available earlier, so
+the number of tries is small. `kind` is 'leg' (CDRs and recordings by live_id) or 'monitor' (a recording
+by its id).
 """
 
 from __future__ import annotations
@@ -27,33 +27,40 @@ CREATE TABLE IF NOT EXISTS _lookups (
     state TEXT NOT NULL DEFAULT 'open',
     PRIMARY KEY (kind, id)
 ) STRICT, WITHOUT ROWID;
--- serves the scheduler: what is due, and when the next will be
+-- serves the scheduler: due lookups and the time of the next one
 CREATE INDEX IF NOT EXISTS _lookups_due ON _lookups (next_at) WHERE state = 'open';
--- serves the System page: calls that nothing was learnt about
+-- serves the System page: calls without CDR
 CREATE INDEX IF NOT EXISTS _lookups_unlearnt ON _lookups (id) WHERE state = 'unlearnt';
--- serves look-backs: which legs ended lately
+-- serves incremental syncs: legs that ended recently
 CREATE INDEX IF NOT EXISTS _lookups_wanted ON _lookups (wanted_at) WHERE kind = 'leg';
 """
 
 LookupKind = Literal["leg", "monitor"]
 
 RETRY_DELAYS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
-"""Seconds before the first look-up of an ended leg, the second, and so on; the last comes after a day."""
+"""Seconds before each lookup of a leg; their sum is one day."""
 
 LEG_COLLECTIONS = ("cdrs", "monitors")
-"""What is asked for by the ids of legs."""
+"""Collections requested by the ids of legs."""
 
 FRESH_SECONDS = 3600.0
-"""So long after a leg's end a record of it may be listed any minute (promise P9)."""
+"""Seconds after a leg's end in which its records are expected (promise P9)."""
 
 MAX_CALL_SECONDS = 2 * 86400.0
-"""No call lasts longer; a start before that is some clock's fault."""
+"""Longest duration of a call in seconds.
+
+An earlier start is caused by a wrong clock.
+"""
 
 MAX_RECORDING_TRIES = 6
-"""Look-ups after which a connected leg with a CDR but no recording is taken not to be recorded. One that
-comes later is announced, or found by the look-back."""
+"""Lookups of a connected leg with a CDR but no recording.
+
+After them the leg counts as not recorded. A later recording is announced by a webhook or read by an
+incremental sync.
+"""
 
 MAX_MONITOR_TRIES = 4
+"""Lookups of an announced recording."""
 
 
 QUEUE = RetryQueue(
@@ -74,12 +81,18 @@ _IS_DELAYED = f"state = 'open' AND next_at > :now + 1 + {_DELAY_SQL}"
 
 @dataclass(frozen=True, slots=True)
 class DueLookup:
+    """A lookup to make: the leg or recording `id`."""
+
     kind: LookupKind
     id: int
 
 
 def enqueue_leg(tx: Transaction, leg_id: int, ended_at: str) -> None:
-    """The leg ended: `ended_at` (UTC text) is when, and only says whether the wait has already been long."""
+    """Queue the lookup of an ended leg.
+
+    If it ended within the last minute (`ended_at`, UTC text), the lookup waits RETRY_DELAYS[0] seconds.
+    Otherwise it is due immediately.
+    """
     now = clock.unix()
     ended_time = clock.parse_utc(ended_at)
     delay = RETRY_DELAYS[0] if ended_time is None or abs(now - ended_time.timestamp()) < 60 else 0.0
@@ -90,7 +103,11 @@ def enqueue_leg(tx: Transaction, leg_id: int, ended_at: str) -> None:
 
 
 def enqueue_recording(tx: Transaction, leg_id: int | None, monitor_id: int | None) -> None:
-    """A recording can be fetched: look at once. Nothing to do where it is known already."""
+    """Queue the lookup of an announced recording, due immediately.
+
+    The recording is requested by `monitor_id`, or by `leg_id` if its id is unknown. A recording that is
+    already stored is not requested.
+    """
     now = clock.unix()
     if monitor_id is not None:
         if tx.execute("SELECT 1 FROM monitors WHERE id = ?", (monitor_id,)).fetchone() is None:
@@ -108,18 +125,18 @@ def enqueue_recording(tx: Transaction, leg_id: int | None, monitor_id: int | Non
 
 
 def due(connection: sqlite3.Connection, now: float, limit: int = 200) -> list[DueLookup]:
-    """What to look up at `now` (Unix seconds), longest overdue first."""
+    """Return the lookups due at `now` (Unix seconds), longest overdue first."""
     return [DueLookup(row["kind"], row["id"]) for row in QUEUE.due(connection, now, limit)]
 
 
 def has_delayed_lookups(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether a look-up waits for longer than it ever should: the clock was set back since."""
+    """Return whether a lookup is delayed because the clock was set back."""
     row = connection.execute(f"SELECT 1 FROM _lookups WHERE {_IS_DELAYED} LIMIT 1", {"now": now}).fetchone()
     return row is not None
 
 
 def reset_delayed_lookups(tx: Transaction, now: float) -> None:
-    """After the clock was set back: look-ups that would wait until it has caught up are due now."""
+    """Make lookups due now that are delayed because the clock was set back."""
     tx.execute(
         f"UPDATE _lookups SET wanted_at = min(wanted_at, :now), next_at = :now WHERE {_IS_DELAYED}",
         {"now": now},
@@ -127,13 +144,16 @@ def reset_delayed_lookups(tx: Transaction, now: float) -> None:
 
 
 def next_at(connection: sqlite3.Connection) -> float | None:
-    """When the next look-up is due (Unix seconds); None where nothing is wanted."""
+    """Return when the next lookup is due (Unix seconds), or None."""
     return QUEUE.next_at(connection)
 
 
 def find_recent_leg_start(connection: sqlite3.Connection, now: float) -> int | None:
-    """The earliest start (Unix seconds) of the legs that ended within FRESH_SECONDS; None where none did.
-    Their records are dated by it, and their ids may be lower than what was read since."""
+    """Return the earliest start of recently ended legs, or None.
+
+    The result is in Unix seconds, for legs that ended within FRESH_SECONDS. The records of these legs are
+    dated by the start, and their ids can be below the high-water mark.
+    """
     row = connection.execute(
         "SELECT min(started) FROM _legs WHERE started > ? AND leg_id IN "
         "(SELECT id FROM _lookups WHERE kind = 'leg' AND wanted_at > ?)",
@@ -143,8 +163,10 @@ def find_recent_leg_start(connection: sqlite3.Connection, now: float) -> int | N
 
 
 def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) -> list[int]:
-    """A look-up of `lookups` was answered and its records are stored: settle what is settled, arrange the
-    rest. Returns the legs that became 'unlearnt': a day after their end there is no CDR of them."""
+    """Finish or reschedule `lookups` after the platform responded and its records were stored.
+
+    Returns the legs that changed to state 'unlearnt': they have no CDR a day after their end.
+    """
     leg_ids = [lookup.id for lookup in lookups if lookup.kind == "leg"]
     monitor_ids = [lookup.id for lookup in lookups if lookup.kind == "monitor"]
     with_cdr = _fetch_by_leg(tx, "SELECT live_id, max(coalesce(billsec, 0) > 0) FROM cdrs", leg_ids)
@@ -175,7 +197,7 @@ def finish_lookups(tx: Transaction, lookups: Sequence[DueLookup], now: float) ->
 
 
 def has_unresolved(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> bool:
-    """Whether a day went by after the end of one of these legs, and it had no CDR."""
+    """Return whether one of the legs had no CDR after a day."""
     row = connection.execute(
         "SELECT 1 FROM _lookups WHERE state = 'unlearnt' AND kind = 'leg' "
         "AND id IN (SELECT value FROM json_each(?)) LIMIT 1",
@@ -185,8 +207,10 @@ def has_unresolved(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> bo
 
 
 def list_unresolved_calls(connection: sqlite3.Connection, since: float) -> list[int]:
-    """Calls whose legs were told to have ended since `since` (Unix seconds), of none of which there is a CDR
-    a day later; newest first."""
+    """Return the calls without any CDR after a day, newest first.
+
+    Only calls with a leg that ended after `since` (Unix seconds, time of the report).
+    """
     rows = connection.execute(
         "SELECT DISTINCT c.id FROM _lookups AS u JOIN _legs AS l ON l.leg_id = u.id "
         "JOIN _calls AS c ON c.id = l.call_id "

@@ -1,4 +1,4 @@
-"""Table `media`: which files of the platform are wanted, had, failed or gone."""
+"""Table `media`: download state of every file of the platform."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS media (
     updated_at TEXT NOT NULL,
     PRIMARY KEY (kind, record_id)
 ) STRICT, WITHOUT ROWID;
--- serves the downloads: what is wanted, newest record first
+-- serves the downloads: pending files, newest record first
 CREATE INDEX IF NOT EXISTS media_wanted ON media (kind, record_id) WHERE state IN ('wanted', 'failed');
 -- serves the scheduler: when the next download is due
 CREATE INDEX IF NOT EXISTS media_due ON media (kind, next_try_at) WHERE state IN ('wanted', 'failed');
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS _checks (
 -- serves the System page: files that were damaged
 CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS NOT NULL;
 """
-"""`_checks` is scrub_log.py's."""
+"""SQL script. scrub_log.py reads and writes `_checks`."""
 
 
 def _build_tally_update(row: str, sign: str) -> str:
@@ -65,14 +65,14 @@ _ADD_NEW = _build_tally_update("NEW", "+")
 _SUBTRACT_OLD = _build_tally_update("OLD", "-")
 
 TABLES += f"""
--- How many files are in which state and how large they are: counting a million takes longer than a page may
+-- Number and bytes of files by kind and state: counting a million files takes longer than a page allows
 CREATE TABLE IF NOT EXISTS _media_tally (
     kind TEXT NOT NULL, state TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
     PRIMARY KEY (kind, state)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO _media_tally SELECT kind, state, count(*), coalesce(sum(size), 0) FROM media
  WHERE NOT EXISTS (SELECT 1 FROM _media_tally) GROUP BY kind, state;
--- serves the turn of the checks: the file that nobody has read for longest. A download is a reading, too
+-- serves the order of the scrub: the file that was read longest ago. A download counts as a read
 CREATE INDEX IF NOT EXISTS _checks_checked ON _checks (checked_at);
 INSERT INTO _checks (kind, record_id, checked_at) SELECT kind, record_id, updated_at FROM media AS m
  WHERE state = 'have' AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'media_read_insert')
@@ -90,13 +90,12 @@ END;
 """
 
 MediaKind = Literal["recording", "voicemail", "trace", "pcap", "msdr_trace", "msdr_pcap", "fax"]
-"""`trace` and `pcap` are a CDR's; a media session record's, whose id may be the same, have kinds of
-their own."""
+"""`msdr_…`: files of media session records, whose ids can equal those of CDRs (`trace`, `pcap`)."""
 AUTOMATIC_KINDS: tuple[MediaKind, ...] = ("recording", "voicemail", "fax")
-"""What is fetched by itself; the others when somebody asks for them."""
+"""Kinds that are downloaded automatically. The others are downloaded on request."""
 
 RETRY_DELAYS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
-"""Seconds between a failed download and the next; the last again and again."""
+"""Seconds between a failed download and the next try. The last delay repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +104,10 @@ class _MediaSource:
     date_field: str
     folder: str
     size_sql: str
-    """The column that tells a file's bytes, or NULL."""
+    """SQL of the size in bytes; NULL if records do not have it."""
     extension: str = "mp3"
     seconds_sql: str = "NULL"
-    """The column that tells how long its sound lasts, or NULL."""
+    """SQL of the duration in seconds; NULL if records do not have it."""
 
 
 _SOURCES: dict[MediaKind, _MediaSource] = {
@@ -127,12 +126,16 @@ _SOURCES: dict[MediaKind, _MediaSource] = {
 
 
 FOLDERS: dict[MediaKind, str] = {kind: origin.folder for kind, origin in _SOURCES.items()}
+"""Folder of each kind, below data_dir."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediaFile:
-    """A file to fetch: `path` below data_dir, `size` in bytes and `seconds` of its sound where the record
-    tells them, tries so far and what came of the last."""
+    """A file to download.
+
+    `path`: below data_dir. `size` in bytes and `seconds` of audio: as in the record, None if it does not have
+    them. `tries`: failed tries so far. `last_error`: error of the last one.
+    """
 
     kind: MediaKind
     record_id: int
@@ -144,8 +147,10 @@ class MediaFile:
 
 
 def relative_path(kind: MediaKind, record_id: int, timestamp: object) -> str:
-    """Where the file lies below data_dir: '<folder>/YYYY/MM/DD/<id>.mp3' by the record's UTC time stamp,
-    '<folder>/undated/<id>.mp3' without a valid one. Made from integers only (promise S13)."""
+    """Return the path below data_dir: '<folder>/YYYY/MM/DD/<id>.mp3' by the record's UTC timestamp.
+
+    Without a valid one: '<folder>/undated/<id>.mp3'. Built from integers only (promise S13).
+    """
     source = _SOURCES[kind]
     parsed = clock.parse_utc(timestamp)
     day = f"{parsed.year:04d}/{parsed.month:02d}/{parsed.day:02d}" if parsed else "undated"
@@ -153,28 +158,28 @@ def relative_path(kind: MediaKind, record_id: int, timestamp: object) -> str:
 
 
 def get_platform_record_path(kind: MediaKind, record_id: int) -> str:
-    """The platform's path of the record that a file belongs to, below its base."""
+    """Return the platform path of a file's record, below the service root."""
     return f"/{_SOURCES[kind].table}/{record_id}"
 
 
 def get_platform_file_path(kind: MediaKind, record_id: int) -> str:
-    """The platform's path of the file itself."""
+    """Return the platform path of the file, below the service root."""
     return f"{get_platform_record_path(kind, record_id)}.{_SOURCES[kind].extension}"
 
 
 def get_record_table(kind: MediaKind) -> str:
-    """The collection's table whose record a file belongs to."""
+    """Return the table of the records that files of `kind` belong to."""
     return _SOURCES[kind].table
 
 
 def register_hooks(mirror_db: Database, kinds: Iterable[MediaKind]) -> None:
-    """From now on, want the file of every record of these kinds that is stored."""
+    """Register hooks that queue the file of every stored record of these kinds."""
     for kind in kinds:
         mirror_db.hooks.setdefault(_SOURCES[kind].table, []).append(_make_hook(kind))
 
 
 def enqueue_missing(tx: Transaction, kind: MediaKind) -> int:
-    """Want the files of all records that have no row yet. Returns how many."""
+    """Queue the files of records without a row in `media`; return how many."""
     source = _SOURCES[kind]
     rows = tx.execute(
         f'SELECT id, "{source.date_field}" FROM {source.table} AS record WHERE NOT EXISTS '
@@ -186,8 +191,10 @@ def enqueue_missing(tx: Transaction, kind: MediaKind) -> int:
 
 
 def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int] | None = None) -> int:
-    """Want again each file of another size than its record says by now: it was fetched while the platform
-    still wrote it. Of these records, or of all; returns how many. The file stays until the next is there."""
+    """Queue files with another size than their record; return how many. `ids` None: of all records.
+
+    The platform had not finished such a file. It is kept until the next download succeeds.
+    """
     source, id_condition = _SOURCES[kind], "AND record_id IN (SELECT value FROM json_each(:ids))"
     return tx.execute(
         "UPDATE media SET state = 'wanted', tries = 0, next_try_at = :now, updated_at = :stamp "
@@ -206,9 +213,10 @@ def enqueue_resized(tx: Transaction, kind: MediaKind, ids: Iterable[int] | None 
 def list_due(
     connection: sqlite3.Connection, now: float, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS, limit: int = 50
 ) -> list[MediaFile]:
-    """Files to fetch at `now` (Unix seconds), the newest record of each kind first.
+    """Return the files to download at `now` (Unix seconds).
 
-    None waits longer than the longest gap: a clock that was set back may have said so.
+    The newest records of each kind come first. At most `limit` per kind. A file that would wait longer than
+    the longest delay is due, because the clock was set back.
     """
     files: list[MediaFile] = []
     for kind in kinds:
@@ -222,7 +230,7 @@ def list_due(
 
 
 def find(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> MediaFile | None:
-    """One record's file, whatever its state; None where no such record is mirrored."""
+    """Return the file of a record, in any state; None without the record."""
     row = connection.execute(
         f"{_build_select(kind)} WHERE media.kind = ? AND media.record_id = ?", (kind, record_id)
     ).fetchone()
@@ -241,7 +249,7 @@ def find(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> Med
 
 
 def state(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> sqlite3.Row | None:
-    """The record's row of `media`: path, size, sha256, state, tries, last_error, next_try_at, updated_at."""
+    """Return the row of `media` of a record, or None."""
     row: sqlite3.Row | None = connection.execute(
         "SELECT * FROM media WHERE kind = ? AND record_id = ?", (kind, record_id)
     ).fetchone()
@@ -249,7 +257,7 @@ def state(connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> sq
 
 
 def count_by_state(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    """(kind, state) → how many."""
+    """Return the number of files by (kind, state)."""
     return {
         (row[0], row[1]): row[2]
         for row in connection.execute("SELECT kind, state, files FROM _media_tally WHERE files > 0")
@@ -259,7 +267,7 @@ def count_by_state(connection: sqlite3.Connection) -> dict[tuple[str, str], int]
 def find_last_error(
     connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS
 ) -> str | None:
-    """Why the file that failed last did; None where none waits for another try."""
+    """Return the error of the file that failed last; None without failed files."""
     row = connection.execute(
         "SELECT last_error FROM media WHERE state = 'failed' AND kind IN (SELECT value FROM json_each(?)) "
         "ORDER BY updated_at DESC LIMIT 1",
@@ -269,7 +277,7 @@ def find_last_error(
 
 
 def count_stored_bytes(connection: sqlite3.Connection) -> int:
-    """What the archive holds."""
+    """Return the size of all files in the archive in bytes."""
     row = connection.execute(
         "SELECT coalesce(sum(bytes), 0) FROM _media_tally WHERE state = 'have'"
     ).fetchone()
@@ -277,7 +285,7 @@ def count_stored_bytes(connection: sqlite3.Connection) -> int:
 
 
 def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS) -> float | None:
-    """When the next download is due (Unix seconds); None where none is wanted."""
+    """Return when the next download is due (Unix seconds), or None."""
     due_times = [
         connection.execute(
             "SELECT min(coalesce(next_try_at, 0)) FROM media "
@@ -290,7 +298,7 @@ def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMAT
 
 
 def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str) -> None:
-    """The file stands under its final name."""
+    """Record that the file is complete under its final name."""
     tx.execute(
         "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, updated_at) "
         "VALUES (?, ?, ?, ?, ?, 'have', ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
@@ -302,7 +310,7 @@ def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str) -> No
 
 
 def mark_failed(tx: Transaction, file: MediaFile, error: str) -> None:
-    """A try failed: the next one after the next gap."""
+    """Record a failed try and schedule the next one."""
     delay = backoff.delay(file.tries + 1, RETRY_DELAYS)
     tx.execute(
         "INSERT INTO media (kind, record_id, path, state, tries, last_error, next_try_at, updated_at) "
@@ -322,7 +330,7 @@ def mark_failed(tx: Transaction, file: MediaFile, error: str) -> None:
 
 
 def mark_missing(tx: Transaction, file: MediaFile) -> None:
-    """The platform has neither the file nor its record any more."""
+    """Record that the platform has deleted the file and its record."""
     tx.execute(
         "UPDATE media SET state = 'gone', next_try_at = NULL, updated_at = ? "
         "WHERE kind = ? AND record_id = ? AND state <> 'have'",
@@ -331,7 +339,7 @@ def mark_missing(tx: Transaction, file: MediaFile) -> None:
 
 
 def wake(tx: Transaction, since: str) -> None:
-    """The platform is back: what failed since `since` (UTC text) is tried at once."""
+    """Make files due now that were queued or failed since an outage began (UTC text)."""
     tx.execute(
         "UPDATE media SET next_try_at = ? WHERE state IN ('wanted', 'failed') AND updated_at >= ?",
         (clock.unix(), since),
@@ -387,6 +395,6 @@ def _make_file(row: sqlite3.Row) -> MediaFile:
 
 
 def _parse_positive_int(value: object) -> int | None:
-    """A record's size where it is one; the platform also sends null, and 0 while it is still encoding."""
+    """Return a positive integer; None for null, and for 0, the size sent during encoding."""
     number = as_id(value)
     return number if number is not None and number > 0 else None

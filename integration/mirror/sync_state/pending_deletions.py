@@ -1,4 +1,4 @@
-"""Deletions that the platform accepted (202) and has not done yet, as far as we know."""
+"""Pending deletions: accepted by the platform with 202, not confirmed yet."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ CREATE TABLE IF NOT EXISTS _accepted (
 """
 
 RETRY_DELAYS: tuple[float, ...] = (0.0, 1, 5, 30, 120, 600, 3600)
-"""Seconds before each look; after the last the next complete walk finds out."""
+"""Seconds before each poll of a deletion.
+
+After the last poll, the next full sync detects the deletion.
+"""
 
 QUEUE = RetryQueue("_accepted", key=("id",), gaps=RETRY_DELAYS, due_at="due_at")
 
 
 @dataclass(frozen=True, slots=True)
 class PendingDeletion:
-    """`keys` None: the whole collection."""
+    """A pending deletion of `keys`; None for the entire collection."""
 
     id: int
     collection: str
@@ -35,6 +38,7 @@ class PendingDeletion:
 
 
 def add(tx: Transaction, collection: str, keys: Sequence[int] | None, requested_at: str) -> None:
+    """Store a deletion requested at `requested_at` (UTC text)."""
     tx.execute(
         "INSERT INTO _accepted (collection, keys, asked_at, due_at) VALUES (?, ?, ?, ?)",
         (
@@ -47,6 +51,7 @@ def add(tx: Transaction, collection: str, keys: Sequence[int] | None, requested_
 
 
 def due(connection: sqlite3.Connection, now: float) -> list[PendingDeletion]:
+    """Return the deletions to poll at `now` (Unix seconds)."""
     return [
         PendingDeletion(
             row["id"], row["collection"], json.loads(row["keys"]) if row["keys"] else None, row["tries"]
@@ -56,11 +61,15 @@ def due(connection: sqlite3.Connection, now: float) -> list[PendingDeletion]:
 
 
 def remove(tx: Transaction, deletion: PendingDeletion) -> None:
+    """Remove a deletion that the platform has finished."""
     tx.execute("DELETE FROM _accepted WHERE id = ?", (deletion.id,))
 
 
 def reschedule(tx: Transaction, deletion: PendingDeletion, remaining_keys: Sequence[int] | None) -> None:
-    """Some of it is still there: `remaining_keys`, None for any of the whole collection."""
+    """Schedule the next poll of a deletion, or remove it after the last.
+
+    `remaining_keys`: keys that the platform still has; None for the entire collection.
+    """
     keys = None if remaining_keys is None else json.dumps(list(remaining_keys))
     if not QUEUE.fail(tx, (deletion.id,), deletion.tries + 1, clock.unix(), keys=keys):
         remove(tx, deletion)

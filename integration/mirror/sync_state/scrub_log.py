@@ -1,7 +1,7 @@
-"""When each file of the archive was last read again, and what was found wrong with it.
+"""Scrub log: last check of each file of the archive, and its finding.
 
-A disk forgets in silence. Files are read in turn, the one that was left longest first; one that is no longer
-what was downloaded is wanted again (sync/files/scrub.py).
+Stored files can become corrupt without an error. The scrub (sync/files/scrub.py) reads the files in order of
+their last read, oldest first. A file that differs from its download is queued for another download.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from integration.mirror.sync_state.media_files import count_by_state
 from integration.sqlite.transaction import Transaction
 
 _LAST_READ_AT = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
-"""When a file was last read, by its download or a check."""
+"""SQL of a file's last read: its download or a check."""
 
 _JOIN_CHECKS = "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
 _SELECT_FILES = "SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media"
@@ -24,7 +24,7 @@ _SELECT_FILES = "SELECT media.kind, media.record_id, media.path, media.size, med
 
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
-    """A file that was damaged: what was found at `found_at` (UTC text), and its state in `media` now."""
+    """A damaged file: finding, its time (UTC text) and state in `media`."""
 
     kind: str
     record_id: int
@@ -36,8 +36,11 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveState:
-    """`file_count` in the archive; `oldest_read_at`: when the one that was left longest was last read, by its
-    download or a check (UTC text, None without files); `damaged_files`: the latest findings, newest first."""
+    """State of the archive.
+
+    `file_count`: number of files. `oldest_read_at`: oldest time of a last read, by download or check (UTC
+    text, None without files). `damaged_files`: latest findings, newest first.
+    """
 
     file_count: int
     oldest_read_at: str | None
@@ -45,7 +48,7 @@ class ArchiveState:
 
 
 def due(connection: sqlite3.Connection, before: str, limit: int) -> list[ArchivedFile]:
-    """Files that nobody has read since `before` (UTC text), the one that was left longest first."""
+    """Return files last read before `before` (UTC text), oldest read first."""
     rows = connection.execute(
         f"{_SELECT_FILES} {_JOIN_CHECKS} WHERE media.state = 'have' AND {_LAST_READ_AT} < ?"
         f" ORDER BY {_LAST_READ_AT} LIMIT ?",
@@ -55,7 +58,7 @@ def due(connection: sqlite3.Connection, before: str, limit: int) -> list[Archive
 
 
 def list_after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int) -> list[ArchivedFile]:
-    """Files in the order of (kind, record_id), from the one after this."""
+    """Return files in the order of (kind, record_id), after the given file."""
     rows = connection.execute(
         f"{_SELECT_FILES} WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id"
         " LIMIT ?",
@@ -65,7 +68,7 @@ def list_after(connection: sqlite3.Connection, kind: str, record_id: int, limit:
 
 
 def sample_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
-    """Files of the archive, whichever."""
+    """Return random files of the archive."""
     return [
         ArchivedFile(*row)
         for row in connection.execute(
@@ -75,7 +78,7 @@ def sample_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFil
 
 
 def sample_missing_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
-    """Files that were had and that the platform has no longer either, whichever."""
+    """Return random files that were stored once and that the platform has deleted."""
     rows = connection.execute(
         f"{_SELECT_FILES} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
     )
@@ -83,7 +86,7 @@ def sample_missing_files(connection: sqlite3.Connection, limit: int) -> list[Arc
 
 
 def mark_restored(tx: Transaction, file: ArchivedFile) -> None:
-    """The very file lies in its place once more."""
+    """Record that the file with the stored sha256 is in the archive."""
     tx.execute(
         "UPDATE media SET state = 'have', last_error = NULL, next_try_at = NULL, updated_at = ? "
         "WHERE kind = ? AND record_id = ? AND state <> 'have' AND sha256 = ?",
@@ -93,7 +96,7 @@ def mark_restored(tx: Transaction, file: ArchivedFile) -> None:
 
 
 def mark_intact(tx: Transaction, files: Sequence[ArchivedFile]) -> None:
-    """These are what was downloaded."""
+    """Record that these files equal their downloads."""
     tx.executemany(
         "INSERT INTO _checks (kind, record_id, checked_at) VALUES (?, ?, ?) "
         "ON CONFLICT (kind, record_id) DO UPDATE SET checked_at = excluded.checked_at",
@@ -102,7 +105,10 @@ def mark_intact(tx: Transaction, files: Sequence[ArchivedFile]) -> None:
 
 
 def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
-    """This one is not: it is wanted again, at once. False where the row says something else by now."""
+    """Record a damaged file and queue its download, due immediately.
+
+    Returns False, without a change, if the row of `media` has changed since `file` was read.
+    """
     updated_rows = tx.execute(
         "UPDATE media SET state = 'wanted', tries = 0, last_error = ?, next_try_at = ?, updated_at = ? "
         "WHERE kind = ? AND record_id = ? AND state = 'have' AND path = ? AND sha256 IS ?",
@@ -128,10 +134,10 @@ def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
 
 
 def get_archive_state(connection: sqlite3.Connection, limit: int = 10) -> ArchiveState:
-    """How the archive stands."""
+    """Return the state of the archive, with at most `limit` damaged files."""
     file_count = sum(count for (_, state), count in count_by_state(connection).items() if state == "have")
     oldest_row = connection.execute(
-        # CROSS keeps the index by time first: hundreds of thousands of files are read for one otherwise.
+        # CROSS JOIN makes SQLite use the index by time. Otherwise it reads hundreds of thousands of rows.
         "SELECT checked_at FROM _checks CROSS JOIN media ON media.kind = _checks.kind"
         " AND media.record_id = _checks.record_id WHERE media.state = 'have' ORDER BY checked_at LIMIT 1"
     ).fetchone()
