@@ -1,7 +1,8 @@
-"""One number out of mirror.db: what tells of it is found, and stripped of it.
+"""Erase one number from mirror.db: find and strip its records.
 
-The records stay, so that calls are still counted, days still agree with the platform's own counts, and
-nothing has to be learnt again; contacts go. What is derived from them is derived anew.
+Records are kept, so that calls are still counted, the counts of a day still equal those of the platform,
+and no record has to be read twice. Contacts are deleted. Derived tables are recomputed from the stripped
+records.
 """
 
 from __future__ import annotations
@@ -39,19 +40,24 @@ from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 BATCH_SIZE = 500
+"""Number of records stripped in one transaction."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 _DERIVED_TABLES = frozenset({"_calls", "_legs", "_call_ids", "_contact_numbers", "_report_days", "media"})
-"""Made anew from what is stripped."""
+"""Tables recomputed from stripped records."""
 _EVENT_TABLES = frozenset({"_leg_events", "_leg_live", "_sms_events"})
-"""What webhooks and polls told, with a way of its own."""
+"""Tables of events from webhooks and polls, which are stripped separately."""
 
 
 @dataclass(slots=True)
 class ErasureMatches:
-    """`rows`: keys by table; `legs` and `calls` of the person; `files` with their path below data_dir;
-    `event_count` counts what webhooks and polls told, `other_row_count` rows of other tables.
-    `own_number_tables`: tables that have the number as ours; `has_live_call`: a call with it is."""
+    """Records and files that contain the number or belong to its calls.
+
+    `rows`: keys by table. `legs`, `calls`: ids of the legs and calls with the number. `files`: kind, id of
+    the record and path below data_dir. `event_count`: number of events from webhooks and polls.
+    `other_row_count`: number of rows of other tables. `own_number_tables`: tables that list the number as the
+    account's own. `has_live_call`: a call with the number has not ended.
+    """
 
     rows: dict[str, list[Any]] = field(default_factory=dict)
     legs: list[int] = field(default_factory=list)
@@ -64,6 +70,7 @@ class ErasureMatches:
 
     @property
     def is_empty(self) -> bool:
+        """Return whether the mirror has no record of the number."""
         return not (any(self.rows.values()) or self.event_count or self.other_row_count or self.calls)
 
 
@@ -73,8 +80,11 @@ def find(
     e164: str,
     earlier_matches: Mapping[str, Collection[Any]],
 ) -> ErasureMatches:
-    """Read all of mirror.db for what names the number, or belongs to a call with it. `earlier_matches`:
-    records (and `LEGS_KEY`) that an erasure which was broken off has found already."""
+    """Search mirror.db for records of the number and of its calls.
+
+    `earlier_matches`: keys by table, and legs under `LEGS_KEY`, that an interrupted erasure has already
+    found.
+    """
     matches = ErasureMatches()
     for resource in list_mirrored_resources():
         keys = sorted(
@@ -92,7 +102,7 @@ def find(
         for leg in _fetch_column(
             connection, f"SELECT {name} FROM {table} WHERE id {_IN_JSON_LIST}", matches.rows.get(table)
         )
-        # 0 stands for no leg in records of many people.
+        # 0 means “no leg”. Records of many persons contain it.
         if isinstance(leg, int) and leg > 0
     }
     legs.update(earlier_matches.get(LEGS_KEY, ()))
@@ -130,7 +140,7 @@ def find(
 
 
 def strip(mirror_db: Database, matches: ErasureMatches, finder: Finder[Any], call_store: CallStore) -> None:
-    """Take out what `find` found, in small transactions. Raises StorageError."""
+    """Strip the matches of `find` in small transactions. Raises StorageError."""
 
     def split_into_batches(keys: list[Any]) -> Iterator[list[Any]]:
         for begin in range(0, len(keys), BATCH_SIZE):
@@ -156,14 +166,14 @@ def strip(mirror_db: Database, matches: ErasureMatches, finder: Finder[Any], cal
 
 
 def remove_files(mirror_db: Database, data_dir: Path, matches: ErasureMatches) -> None:
-    """The files of what was found, for good. Raises OSError, StorageError."""
+    """Delete the files of the matches permanently. Raises OSError, StorageError."""
     for kind in get_args(MediaKind):
         if files := [(record_id, path) for file_kind, record_id, path in matches.files if file_kind == kind]:
             retention_rules.remove_files(mirror_db, data_dir, kind, files, retention_rules.ERASED_REASON)
 
 
 def optimize_search_index(tx: Transaction) -> None:
-    """Merge the search index: until then it holds what was taken out of it, trigram by trigram."""
+    """Merge the search index. Until then it contains trigrams of removed texts."""
     tx.execute("INSERT INTO _calls_search (_calls_search) VALUES ('optimize')")
 
 
@@ -186,7 +196,7 @@ def _find_record_keys(connection: sqlite3.Connection, resource: Resource, finder
 
 
 def _find_event_legs(connection: sqlite3.Connection, finder: Finder[Any]) -> list[int]:
-    """The legs of events and polls that name the number, one entry for each of them."""
+    """Return the leg ids of events with the number, one per event."""
     rows = connection.execute(
         "SELECT leg_id, doc FROM _leg_events"
         " UNION ALL SELECT leg_id, doc FROM _leg_live WHERE doc IS NOT NULL"
@@ -278,7 +288,7 @@ def _strip_events(tx: Transaction, legs: list[int], finder: Finder[Any]) -> None
         text = strip_record(read_record(doc), EVENT_FIELDS, finder.contains_number).text
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         tx.execute(
-            # An event that was told twice, differing in what is gone, is told once.
+            # Two events that differ only in the erased values become equal. OR REPLACE keeps one of them.
             "UPDATE OR REPLACE _leg_events SET event_id = ?, body_hash = ?, src = ?, dst = ?,"
             " src_name = NULL, dst_name = NULL, dtmf_tag = NULL, doc = ?"
             " WHERE event_id = ? AND body_hash = ?",

@@ -1,9 +1,9 @@
-"""What is known no longer of numbers that were erased, and the doors that keep it out.
+"""Erasure gate: strip records of erased numbers before storing them.
 
-A number is known by a keyed hash of its digits only. Records and webhooks that name it and are dated before
-its erasure are stripped before they are stored: what stays is what counts a call – ids, times, durations,
-codes, numbers of ours – with `erased` in the place of the number and nothing in the place of names and texts.
-What is dated later is another story, and kept whole.
+Only a keyed hash of the digits of an erased number is stored. Records and webhooks that contain the
+number and are dated before its erasure are stripped. Ids, times, durations, codes and the account's own
+numbers stay, so that calls are counted. The number is replaced by `erased`; names and texts become null.
+Records with a later date are stored unchanged.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from integration.mirror.sync_state.media_files import MediaKind, get_record_tabl
 from integration.sqlite.database import Database
 
 LEGS_KEY = "legs"
-"""Among the erased records: legs, by number, of which webhooks may come again."""
+"""Key of the erased leg ids in `ErasureGate.record_keys`.
+
+The platform can send webhooks of these legs again.
+"""
 
 PERSON_TABLES = frozenset({"contacts"})
-"""Tables whose record is about the person alone: it goes as a whole."""
+"""Tables of records about one person, which are deleted completely."""
 
 OWN_NUMBER_TABLES = frozenset({"ddis", "users", "me"})
-"""Tables whose numbers are ours."""
+"""Tables with the account's own numbers."""
 
 _NUMBER_MEANINGS = ("phone", "extension")
 _KEPT_MEANINGS = (*_NUMBER_MEANINGS, "code", "open_code")
@@ -46,16 +49,26 @@ NumberMatcher = Callable[[str], bool]
 
 
 def is_history(resource: Resource) -> bool:
-    """Whether its records tell what happened, rather than how something is set up."""
+    """Return whether records of `resource` are history, not configuration.
+
+    Collections without keys are treated as history.
+    """
     return resource.key is None or resource.collection in _EVENTS
 
 
 _EVENTS = HISTORY | {"calls"}
-"""A live call names a caller as history does. It is not history: when it ends, its record is hidden."""
+"""Collections stripped like history.
+
+Live calls contain callers as history does. They are not in HISTORY, because their record is hidden at
+their end.
+"""
 
 
 def strip_record(record: JsonRecord, fields: Iterable[Field], contains_number: NumberMatcher) -> JsonRecord:
-    """The record with what counts, and nothing of the person. `fields` are its documented ones."""
+    """Return the record without personal data.
+
+    `fields`: documented fields of the record. `contains_number`: predicate for texts with an erased number.
+    """
     meanings = list_meanings(fields)
     values = {
         name: _strip_value(name, meanings.get(name), value, contains_number)
@@ -86,8 +99,11 @@ def _strip_number(name: str, value: float, contains_number: NumberMatcher) -> An
 
 
 def remove_number(text: str, finder: Finder[Any]) -> str:
-    """Any text without the number: JSON stays JSON, where a string or key that names it is `erased` as a
-    whole, and a number null."""
+    """Return `text` without the number.
+
+    In JSON, every string or key that contains the number becomes `erased`, and a number becomes null. In
+    other texts only the number is replaced.
+    """
     if text[:1] in ("{", "["):
         try:
             return json_records.replace_values(text, finder.contains_number, ERASED, _ID_FIELD)
@@ -97,13 +113,16 @@ def remove_number(text: str, finder: Finder[Any]) -> str:
 
 
 def remove_number_from_bytes(body: bytes, finder: Finder[Any]) -> bytes:
-    """Bytes that are no JSON object, without the number."""
+    """Return bytes that are not a JSON object, without the number."""
     return finder.replace_numbers(body.decode("latin-1"), ERASED).encode("latin-1")
 
 
 class ErasureGate:
-    """The erasures in force. `key` is None where data_dir has lost it: then only what was found at the time
-    is known, by its id. Thread-safe: what is added is swapped in whole."""
+    """All erasures of this data_dir.
+
+    `key`: key of the hashes. It is None if data_dir has lost the file; records are then recognized only by
+    the ids stored at the erasure. Thread-safe: `add` replaces its data atomically.
+    """
 
     def __init__(self, key: bytes | None) -> None:
         self._key = key
@@ -117,16 +136,20 @@ class ErasureGate:
 
     @property
     def has_key(self) -> bool:
+        """Return whether the key of the hashes is loaded."""
         return self._key is not None
 
     def set_key(self, key: bytes) -> None:
-        """The first erasure made one."""
+        """Set the key that the first erasure created."""
         self._key = key
 
     def digest(self, digits: str) -> bytes:
-        """What stands for the digits in house.db. Raises ValueError without a key."""
+        """Return the hash of the digits, as stored in house.db.
+
+        Raises ValueError without a key.
+        """
         if self._key is None:
-            raise ValueError("there is no key")
+            raise ValueError("The erasure key is not loaded. Restore the file erasure-key in data_dir.")
         return hmac.digest(self._key, digits.encode(), "sha256")[:16]
 
     def add(
@@ -136,7 +159,11 @@ class ErasureGate:
         lengths: Iterable[int],
         records: Iterable[tuple[str, Any]],
     ) -> None:
-        """A number erased at `erased_at` (UTC text), and the records that told of it: (table, key)."""
+        """Add an erasure.
+
+        `erased_at`: its time (UTC text). `digests`, `lengths`: hash and number of digits of each spelling of
+        the number. `records`: (table, key) of the records with the number.
+        """
         for table, key in records:
             self.record_keys[table].add(key)
         erased_at_by_digest = self._erased_at | {
@@ -144,7 +171,7 @@ class ErasureGate:
         }
         self._erased_at, self._lengths = erased_at_by_digest, self._lengths.union(lengths)
         if self._key is not None:
-            # The numbers of an office repeat.
+            # The cache pays because an office uses the same numbers repeatedly.
             find_erased_at = lru_cache(maxsize=50_000)(
                 lambda digits: erased_at_by_digest.get(self.digest(digits))
             )
@@ -154,16 +181,19 @@ class ErasureGate:
         return self._finder.contains_number(text)
 
     def _contains_number_erased_after(self, text: str, recorded_at: object) -> bool:
-        """Whether it names a number that was erased later than `recorded_at`, UTC text; None: whenever."""
+        """Return whether `text` contains a number erased at or after `recorded_at`.
+
+        `recorded_at` is UTC text. Without it, any erased number counts.
+        """
         return any(
             not isinstance(recorded_at, str) or recorded_at <= erased_at
             for _, _, erased_at in self._finder.find(text)
         )
 
-    # --- doors -------------------------------------------------------------------------------------
+    # --- gates -------------------------------------------------------------------------------------
 
     def install(self, mirror_db: Database) -> None:
-        """From now on let nothing into `mirror_db` that was erased. Safe to call again."""
+        """Install the gates of all tables in `mirror_db`. Repeated calls are safe."""
         for resource in RESOURCES:
             previous_gate = mirror_db.gates.get(resource.table)
             if not isinstance(previous_gate, _TableGate):
@@ -172,11 +202,12 @@ class ErasureGate:
         mirror_db.gates["_answers"] = self._filter_response
 
     def filter_record(self, resource: Resource, record: JsonRecord) -> JsonRecord | None:
-        """What of a record may be stored."""
+        """Return the record as it may be stored; None to drop it."""
         is_erased = record.values.get(resource.key or "") in self.record_keys.get(resource.table, ())
         if not is_erased:
             if resource.key is not None and (resource.date is None or not is_history(resource)):
-                # What has no date can only be known by its id: it was entered, or began, since.
+                # Records without a date are recognized by their id only. Other ids were created after the
+                # erasure.
                 return record
             if not self._contains_number_erased_after(record.text, record.values.get(resource.date or "")):
                 return record
@@ -187,7 +218,7 @@ class ErasureGate:
         return read_record(remove_number(record.text, self._finder))
 
     def filter_webhook(self, body: bytes) -> bytes:
-        """A webhook's body as it may be stored."""
+        """Return the body of a webhook as it may be stored."""
         if not self:
             return body
         try:
@@ -201,7 +232,7 @@ class ErasureGate:
         return strip_record(event, EVENT_FIELDS, self._contains_number).text.encode() if is_erased else body
 
     def is_file_erased(self, connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> bool:
-        """Whether a file belongs to a record that was erased, or came stripped since."""
+        """Return whether the record of a file was erased, or stripped later."""
         if not self:
             return False
         table = get_record_table(kind)
@@ -227,7 +258,7 @@ class ErasureGate:
 
 
 class _TableGate:
-    """Before a table: what was there before first, then ours."""
+    """Gate of a table: the gate installed before (retention), then the erasure gate."""
 
     def __init__(
         self,

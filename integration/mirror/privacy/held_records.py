@@ -1,4 +1,4 @@
-"""What is under legal hold in mirror.db: calls, and whatever names certain numbers."""
+"""Records under legal hold in mirror.db: calls, and records with held numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records.rows import quote_identifier
 
 LEG_ID_FIELDS = frozenset(chain(("root_live_id", "call_id", "root_call_id"), *LEG_FIELDS.values()))
-"""Fields that name a leg: of a record's own leg, or of one that it belongs to."""
+"""Fields with the id of the record's own or a related leg."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
 
 class HeldRecords:
-    """Numbers (E.164) and calls (ids) that nothing may remove. `load` before asking: calls gain legs.
-    Thread-safe: a look is swapped in whole."""
+    """Numbers (E.164) and calls (ids) that must not be deleted.
+
+    Call `load` before each use, because calls get more legs. Thread-safe: `load` replaces each set
+    atomically.
+    """
 
     def __init__(self) -> None:
         self.numbers: frozenset[str] = frozenset()
@@ -35,7 +38,7 @@ class HeldRecords:
         return bool(self.numbers or self.calls)
 
     def load(self, connection: sqlite3.Connection, numbers: Collection[str], calls: Collection[int]) -> None:
-        """These are under hold now."""
+        """Replace the held numbers and calls, and read the legs of both."""
         self._finder = make_finder(numbers)
         self.numbers, self.calls = frozenset(numbers), frozenset(calls)
         rows = connection.execute(
@@ -44,38 +47,45 @@ class HeldRecords:
             f" (SELECT id FROM _calls WHERE party_e164 {_IN_JSON_LIST})",
             (json.dumps(sorted(calls)), json.dumps(sorted(calls)), json.dumps(sorted(numbers))),
         )
-        # A call that is not put together yet is known by the number of its leg.
+        # The id of a call that is not computed yet is the id of its leg.
         self.legs = frozenset({row[0] for row in rows} | self.calls)
 
     def is_record_held(self, record: JsonRecord) -> bool:
-        """Whether a record is under hold."""
+        """Return whether a record is under legal hold."""
         return bool(self) and (
             any(as_id(record.values.get(name)) in self.legs for name in LEG_ID_FIELDS)
             or self._finder.contains_number(record.text)
         )
 
     def is_text_held(self, text: str) -> bool:
+        """Return whether a text contains a held number."""
         return self._finder.contains_number(text)
 
     def is_webhook_held(self, call_id: object, body: bytes) -> bool:
+        """Return whether a webhook has a held leg or a held number."""
         return as_id(call_id) in self.legs or self._finder.contains_number(body.decode("utf-8", "replace"))
 
     def is_row_held(self, connection: sqlite3.Connection, table: str, key: int) -> bool:
+        """Return whether the record with this key is under legal hold."""
         return bool(self) and bool(list(self._find_held(connection, table, [key])))
 
     def exclude_held(self, connection: sqlite3.Connection, table: str, keys: Sequence[int]) -> list[int]:
-        """`keys` of a collection's table without those under hold."""
+        """Return the keys of records that are not under legal hold."""
         if not self:
             return list(keys)
         held_keys = set(self._find_held(connection, table, keys))
         return [key for key in keys if key not in held_keys]
 
     def filter_deletion(self, deletion: tuple[sqlite3.Connection, Resource, Sequence[Any]]) -> list[Any]:
-        """As `exclude_held`, as the gate before deletions. Only history is held."""
+        """Apply `exclude_held` as the gate of deletions.
+
+        Tables with another key than `id` have no records under hold.
+        """
         connection, resource, keys = deletion
         return self.exclude_held(connection, resource.table, keys) if resource.key == "id" else list(keys)
 
     def exclude_held_calls(self, connection: sqlite3.Connection, calls: Sequence[int]) -> list[int]:
+        """Return the ids of calls that are not under legal hold."""
         if not self:
             return list(calls)
         held_calls = {
@@ -102,7 +112,7 @@ class HeldRecords:
 
 
 def is_call_id(connection: sqlite3.Connection, call_id: int) -> bool:
-    """Whether a call, or a leg of one, has this id."""
+    """Return whether a call or a leg of a call has this id."""
     return (
         call_id <= MAX_ID
         and connection.execute(

@@ -1,9 +1,9 @@
-"""What is kept here no longer: records, texts and files older than `retention.*` allows.
+"""Retention: delete records, texts and files older than `retention.<kind>_days`.
 
-The platform may go on listing what was removed here. So a gate stands before each table that has a limit:
-what is too old is not stored again, and a text that is too old is taken out of its record.
+The platform may still list deleted records. So each table with a limit has a gate: expired records are not
+stored again, and expired texts are removed from their record.
 
-A limit is a midnight (UTC), so that what is kept are whole days. What has no valid date is kept.
+A limit is a UTC midnight, so that complete days are kept. Data without a valid date is kept.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ ROW_KINDS = {
     "webcalls": ("cdrs",),
     "mediasessions": ("cdrs",),
     "msdrs": ("cdrs",),
-    # The record of a recording goes when nothing of it is kept any more.
+    # The record of a recording is deleted when the limits of all three kinds have passed.
     "monitors": ("cdrs", "recordings", "transcripts"),
     "voicemessages": ("voicemail",),
     "sms": ("sms",),
     "faxes": ("faxes",),
     "chats": ("chats",),
 }
-"""Table → the kinds that hold its rows; the longest decides."""
+"""Table → kinds of `retention.<kind>_days` of its rows. The longest one decides."""
 
 TEXT_FIELDS = {
     table: tuple(field.name for field in get_resource(table).fields if field.meaning == "text")
     for table in ("monitors", "voicemessages")
 }
-"""Texts that `retention.transcripts_days` removes from records, by table."""
+"""Table → text fields that `retention.transcripts_days` removes from records."""
 
 FILE_KINDS: dict[MediaKind, str] = {
     "recording": "recordings",
@@ -59,19 +59,19 @@ FILE_KINDS: dict[MediaKind, str] = {
     "msdr_pcap": "cdrs",
     "fax": "faxes",
 }
-"""Kind of file → the kind that holds it."""
+"""Kind of file → kind of `retention.<kind>_days`."""
 
 EXPIRED_REASON = "kept no longer by retention"
-"""`last_error` in `media` of a file that was removed here."""
+"""`last_error` in `media` of a file that retention deleted."""
 
 ERASED_REASON = "erased"
-"""The same of one that a person wanted erased."""
+"""`last_error` in `media` of a file that an erasure deleted."""
 
 OLDEST_VALID_DATE = "1990"
-"""What is dated before is a mistake of the platform's."""
+"""Year of the oldest valid date; earlier dates are errors of the platform."""
 
 BATCH_SIZE = 500
-"""Rows removed in one transaction."""
+"""Number of rows deleted in one transaction."""
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
@@ -80,12 +80,12 @@ _RESOURCES_BY_TABLE = {resource.table: resource for resource in RESOURCES if res
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """From which moment (UTC text) things are kept; None: all of them."""
+    """Limits of retention: UTC times, as text, from which data is kept."""
 
     settings: Retention
 
     def for_kind(self, kind: str) -> str | None:
-        """By a kind of `retention.<kind>_days`, such as 'sms'."""
+        """Return the limit of a kind of `retention.<kind>_days`; None keeps all data."""
         days: int = getattr(self.settings, f"{kind}_days")
         if not days:
             return None
@@ -93,6 +93,7 @@ class RetentionLimits:
         return clock.utc_text(today - timedelta(days=days))
 
     def for_table(self, table: str) -> str | None:
+        """Return the limit of the rows of `table`; None keeps all rows."""
         limits = [self.for_kind(kind) for kind in ROW_KINDS.get(table, ())]
         set_limits = [limit for limit in limits if limit is not None]
         return min(set_limits) if set_limits and len(set_limits) == len(limits) else None
@@ -104,8 +105,10 @@ def install_gates(
     held_records: HeldRecords | None = None,
     erasure_gate: ErasureGate | None = None,
 ) -> None:
-    """From now on, let nothing in that is too old to be kept, unless it is under legal hold, and no file of
-    what was erased. Once, before the first write."""
+    """Install the gates of retention, except for records under legal hold.
+
+    The gate of files also refuses files of erased records. Call this function once, before the first write.
+    """
     held_records, erasure_gate = held_records or HeldRecords(), erasure_gate or ErasureGate(None)
     mirror_db.gates["media"] = _FileGate(mirror_db, limits, held_records, erasure_gate)
     mirror_db.gates["deletions"] = held_records.filter_deletion
@@ -115,7 +118,10 @@ def install_gates(
 
 
 class _FileGate:
-    """Before files: why one may not be here, `last_error` of its row; None where it may."""
+    """Gate of files.
+
+    Returns why a file must not be stored (`last_error` of its row), or None.
+    """
 
     def __init__(
         self,
@@ -146,6 +152,8 @@ class _FileGate:
 
 
 class _RecordGate:
+    """Gate of a table: drops expired records and removes expired texts."""
+
     def __init__(self, resource: Resource, limits: RetentionLimits, held_records: HeldRecords) -> None:
         self._table, self._date, self._limits = resource.table, resource.date or "", limits
         self._held_records = held_records
@@ -166,20 +174,20 @@ def _is_before(date: object, limit: str | None) -> bool:
 
 
 def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
-    """The same record with null where the texts were."""
+    """Return the record with null in the given fields."""
     if all(record.values.get(field_name) is None for field_name in field_names):
         return record
     values = {name: None if name in field_names else value for name, value in record.values.items()}
     return JsonRecord(json.dumps(values, separators=(",", ":"), ensure_ascii=False), values)
 
 
-# --- removing ------------------------------------------------------------------------------------------
-# What is due is found by a reader, all of it in one go, so that the writer is only asked for small removals
-# and nothing is looked at twice.
+# --- deletion ------------------------------------------------------------------------------------------
+# A reader finds all expired rows with one statement. The writer then only runs small deletions, and no row is
+# read twice.
 
 
 def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
-    """Records dated before `limit` that have a text still."""
+    """Return the ids of records dated before `limit` that still have a text."""
     date = _RESOURCES_BY_TABLE[table].date
     has_text = " OR ".join(f"{name} IS NOT NULL" for name in TEXT_FIELDS[table])
     return _fetch_column(
@@ -191,6 +199,7 @@ def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> li
 
 
 def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
+    """Remove the texts from the columns, `_doc` and `_item` of records."""
     names = TEXT_FIELDS[table]
     rows = tx.execute(
         f"SELECT id, _doc, _item FROM {table} WHERE id {_IN_JSON_LIST}", (id_list(keys),)
@@ -212,7 +221,7 @@ def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
 
 
 def find_old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
-    """Calls that were over before `limit` and of which CDRs, webhooks or polls tell still."""
+    """Return calls that ended before `limit` and still have CDRs or events."""
     return _fetch_column(
         connection.execute(
             "SELECT id FROM _calls AS c WHERE started_at >= ? AND started_at < ? AND state = 'ended'"
@@ -226,7 +235,7 @@ def find_old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
 
 
 def remove_calls(tx: Transaction, call_ids: Sequence[int], call_store: CallStore) -> None:
-    """With all that CDRs, webhooks and polls told of their legs."""
+    """Delete calls with the CDRs, events and lookups of their legs."""
     legs = _fetch_column(
         tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_IN_JSON_LIST}", (id_list(call_ids),))
     )
@@ -243,7 +252,10 @@ def remove_calls(tx: Transaction, call_ids: Sequence[int], call_store: CallStore
 
 
 def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
-    """Records dated before `limit`. A CDR stays as long as its call, which may have ended later."""
+    """Return the ids of records dated before `limit`.
+
+    A CDR is kept as long as its call, which can end after `limit`.
+    """
     date = _RESOURCES_BY_TABLE[table].date
     call_condition = (
         " AND NOT EXISTS (SELECT 1 FROM _legs AS l JOIN _calls AS c ON c.id = l.call_id"
@@ -260,13 +272,18 @@ def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> lis
 
 
 def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: CallStore) -> None:
+    """Delete records, with their subresources and SMS events, and recompute their calls."""
     _delete_rows(tx, table, keys, call_store)
     if table == "sms":
         tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_IN_JSON_LIST}", (id_list(keys),))
 
 
 def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: HeldRecords) -> None:
-    """What is noted beside a table's rows: unusable records, proofs of days, what only webhooks told."""
+    """Delete expired data related to a table.
+
+    These are rejected records, counts by day and SMS events. Rejected records and events under legal hold are
+    kept.
+    """
     flagged_rows = tx.execute(
         "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
     ).fetchall()
@@ -287,7 +304,11 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
 def _delete_rows(
     tx: Transaction, table: str, keys: Sequence[int], call_store: CallStore | None = None
 ) -> None:
-    """Rows by their ids, what lies below and beside them, and calls as they are without them."""
+    """Delete rows with their subresources and deletion entries.
+
+    Rows of `media` are deleted too, except those of stored files. With `call_store`, the calls of the deleted
+    records are recomputed.
+    """
     resource, keys_json = _RESOURCES_BY_TABLE[table], id_list(keys)
     fields = LEG_FIELDS.get(table, ()) if call_store is not None else ()
     legs = [
@@ -317,13 +338,16 @@ def _delete_rows(
 
 
 def is_expired(kind: MediaKind, path: str, limits: RetentionLimits) -> bool:
-    """Whether the file at `path` (below data_dir) is dated too early to be kept."""
+    """Return whether retention has expired for the file at `path` (below data_dir)."""
     limit = limits.for_kind(FILE_KINDS[kind])
     return limit is not None and _get_first_path(kind) <= path < _get_end_path(kind, limit)
 
 
 def find_old_files(connection: sqlite3.Connection, kind: MediaKind, limit: str) -> list[tuple[int, str]]:
-    """Files dated before `limit` that are here or wanted: the record's id, path below data_dir."""
+    """Return stored and pending files dated before `limit`.
+
+    The result has the id of the record and the path below data_dir.
+    """
     rows = connection.execute(
         "SELECT record_id, path FROM media WHERE kind = ? AND state <> 'gone' AND path >= ? AND path < ?",
         (kind, _get_first_path(kind), _get_end_path(kind, limit)),
@@ -340,7 +364,10 @@ def _get_end_path(kind: MediaKind, limit: str) -> str:
 
 
 def find_refusal_reason(mirror_db: Database, kind: MediaKind, record_id: int, path: str) -> str | None:
-    """EXPIRED_REASON or ERASED_REASON where a file (at `path` below data_dir) may not be here."""
+    """Return why a file must not be stored, or None.
+
+    The reason is EXPIRED_REASON or ERASED_REASON. `path` is below data_dir.
+    """
     gate = mirror_db.gates.get("media")
     return None if gate is None else gate((kind, record_id, path))
 
@@ -352,9 +379,12 @@ def remove_files(
     files: Sequence[tuple[int, str]],
     reason: str = EXPIRED_REASON,
 ) -> None:
-    """The file first, then the row: a kill between leaves what the next run does again. Raises OSError."""
+    """Delete files, then mark their rows. Raises OSError.
+
+    If the process is killed in between, the next run repeats the deletion.
+    """
     for _, path in files:
-        # By its own making a path holds no more than the folder, a date and a number (promise S13).
+        # `relative_path` builds paths of folder, date and id only (promise S13), never with '..'.
         if ".." not in Path(path).parts:
             (data_dir / path).unlink(missing_ok=True)
     mirror_db.write(

@@ -1,4 +1,4 @@
-"""A number taken out of any table of a database, whatever its columns are."""
+"""Remove a number from any table of a database, independent of its columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from integration.sqlite.transaction import Transaction
 
 
 def list_tables(connection: sqlite3.Connection) -> list[str]:
-    """All but SQLite's own and those behind a search index."""
+    """Return all tables except SQLite's own and those of search indexes."""
     tables = open_schema(connection).tables
     virtual = [table.name for table in tables if table.virtual_table_using is not None]
     return sorted(
@@ -28,9 +28,9 @@ def list_tables(connection: sqlite3.Connection) -> list[str]:
 def find_matching_rows(
     connection: sqlite3.Connection, table: str, finder: Finder[Any]
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Rows of the table that name the number: their key, and the columns that do."""
+    """Return the rows that contain the number, as (key, matching columns)."""
     described = open_schema(connection).table(table)
-    # Unquoted: where a table has no rowid, SQLite would take "rowid" for a text.
+    # Unquoted, because in a table without rowid SQLite would treat "rowid" as a text.
     keys = ["rowid"] if described.use_rowid else [quote_identifier(name) for name in described.pks]
     columns = list(described.columns_dict)
     for row in connection.execute(
@@ -49,8 +49,11 @@ def find_matching_rows(
 def scrub_table(
     tx: Transaction, table: str, finder: Finder[Any], erased_columns: Collection[str] = ()
 ) -> int:
-    """Take the number out of every row; a row whose key names it goes. A text in a column of `erased_columns`
-    is `erased` altogether. Returns how many rows."""
+    """Remove the number from all rows of a table.
+
+    Returns how many rows contained the number. A row with the number in its key is deleted. A value in a
+    column of `erased_columns` becomes `erased` completely.
+    """
     rows = list(find_matching_rows(tx.connection, table, finder))
     for key, matching in rows:
         where = " AND ".join(f"{name} IS ?" for name in key)
@@ -64,7 +67,7 @@ def scrub_table(
             for column, value in matching.items()
         }
         assignments = ", ".join(f"{quote_identifier(column)} = ?" for column in new_values)
-        # A row that becomes like another is that one.
+        # Rows that become equal violate unique keys. OR REPLACE keeps one of them.
         tx.execute(
             f"UPDATE OR REPLACE {quote_identifier(table)} SET {assignments} WHERE {where}",
             (*new_values.values(), *key.values()),
