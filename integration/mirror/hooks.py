@@ -1,6 +1,6 @@
-"""What else changes when rows change: the hooks between collection tables and what is derived from them.
+"""Hooks that update derived tables when rows of collection tables change.
 
-They run in the transaction of the upsert, so that no reader ever sees one without the other.
+Hooks run in the transaction of the upsert, so that readers never see rows without their derived data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from integration.sqlite.transaction import Hook, Transaction
 
 
 def register_hooks(mirror_db: Database, call_store: CallStore) -> None:
-    """Give `mirror_db` its hooks. Once, before the first write."""
+    """Register the hooks of `mirror_db`. Call this function once, before the first write."""
     for table, fields in LEG_FIELDS.items():
         mirror_db.hooks.setdefault(table, []).append(_make_refresh_hook(call_store, fields))
     mirror_db.hooks.setdefault("contacts", []).append(_make_contacts_hook(call_store))

@@ -1,7 +1,8 @@
-"""mirror.db: a table for every collection of the catalogue, and our own tables beside them.
+"""Schema of mirror.db: one table per collection of the catalogue, and internal tables.
 
-Collection tables are STRICT with columns of type ANY, from the catalogue. Own tables are SQL scripts: they
-need WITHOUT ROWID, CHECK and UNIQUE, for which sqlite-utils has no parameters.
+Collection tables are STRICT, with columns of type ANY for the fields of the catalogue. Internal tables
+are SQL scripts, because they need WITHOUT ROWID, CHECK and UNIQUE, for which sqlite-utils has no
+parameters.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ CREATE TABLE IF NOT EXISTS _flagged (
 ) STRICT;
 """
 
-OWN_TABLES = (
+INTERNAL_TABLES = (
     CORE_TABLES,
     call_schema.TABLES,
     backlog.TABLES,
@@ -74,12 +75,16 @@ OWN_TABLES = (
     collection_versions.TABLES,
     report_rollups.TABLES,
 )
+"""SQL scripts of internal tables and indexes, in order of execution."""
 
 MIGRATIONS: Mapping[str, Step] = {
     "walks tell more": collection_state.add_columns,
     "triggers of calls without conflict clauses": call_schema.drop_triggers,
 }
-"""In order, by name. mirror.db can be rebuilt, so a step may also just empty a derived table."""
+"""Migration steps by name, in order.
+
+mirror.db can be rebuilt, so a step may also empty a derived table.
+"""
 
 BOOKKEEPING = {
     "_doc": str,
@@ -89,12 +94,16 @@ BOOKKEEPING = {
     "_source": str,
     "_missing_since": str,
 }
+"""Bookkeeping columns of every collection table."""
 NULLABLE = frozenset({"_item", "_missing_since"})
-"""Bookkeeping columns of every collection table, and those that may be NULL."""
+"""Bookkeeping columns that can be NULL."""
 
 
 def list_mirrored_resources() -> list[Resource]:
-    """The collections that have a table: those that a GET without parameters lists, and `/me`."""
+    """Return the resources with a table.
+
+    These are the collections that a GET without parameters lists, and `/me`.
+    """
     return [resource for resource in RESOURCES if resource.is_listed]
 
 
@@ -104,14 +113,14 @@ def open_mirror(
     on_commit: Callable[[list[Change]], None] | None = None,
     on_broken: Callable[[BaseException], None] | None = None,
 ) -> Database:
-    """Open (create, bring up to date) mirror.db. Raises StorageError, NewerDatabase."""
+    """Open mirror.db; create or migrate it first. Raises StorageError, NewerDatabase."""
     return Database(
         path, prepare=prepare, register_functions=query.register, on_commit=on_commit, on_broken=on_broken
     )
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Bring the schema to this version's form. Raises NewerDatabase."""
+    """Migrate the schema to this version. Raises NewerDatabase."""
     migrations.migrate(connection, "mirror.db", MIGRATIONS, _create_all)
 
 
@@ -124,7 +133,7 @@ def _create_all(schema: Schema) -> None:
         for field in resource.fields:
             if field.name not in columns_by_table[resource.table]:
                 promoted_fields.add_documented_column(schema, resource, field.name)
-    for script in OWN_TABLES:
+    for script in INTERNAL_TABLES:
         execute_script(schema, script)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
 
@@ -141,5 +150,8 @@ def _create_table(schema: Schema, resource: Resource) -> None:
 
 
 def get_epoch(connection: sqlite3.Connection) -> str:
-    """What tells this mirror.db's change numbers from those of one rebuilt later."""
+    """Return the epoch of this mirror.db.
+
+    A rebuilt mirror.db has another epoch, which distinguishes its change numbers.
+    """
     return str(connection.execute("SELECT value FROM _meta WHERE key = 'epoch'").fetchone()[0])
