@@ -88,8 +88,8 @@ def _parse_condition(number: int, entry: Any) -> Condition:
         for element in value:
             if isinstance(element, list | dict):
                 raise QueryError(
-                    f"filter on {quote_value(name)}: `in` does not accept nested values"
-                    f" such as {quote_value(element)}"
+                    f"filter on {quote_value(name)}: `in` requires an array of plain values,"
+                    f" not with {quote_value(element)} in it"
                 )
     elif isinstance(value, list | dict):
         raise QueryError(
@@ -119,6 +119,11 @@ def _parse_condition(number: int, entry: Any) -> Condition:
 
 
 def quote_value(value: Any) -> str:
-    """Return `value` quoted for a message, truncated if it exceeds 64 characters."""
+    """Return `value` quoted for a message, truncated if it exceeds 64 characters.
+
+    For an array or object only its type: orjson cannot serialize more than 254 levels.
+    """
+    if isinstance(value, list | dict):
+        return "an array" if isinstance(value, list) else "an object"
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     return repr(text if len(text) <= 64 else text[:61] + "…")

@@ -168,6 +168,8 @@ def test_conditions_and_together_and_an_empty_array_is_no_filter(table: sqlite3.
         ({"filter": '[{"property":"id","operator":"between","value":[1,2]}]'}, "between"),
         ({"filter": '[{"property":"id","operator":"in","value":1}]'}, "array"),
         ({"filter": '[{"property":"id","operator":"eq","value":[1]}]'}, "number, string or boolean"),
+        ({"filter": '[{"property":"id","operator":"in","value":[[1]]}]'}, "an array in it"),
+        ({"filter": f'[{{"property":"id","operator":{"[" * 300}{"]" * 300},"value":1}}]'}, "operator"),
         ({"filter": '[{"property":"id","operator":"lt","value":null}]'}, "null"),
         ({"filter": '[{"property":"duration","operator":"gt","value":"long"}]'}, "duration"),
         ({"filter": '[{"property":"duration","operator":"gt","value":true}]'}, "duration"),
