@@ -117,7 +117,7 @@ def test_command_exports_the_format(app: TestApp, tmp_path: Path, monkeypatch: p
 
 
 def test_manual_lists_every_format() -> None:
-    section = (ROOT / "docs" / "exports.md").read_text().split("## Forms")[1].split("\n## ")[0]
+    section = (ROOT / "docs" / "exports.md").read_text().split("## Formats")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(FORMATS)
 
 
