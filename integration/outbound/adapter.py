@@ -28,22 +28,25 @@ class PoolAdapter(HTTPAdapter):
         self._pool = self._make_pool(connections)
 
     def get_connection_with_tls_context(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> Any:
-        """Return the pool for `request`: the shared one for a read, a new one for a write.
+        """Return the shared pool for a read, a new pool for a write.
 
-        The server may close an idle connection while a request is on its way. A read is repeated then; a
-        write must not be, so it gets a new connection. Proxies and `verify` are ignored.
+        The server may close an idle connection while a request is in transit. A read is repeated in that
+        case. A write must not be repeated, so it gets a new connection. Proxies and `verify` are ignored.
         """
         return self._pool if request.method in REPEATABLE_METHODS else self._make_pool(1)
 
     def cert_verify(self, *_: Any, **__: Any) -> None:
-        """Leave trust to the TLS context.
+        """Do nothing: the TLS context validates certificates.
 
-        The default sets certifi's bundle on the pool. It would be loaded for each new connection (124 ms) and
-        add public authorities to an installation that trusts only its own.
+        The default sets certifi's bundle on the pool. The bundle would be loaded for each new connection
+        (124 ms) and add public authorities to an installation that trusts only its own authority.
         """
 
     def request_url(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> str:
-        """Return path and query as given; `PreparedRequest.path_url` would drop tabs and an empty query."""
+        """Return path and query of `request`, unchanged.
+
+        `PreparedRequest.path_url` would drop tabs and an empty query.
+        """
         return (request.url or "")[self._origin_length :]
 
     def close(self) -> None:
@@ -56,7 +59,7 @@ class PoolAdapter(HTTPAdapter):
 
 
 class PlatformSession(requests.Session):
-    """Session for URLs below `base_url`, without anything from the environment, cookies or redirects."""
+    """Session for URLs below `base_url`, without environment variables, cookies or redirects."""
 
     def __init__(self, base_url: str, adapter: PoolAdapter) -> None:
         super().__init__()
@@ -67,4 +70,7 @@ class PlatformSession(requests.Session):
         self.mount(base_url, adapter)
 
     def get_redirect_target(self, _response: requests.Response) -> None:
-        """Return no target: with one, `send` reads the body of a 3xx without a limit, followed or not."""
+        """Return None for every response.
+
+        With a target, `Session.send` reads the body of a 3xx without a limit, even if it does not follow.
+        """

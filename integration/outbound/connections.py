@@ -1,6 +1,7 @@
-"""Connections and pools with the deadline of the exchange, and an error for malformed headers.
+"""Connections and pools limited by the deadline of the exchange.
 
-urllib3 and http.client apply one timeout to each step; here a step gets the time that the exchange has left.
+urllib3 and http.client apply the same timeout to each step. Here each step gets the time left until the
+deadline. Malformed headers raise an error.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from integration.core import clock
 
 CHUNK = 64 * 1024
+"""Bytes of one read from a socket."""
 REPEATABLE_METHODS = frozenset(("GET", "HEAD"))
-"""Methods that change nothing, so that a request on a stale connection can be sent again."""
+"""Methods that change nothing, so a request on a stale connection can be repeated."""
 _MALFORMED = (
     FirstHeaderLineIsContinuationDefect,
     MissingHeaderBodySeparatorDefect,
@@ -32,39 +34,40 @@ _MALFORMED = (
 
 
 class MalformedHeaders(http.client.HTTPException):
-    """Header lines that can't be read; real clients met them as throttling.
+    """Malformed header lines, which the platform sends when it throttles.
 
     See docs/platform.md#15-rate-limits.
     """
 
 
 class _ExchangeState(threading.local):
-    """What the response reader, deep inside http.client, must know of the request it answers."""
+    """State of the current exchange, for code that http.client calls without arguments."""
 
     deadline: float = float("inf")
+    """Monotonic time, in seconds, at which the exchange must have ended."""
     read_timeout: float = float("inf")
-    """How long no byte may come."""
+    """Most seconds that one read may wait for a byte."""
     is_new_connection: bool = False
-    """Whether the connection was made for this very request, rather than kept open from another."""
+    """Whether the connection was opened for this request instead of reused."""
 
     def seconds_left(self) -> float:
         return _seconds_until(self.deadline)
 
 
 current_exchange = _ExchangeState()
-"""This thread's, set before a request is made; a body keeps what it began with."""
+"""State of this thread's exchange, set before each request. A response body keeps the values of its own."""
 
 
 def _seconds_until(deadline: float) -> float:
-    """Return the time to `deadline`. Raises TimeoutError when it has passed."""
+    """Return the seconds until `deadline`. Raises TimeoutError after the deadline."""
     seconds = deadline - clock.monotonic()
     if seconds <= 0:
-        raise TimeoutError("the deadline of the whole request has passed")
+        raise TimeoutError("the deadline of the exchange has passed")
     return seconds
 
 
 class _DeadlineReader(io.RawIOBase):
-    """A socket's reading end that gives each read only what is left until the exchange's deadline."""
+    """Reader of a socket whose timeouts end at the deadline of the exchange."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket) -> None:
         self._raw = raw
@@ -94,7 +97,7 @@ class _Response(http.client.HTTPResponse):
     def begin(self) -> None:
         super().begin()
         if any(isinstance(defect, _MALFORMED) for defect in self.msg.defects):
-            raise MalformedHeaders("header lines that can't be read")
+            raise MalformedHeaders("the response has malformed header lines")
 
 
 class _PlainConnection(HTTPConnection):
@@ -114,19 +117,22 @@ class _SecureConnection(HTTPSConnection):
 
 
 def _prepare_connect(connection: HTTPConnection) -> None:
-    """Limit connect and TLS handshake: the wait for the pool may have used most of the time."""
+    """Limit connect and TLS handshake to the time left.
+
+    The wait for a free connection of the pool may have used most of it.
+    """
     current_exchange.is_new_connection = True
     connection.timeout = min(connection.timeout or float("inf"), current_exchange.seconds_left())
 
 
 class _DeadlinePool(urllib3.HTTPConnectionPool):
-    """Pool whose callers wait for a connection no longer than the exchange lasts."""
+    """Connection pool whose callers wait at most until the deadline of their exchange."""
 
     def urlopen(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:  # type: ignore[override]
         """Send a request; repeat a read on a stale connection.
 
-        requests passes no `pool_timeout`, so a full pool would wait without a limit. Stale means that the
-        server closed the idle connection, which is no sign of a failure.
+        requests passes no `pool_timeout`, so the wait for a full pool would have no limit. A connection is
+        stale if the server closed it while it was idle, which does not indicate a failure.
         """
         try:
             while True:
@@ -142,7 +148,7 @@ class _DeadlinePool(urllib3.HTTPConnectionPool):
                         raise
         finally:
             if method not in REPEATABLE_METHODS:
-                # The pool of a single write: its connection is closed with the response instead of kept.
+                # This pool serves a single write: its connection is closed with the response, not kept.
                 self.close()
 
 

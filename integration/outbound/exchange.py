@@ -1,9 +1,9 @@
 """HTTP exchanges with one host: no redirects, no proxies, a deadline for the entire exchange.
 
-requests and urllib3 time out per read, so that a server that sends one byte every few seconds blocks a caller
-for ever; and requests sends `X-Auth-Token` along when it follows a redirect to another host. So the session
-knows one host, follows nothing, reads no environment, and gives the socket, before each read, no more time
-than the exchange has left.
+requests and urllib3 apply their timeout to each read, so a server that sends one byte every few seconds would
+block a caller for ever. requests also sends `X-Auth-Token` when it follows a redirect to another host.
+Therefore the session is limited to one host, follows no redirect, reads no environment variable, and limits
+each read of the socket to the time left until the deadline.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.connections import CHUNK, current_exchange, find_cause
 
 CONNECT_SECONDS = 5.0
+"""Seconds that a connect may take (connect timeout)."""
 JSON_LIMIT = 64 * 1024 * 1024
-"""Bytes of one JSON answer, unpacked. A page that is larger is asked for again in smaller pages."""
+"""Bytes of one decompressed JSON response. A larger page is requested again as smaller pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformResponse:
-    """What the platform said. `date` is its own clock (header `Date`), None where it sent none."""
+    """Response of the platform, with its complete body.
+
+    `date` is the platform's clock in UTC (header `Date`), or None without a valid header.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -47,7 +51,10 @@ class PlatformResponse:
 
 @dataclass(slots=True)
 class ResponseBody:
-    """A body as it arrives. `length` is what Content-Length promises, None where it says nothing."""
+    """Response whose body is still arriving.
+
+    `length` is the Content-Length in bytes, or None without one. `received` counts decompressed bytes.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -57,7 +64,10 @@ class ResponseBody:
 
     @property
     def has_known_end(self) -> bool:
-        """Whether an early end would be noticed; else the body lasts as long as the connection does."""
+        """Whether an early end can be detected.
+
+        Without Content-Length or chunks the body ends when the connection does.
+        """
         return self.length is not None or "chunked" in self.headers.get("Transfer-Encoding", "").lower()
 
     @property
@@ -65,9 +75,12 @@ class ResponseBody:
         return parse_http_date(self.headers.get("Date"))
 
     def chunks(self, limit: int, *, unbuffered: bool = False) -> Iterator[bytes]:
-        """The body in pieces, unpacked; `unbuffered` as soon as anything is there instead of by 64 KiB.
-        Raises PlatformBroken beyond `limit` bytes or at an early end."""
-        # A body without a length ends by its chunks, which only stream() tells from an early end.
+        """Yield the decompressed body in chunks of at most 64 KiB.
+
+        With `unbuffered`, yield each chunk as soon as any byte arrives. Raises PlatformBroken beyond `limit`
+        bytes or if the body ends early, PlatformUnreachable after the deadline.
+        """
+        # Without a Content-Length the chunks mark the end, and only stream() detects an early end of chunks.
         read_available = unbuffered and self.length is not None
         try:
             for chunk in (
@@ -77,7 +90,7 @@ class ResponseBody:
             ):
                 self.received += len(chunk)
                 if self.received > limit:
-                    raise PlatformBroken(f"the answer is larger than {limit:,} bytes", status=self.status)
+                    raise PlatformBroken(f"the response is larger than {limit:,} bytes", status=self.status)
                 yield chunk
         except urllib3.exceptions.HTTPError as error:
             raise _translate_error(error, self.status) from error
@@ -104,12 +117,12 @@ class HttpExchange(Protocol):
 
 
 class Exchange:
-    """HTTP requests to one host. Thread-safe; at most `connections` are kept open."""
+    """HTTP client of one host. Thread-safe; opens at most `connections` connections for reads."""
 
     def __init__(self, base_url: str, connections: int) -> None:
         url_parts = urlsplit(base_url)
         if url_parts.scheme not in ("http", "https") or not url_parts.hostname:
-            raise ValueError(f"base URL {base_url!r}")
+            raise ValueError(f"invalid base URL {base_url!r}: use http:// or https:// and a host name")
         self._base_url = urlunsplit((*url_parts[:2], url_parts.path.rstrip("/"), "", ""))
         context = _make_tls_context() if url_parts.scheme == "https" else None
         self._session = PlatformSession(
@@ -131,10 +144,10 @@ class Exchange:
     ) -> Iterator[ResponseBody]:
         """Send one request to `target` (path and query below the base URL) and read its response.
 
-        `headers` are sent as given; a file as `body` needs a Content-Length there. The exchange, response
-        body included, must end within `seconds`, and no read may wait longer than `read_timeout`. Raises
-        PlatformUnreachable for no response, PlatformThrottled for unreadable headers, PlatformBroken for a
-        body that ends early.
+        `headers` are sent unchanged; with a file as `body` they must contain a Content-Length. The exchange
+        with the response body must end within `seconds`. No read may wait longer than `read_timeout` seconds.
+        Raises PlatformUnreachable without a response, PlatformThrottled for malformed headers and
+        PlatformBroken for a body that ends early.
         """
         if not target.startswith("/"):
             raise ValueError(f"path {target!r} does not begin with a slash")
@@ -156,7 +169,7 @@ class Exchange:
         with self._lock:
             self._open_responses.add(response)
         if self._is_closed:
-            # `close` ran while the headers were being received and did not see this response.
+            # `close` ran while the headers arrived, so it has not aborted this response.
             _abort(response)
         try:
             yield ResponseBody(
@@ -180,20 +193,23 @@ class Exchange:
     def _build_request(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | io.RawIOBase | None
     ) -> requests.PreparedRequest:
-        """Fill in a request; `prepare()` would convert `%41` of a path to `A` and add headers."""
+        """Build a request field by field.
+
+        `PreparedRequest.prepare()` would convert `%41` of a path to `A` and add headers.
+        """
         request = requests.PreparedRequest()
         request.method = method
         request.url = self._base_url + target
         request.headers = CaseInsensitiveDict(headers)
         request.body = body  # type: ignore[assignment]  # The stubs omit files.
         if isinstance(body, bytes):
-            # Without a length the adapter sends a body in chunks.
+            # Without a Content-Length, HTTPAdapter sends the body in chunks.
             request.headers["Content-Length"] = str(len(body))
         return request
 
 
 def parse_http_date(value: str | None) -> datetime | None:
-    """An HTTP date (RFC 9110 §5.6.7) in UTC; None for anything else."""
+    """Parse an HTTP date (RFC 9110 §5.6.7) into UTC. Return None for any other value."""
     if not value:
         return None
     try:
@@ -204,7 +220,10 @@ def parse_http_date(value: str | None) -> datetime | None:
 
 
 def _make_tls_context() -> ssl.SSLContext:
-    """The system's trust (SSL_CERT_FILE and SSL_CERT_DIR honoured), or Mozilla's where there is none."""
+    """Make a TLS context with the authorities of the system, or of Mozilla without any.
+
+    OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR.
+    """
     context = ssl.create_default_context()
     if not context.cert_store_stats()["x509_ca"]:
         context.load_verify_locations(certifi.where())
@@ -212,11 +231,11 @@ def _make_tls_context() -> ssl.SSLContext:
 
 
 def _abort(response: requests.Response) -> None:
-    """End every read of this response, in whatever thread."""
+    """End each read of `response`, also a read in another thread."""
     try:
         response.raw.shutdown()
     except (OSError, ValueError, RuntimeError):
-        return  # The response ended in the meantime.
+        return  # The response has already ended.
 
 
 def _parse_length(headers: Mapping[str, str]) -> int | None:
@@ -225,33 +244,40 @@ def _parse_length(headers: Mapping[str, str]) -> int | None:
 
 
 def _unwrap_error(error: Exception) -> Exception:
-    """Return urllib3's error, which arrives as it is or, with Retry(False), wrapped once by requests."""
+    """Return the error of urllib3, which requests wraps once in some cases with `Retry(False)`."""
     cause = find_cause(error)
     return cause if isinstance(error, requests.RequestException) and isinstance(cause, Exception) else error
 
 
 def _translate_error(error: Exception, status: int | None) -> PlatformError:
-    """Return an error of requests or urllib3 as a PlatformError."""
+    """Convert an error of requests or urllib3 to a PlatformError.
+
+    `status` is None if no response header was received.
+    """
     cause = find_cause(error) or error
     if isinstance(error, urllib3.exceptions.NameResolutionError):
-        return PlatformUnreachable("the platform's name can't be resolved; check platform.base_url and DNS")
+        return PlatformUnreachable(
+            "the host name of the platform cannot be resolved; check platform.base_url and DNS"
+        )
     if isinstance(error, urllib3.exceptions.NewConnectionError):
         return PlatformUnreachable("the platform refuses connections; check platform.base_url")
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
-        return PlatformUnreachable("the platform gave no connection in time", status=status)
-    no_answer = urllib3.exceptions.ReadTimeoutError | urllib3.exceptions.EmptyPoolError
-    if isinstance(error, no_answer) or isinstance(cause, TimeoutError):
-        return PlatformUnreachable("the platform gave no answer in time", status=status)
+        return PlatformUnreachable("the platform did not accept a connection in time", status=status)
+    no_response = urllib3.exceptions.ReadTimeoutError | urllib3.exceptions.EmptyPoolError
+    if isinstance(error, no_response) or isinstance(cause, TimeoutError):
+        return PlatformUnreachable("the platform did not respond in time", status=status)
     if isinstance(cause, http.client.RemoteDisconnected):
-        return PlatformUnreachable("the platform closed the connection without an answer")
+        return PlatformUnreachable("the platform closed the connection without a response")
     if isinstance(cause, http.client.IncompleteRead | urllib3.exceptions.IncompleteRead):
-        return PlatformBroken("the platform's answer ended early", status=status)
+        return PlatformBroken("the response of the platform ended early", status=status)
     if isinstance(error, urllib3.exceptions.DecodeError):
-        return PlatformBroken("the platform's answer can't be unpacked", status=status)
+        return PlatformBroken("the response of the platform cannot be decompressed", status=status)
     if isinstance(cause, http.client.HTTPException) or isinstance(error, urllib3.exceptions.InvalidHeader):
-        return PlatformThrottled(f"the platform's answer has unreadable headers ({type(cause).__name__})")
+        return PlatformThrottled(
+            f"the response of the platform has malformed headers ({type(cause).__name__})"
+        )
     if status is not None:
-        return PlatformBroken(f"the platform's answer was cut ({cause})", status=status)
+        return PlatformBroken(f"the response of the platform was truncated ({cause})", status=status)
     if isinstance(error, urllib3.exceptions.SSLError) or isinstance(cause, ssl.SSLError):
         return PlatformUnreachable(f"no secure connection to the platform: {cause}")
-    return PlatformUnreachable(f"the connection to the platform broke ({cause})")
+    return PlatformUnreachable(f"the connection to the platform failed ({cause})")

@@ -1,4 +1,4 @@
-"""E-mail by the mail server of the settings (`smtp`), for whatever has something to send."""
+"""Send e-mail through the mail server of the settings `smtp.*`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from integration.settings.model import Smtp
 from integration.settings.values import is_loopback
 
 TIMEOUT_SECONDS = 60.0
-"""For one step of talking to the mail server."""
+"""Seconds for each step of the SMTP exchange."""
 MAX_ADDRESSES = 20
+"""Most recipients of one message."""
 
 
 class MailFailed(SwitchroomError):
-    """The mail server did not take it. Says why, without credentials."""
+    """The message was not sent. The error text has the reason, without credentials."""
 
 
 def parse_addresses(smtp: Smtp, text: str) -> list[str]:
-    """The addresses in `text`, between which stand blanks, commas or semicolons. Raises ValueError saying
-    what is wrong, also where there is no mail server."""
+    """Parse e-mail addresses separated by blanks, commas or semicolons.
+
+    Raises ValueError for an invalid address, for none or more than MAX_ADDRESSES, and without a mail server.
+    """
     if smtp.host is None:
         raise ValueError("There is no mail server yet: set smtp.host and smtp.from in the configuration.")
     addresses = text.replace(",", " ").replace(";", " ").split()
@@ -41,7 +44,10 @@ def parse_addresses(smtp: Smtp, text: str) -> list[str]:
 def make_message(
     smtp: Smtp, recipients: Sequence[str], subject: str, message_id: str | None = None
 ) -> EmailMessage:
-    """One with its header, without content. Raises MailFailed where there is no mail server."""
+    """Make a message with header fields and no content.
+
+    Without `message_id`, generate one. Raises MailFailed without smtp.host or smtp.from.
+    """
     if smtp.host is None or smtp.from_ is None:
         raise MailFailed("there is no mail server: set smtp.host and smtp.from")
     message = EmailMessage()
@@ -50,7 +56,7 @@ def make_message(
     message["Subject"] = subject
     message["Date"] = formatdate(localtime=False)
     message["Message-ID"] = message_id or make_msgid(domain=smtp.from_.rpartition("@")[2])
-    # Answers of absent people would go to an address that nobody reads.
+    # Out-of-office replies would be sent to an unread mailbox.
     message["Auto-Submitted"] = "auto-generated"
     return message
 
@@ -58,7 +64,10 @@ def make_message(
 def send(
     smtp: Smtp, message: EmailMessage, recipients: Sequence[str], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> str:
-    """Returns what to write into a log. Raises MailFailed."""
+    """Send `message` and return the result as text for a log. Raises MailFailed.
+
+    Succeeds if at least one recipient was accepted; the result then names the refused recipients.
+    """
     try:
         with _connect(smtp, timeout_seconds) as server:
             if smtp.user is not None:
@@ -72,26 +81,30 @@ def send(
         ) from None
     except smtplib.SMTPResponseException as error:
         raise MailFailed(
-            f"{smtp.host} answered {error.smtp_code} {_decode_reply(error.smtp_error)}"
+            f"{smtp.host} returned {error.smtp_code} {_decode_reply(error.smtp_error)}"
         ) from None
     except ssl.SSLError as error:
         raise MailFailed(f"no secure connection to {smtp.host}: {error.reason or error}") from None
     except (smtplib.SMTPException, OSError) as error:
         raise MailFailed(f"{smtp.host}: {error}") from None
     if rejected:
-        # The others have it: sending it once more would be once too often for them.
+        # Not an error: a retry would send a duplicate to the accepted recipients.
         return f"sent, but {smtp.host} refuses {_format_refusals(rejected)}"
     return f"sent to {', '.join(recipients)}"
 
 
 def _connect(smtp: Smtp, timeout_seconds: float) -> smtplib.SMTP:
-    """Connected, encrypted as the settings say. Raises OSError, SMTPException, MailFailed."""
+    """Connect, with TLS as configured.
+
+    Port 465 uses implicit TLS unless smtp.starttls is true. Any other port uses STARTTLS unless smtp.starttls
+    is false. Raises OSError, SMTPException, and MailFailed instead of sending a password unencrypted.
+    """
     host, port = smtp.host or "", smtp.port or 587
     context = ssl.create_default_context()
     if port == 465 and smtp.starttls is not True:
         return smtplib.SMTP_SSL(host, port, timeout=timeout_seconds, context=context)
     if smtp.starttls is False and smtp.user is not None and not is_loopback(host):
-        raise MailFailed("smtp.password would be sent in the clear: take smtp.starttls = false away")
+        raise MailFailed("smtp.password would be sent unencrypted; remove smtp.starttls = false")
     server = smtplib.SMTP(host, port, timeout=timeout_seconds)
     if smtp.starttls is not False:
         try:

@@ -1,4 +1,4 @@
-"""A file to an address that a person named, by HTTP PUT or POST: not the platform, but with the same care."""
+"""Upload a file to a URL of a user by HTTP PUT or POST, under a deadline."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from integration.outbound.exchange import Exchange
 from integration.settings.values import is_loopback
 
 UPLOAD_SECONDS = 1800.0
-"""For the whole exchange, whatever the other side does."""
+"""Most seconds of the entire exchange."""
 
 
 class UploadFailed(SwitchroomError):
-    """The other side did not take the file. Says why, without the URL's query."""
+    """The server did not accept the file. The error text has the reason, without the URL's query."""
 
 
 def check_url(url: str) -> str:
-    """`url` if a file may be put there. Raises ValueError saying what is wrong."""
+    """Return `url`. Raises ValueError with the reason if uploads to it are not allowed.
+
+    The URL needs https (http only for a loopback host), and no credentials and no fragment.
+    """
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise ValueError("The address has a blank or a control character in it.")
     try:
         url_parts = urlsplit(url)
         port = url_parts.port
     except ValueError as error:
-        raise ValueError(f"The address can't be read ({error}).") from None
+        raise ValueError(f"The address is invalid ({error}).") from None
     if url_parts.scheme not in ("http", "https") or not url_parts.hostname or port == 0:
         raise ValueError("The address has to begin with https:// and name a host.")
     if url_parts.scheme == "http" and not is_loopback(url_parts.hostname):
@@ -46,8 +49,11 @@ def upload_file(
     seconds: float = UPLOAD_SECONDS,
     method: str = "PUT",
 ) -> int:
-    """Send the `size` bytes of `file` from its start; returns the status, one of 2xx. Redirects are not
-    followed, no proxy is asked. Raises UploadFailed, ValueError as `check_url`."""
+    """Send the `size` bytes of `file` from its start and return the 2xx status.
+
+    The exchange ends after `seconds`. Follows no redirect and uses no proxy. Raises UploadFailed for another
+    status or a failed connection, ValueError for a URL that `check_url` refuses.
+    """
     url_parts = urlsplit(check_url(url))
     exchange = Exchange(urlunsplit((url_parts.scheme, url_parts.netloc, "", "", "")), 1)
     target = urlunsplit(("", "", url_parts.path or "/", url_parts.query, ""))
@@ -62,14 +68,17 @@ def upload_file(
     finally:
         exchange.close()
     if 300 <= status < 400:
-        raise UploadFailed(f"{url_parts.hostname} answered {status}, and redirects are not followed")
+        raise UploadFailed(f"{url_parts.hostname} returned {status}, and redirects are not followed")
     if not 200 <= status < 300:
-        raise UploadFailed(f"{url_parts.hostname} answered {status}")
+        raise UploadFailed(f"{url_parts.hostname} returned {status}")
     return status
 
 
 class _DeadlineFile(io.RawIOBase):
-    """A file whose reading ends with the exchange: who takes a few bytes now and then holds us no longer."""
+    """File that raises TimeoutError when read after `deadline`, in monotonic seconds.
+
+    A server that accepts a few bytes at a time could delay the exchange without a limit.
+    """
 
     def __init__(self, file: IO[bytes], deadline: float) -> None:
         self._file = file
@@ -80,7 +89,7 @@ class _DeadlineFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if clock.monotonic() > self._deadline:
-            raise TimeoutError("the deadline of the whole request has passed")
+            raise TimeoutError("the deadline of the exchange has passed")
         chunk = self._file.read(len(buffer))
         buffer[: len(chunk)] = chunk
         return len(chunk)

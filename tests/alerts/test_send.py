@@ -168,9 +168,9 @@ def test_a_channel_that_fails_shows_is_tried_later_and_recovers(app, receiver, m
     receiver.status = 500
     tell(app, url=receiver.url)
     sender = Sender(app.context, "post")
-    with pytest.raises(SendingFailed, match="answered 500"):
+    with pytest.raises(SendingFailed, match="returned 500"):
         sender.run()
-    with pytest.raises(SendingFailed, match="answered 500"):
+    with pytest.raises(SendingFailed, match="returned 500"):
         sender.run()
     assert len(receiver.taken) == 1
     receiver.status = 204
@@ -225,7 +225,7 @@ def test_the_threads_find_tell_and_show_their_trouble(app, receiver):
             "the failure",
         )
         checks = app.context.health.report()["checks"]
-        assert "answered 503" in checks["alerts by HTTP"]["error"]
+        assert "returned 503" in checks["alerts by HTTP"]["error"]
         assert checks["alert rules"]["state"] == "ok"
     finally:
         app.context.scheduler.stop(10)

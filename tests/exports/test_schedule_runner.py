@@ -176,7 +176,7 @@ def test_a_failure_is_tried_again_with_growing_gaps_and_shows(
     assert gaps == sorted(gaps)
     assert gaps[0] <= 120
     assert 3600 * 2 < gaps[-1] < 3600 * 4
-    assert exporting.runner.describe_failures() == "Every day: 127.0.0.1 answered 503"
+    assert exporting.runner.describe_failures() == "Every day: 127.0.0.1 returned 503"
     server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 204)
     schedules.change(exporting.app_db, schedule)
     exporting.deliver()
@@ -222,7 +222,7 @@ def test_one_that_hangs_blocks_no_other(
     assert not exporting.runner.describe_failures()
     let_go.set()
     wait_for(exporting.runner.describe_failures, "the failure to show")
-    assert exporting.runner.describe_failures() == "Hangs: 127.0.0.1 answered 500"
+    assert exporting.runner.describe_failures() == "Hangs: 127.0.0.1 returned 500"
     assert len(server.requests) == 1, "the second look began nothing twice"
 
 

@@ -272,7 +272,7 @@ def test_a_read_is_repeated_on_a_new_connection_if_its_pooled_one_is_stale(recor
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
 def test_nothing_is_repeated_on_a_new_connection(record, connect, method):
     recorder = record(lambda _connection, _count: None)
-    with pytest.raises(PlatformUnreachable, match="without an answer"):
+    with pytest.raises(PlatformUnreachable, match="without a response"):
         request(connect(recorder.url), method)
     assert len(recorder.heads) == 1
 

@@ -240,7 +240,7 @@ def test_it_says_when_nobody_is_there(make):
 
 
 def test_it_says_when_the_name_is_unknown(make):
-    with pytest.raises(PlatformUnreachable, match="can't be resolved"):
+    with pytest.raises(PlatformUnreachable, match="cannot be resolved"):
         make(base_url="http://nobody.invalid/v1.2").get("/cdrs", tries=1)
 
 
